@@ -1,0 +1,81 @@
+//! JSON that is valid by its grammar and still refused by a strict reader.
+
+/// Replaces half surrogate pairs by U+FFFD and numbers that no float holds by
+/// zero with their sign lost; everything else stays as it is. For views only:
+/// the original bytes are what goes back on the wire.
+pub(crate) fn mend(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    let mut in_string = false;
+    while let Some(char) = rest.chars().next() {
+        let taken = match char {
+            '\\' if in_string => escape(rest, &mut out),
+            '-' | '0'..='9' if !in_string => number(rest, &mut out),
+            _ => {
+                in_string ^= char == '"';
+                out.push(char);
+                char.len_utf8()
+            }
+        };
+        rest = rest.get(taken..).unwrap_or("");
+    }
+    out
+}
+
+/// Copies an escape; a half surrogate pair is replaced. Gives the bytes taken.
+fn escape(text: &str, out: &mut String) -> usize {
+    let Some(unit) = unicode_escape(text) else {
+        let length = 1 + text.chars().nth(1).map_or(0, char::len_utf8);
+        out.push_str(text.get(..length).unwrap_or(""));
+        return length;
+    };
+    let pair = (0xD800..0xDC00).contains(&unit)
+        && text
+            .get(6..)
+            .and_then(unicode_escape)
+            .is_some_and(|low| (0xDC00..0xE000).contains(&low));
+    if pair {
+        out.push_str(text.get(..12).unwrap_or(""));
+        return 12;
+    }
+    if (0xD800..0xE000).contains(&unit) {
+        out.push_str("\\ufffd");
+    } else {
+        out.push_str(text.get(..6).unwrap_or(""));
+    }
+    6
+}
+
+/// The code unit of a `\uXXXX` at the start of the text.
+fn unicode_escape(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// Copies a number, or `0` in the place of one that is not finite. Gives the
+/// bytes taken.
+fn number(text: &str, out: &mut String) -> usize {
+    let length = text
+        .bytes()
+        .take_while(|byte| {
+            byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
+        })
+        .count();
+    let word = text.get(..length).unwrap_or("");
+    let finite = word.parse::<f64>().is_ok_and(f64::is_finite);
+    out.push_str(if finite || word.parse::<f64>().is_err() { word } else { "0" });
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mend;
+
+    #[test]
+    fn only_what_a_reader_refuses_is_replaced() {
+        assert_eq!(mend(r#"{"a":1e400,"b":-1e400,"c":1.00}"#), r#"{"a":0,"b":0,"c":1.00}"#);
+        assert_eq!(mend(r#""x \ud83d y""#), r#""x \ufffd y""#);
+        assert_eq!(mend(r#""\ud83d\ude00 \\ud83d \" é""#), r#""\ud83d\ude00 \\ud83d \" é""#);
+        assert_eq!(mend(r#""\ude00\ud8"#), r#""\ufffd\ud8"#);
+    }
+}

@@ -1,0 +1,24 @@
+//! The words of Parallax: what the model says, what a face asks for, what the
+//! engine reports, and the traits between the crates.
+//!
+//! This crate does no I/O and knows no tool, no provider and no face.
+
+pub mod content;
+pub mod event;
+pub mod ids;
+mod lenient;
+pub mod model;
+pub mod op;
+pub mod policy;
+pub mod secret;
+pub mod store;
+pub mod tool;
+
+/// A boxed future, as the object-safe traits of this crate return it.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed stream, as [`model::Model::stream`] returns it.
+pub type BoxStream<'a, T> = std::pin::Pin<Box<dyn futures_core::Stream<Item = T> + Send + 'a>>;
+/// A JSON object with its key order kept.
+pub type Object = serde_json::Map<String, serde_json::Value>;
+
+pub use tokio_util::sync::CancellationToken;

@@ -1,0 +1,212 @@
+//! What survives a session: the records of a journal.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::content::Sealed;
+use crate::ids::{CallId, SessionId};
+use crate::model::Usage;
+
+/// One line of a journal: an object with one key, the kind of the record. The
+/// wire contents are the truth; everything else is for lists and pictures.
+/// (Externally tagged, since raw JSON does not survive serde's buffering of
+/// inner tags. A line of an unknown kind is skipped by the reader.)
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The first line.
+    Session(SessionHead),
+    /// A content that is final: a user prompt, a model answer, a repair.
+    Content(ContentRecord),
+    /// The result of one call, written when it finished. Results of one model
+    /// content become one user content when their [`Record::Round`] is there,
+    /// or when the journal is loaded.
+    Result(ResultRecord),
+    /// All calls of the newest model content are answered.
+    Round(RoundRecord),
+    /// A prompt's turn ended.
+    TurnEnd {
+        /// When, RFC 3339.
+        time: String,
+        /// Why (`done`, `cancelled`, `error`, …).
+        reason: String,
+    },
+    /// The contents after this many were taken back (a failed prompt).
+    Truncate {
+        /// How many contents stay.
+        keep: usize,
+    },
+}
+
+/// The first line of a journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionHead {
+    /// The format's version: 1.
+    pub version: u32,
+    /// The session.
+    pub session_id: SessionId,
+    /// The project's folder.
+    pub project: String,
+    /// When it began, RFC 3339 in UTC with milliseconds.
+    pub start_time: String,
+    /// The session that this one continues, when it was in use or imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<String>,
+}
+
+/// A final content.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// The content as it goes on the wire.
+    pub wire: Sealed,
+    /// What the person typed, where the content holds more (`@` files, context).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display: Option<String>,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its token counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Thought summaries, which are not part of what is sent back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thoughts: Vec<String>,
+    /// Whether the content was cut off by an interrupt or a broken stream.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// Whether it is context of the program's making (environment, memory,
+    /// loop notes), not a person's or a model's words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub synthetic: bool,
+}
+
+/// The result of one call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResultRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// The call.
+    pub call: CallId,
+    /// Its place among the calls of its model content, from 0.
+    pub index: usize,
+    /// The tool's name as the model used it.
+    pub name: String,
+    /// The function response part and the media parts beside it, as JSON array.
+    pub wire: Box<RawValue>,
+    /// `success`, `error` or `cancelled`.
+    pub status: String,
+    /// What a person saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display: Option<Value>,
+}
+
+/// The end of a round of calls.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoundRecord {
+    /// How many results the user content holds, in call order.
+    pub results: usize,
+    /// Parts after them (steering messages), as JSON array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<Box<RawValue>>,
+}
+
+/// A journal that could not be written.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// What happened, to which file.
+    pub message: String,
+    /// Whether the disk is full (recording goes off, the session goes on).
+    pub no_space: bool,
+}
+
+/// Where a session's records go. One writer a session.
+pub trait Store: Send + Sync {
+    /// Appends one record with one write, before the next step begins.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    fn append(&self, record: &Record) -> Result<(), StoreError>;
+    /// Makes all records durable (end of a turn).
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn sync(&self) -> Result<(), StoreError>;
+}
+
+/// A store that keeps nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct NoStore;
+
+impl Store for NoStore {
+    fn append(&self, _record: &Record) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// The user content that answers a round of calls: the parts of each result in
+/// call order, then the parts of the tail (steering messages), each given as
+/// the JSON array of its record. The raw texts are copied, so that the engine
+/// and a reader of the journal get the same bytes. (An object counts as an
+/// array of one; anything else holds no part.)
+pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> Sealed {
+    let size: usize = results.iter().map(|raw| raw.get().len()).sum();
+    let mut json = String::with_capacity(size + tail.map_or(0, |raw| raw.get().len()) + 32);
+    json.push_str(r#"{"role":"user","parts":["#);
+    let mut first = true;
+    for raw in results.iter().copied().chain(tail) {
+        let text = raw.get();
+        let parts = match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+            Some(inner) => inner.trim(),
+            None if text.starts_with('{') => text,
+            None => continue,
+        };
+        if parts.is_empty() {
+            continue;
+        }
+        if !first {
+            json.push(',');
+        }
+        first = false;
+        json.push_str(parts);
+    }
+    json.push_str("]}");
+    // Raw JSON values put together so are JSON again: this cannot fail.
+    let json = RawValue::from_string(json).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    Sealed::known(crate::content::Role::User, json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).expect("json")
+    }
+
+    #[test]
+    fn a_round_copies_the_bytes_of_its_parts() {
+        let (one, two, none) = (
+            raw(r#"[{"functionResponse":{"b":1.0}}]"#),
+            raw(r#"[ {"x":[1, 2]} , {} ]"#),
+            raw("[]"),
+        );
+        let tail = raw(r#"[{"text":"\u0041"}]"#);
+        let sealed = assemble_round(&[&one, &none, &two], Some(&tail));
+        assert_eq!(
+            sealed.json(),
+            r#"{"role":"user","parts":[{"functionResponse":{"b":1.0}},{"x":[1, 2]} , {},{"text":"\u0041"}]}"#
+        );
+        assert_eq!(assemble_round(&[], None).json(), r#"{"role":"user","parts":[]}"#);
+    }
+}

@@ -1,0 +1,414 @@
+//! Tools: what they declare, what a prepared call is, and what comes back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::content::Part;
+use crate::ids::CallId;
+use crate::policy::ApprovalMode;
+use crate::{BoxFuture, CancellationToken, Object};
+
+/// What a tool is for, as UIs and ACP name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// Reads files.
+    Read,
+    /// Changes files.
+    Edit,
+    /// Deletes files.
+    Delete,
+    /// Moves files.
+    Move,
+    /// Searches files or the web.
+    Search,
+    /// Runs a program.
+    Execute,
+    /// Only thinks.
+    Think,
+    /// Starts another agent.
+    Agent,
+    /// Fetches from the network.
+    Fetch,
+    /// Talks to the user.
+    Communicate,
+    /// Plans.
+    Plan,
+    /// Switches the mode.
+    SwitchMode,
+    /// None of these.
+    Other,
+}
+
+/// What the model is told of a tool, and what the scheduler must know of it
+/// before its arguments are read.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    /// The name the model calls, `[A-Za-z0-9_-]`, at most 64 characters.
+    pub name: String,
+    /// The name people see (`ReadFile`).
+    pub display_name: String,
+    /// Markdown for the model: as few words as serve.
+    pub description: String,
+    /// JSON Schema of the arguments, sent as `parametersJsonSchema`.
+    pub parameters: Value,
+    /// What it is for.
+    pub kind: ToolKind,
+    /// Whether calls run alone: such a call is prepared and run only when all
+    /// calls before it are done, and holds up all behind it.
+    pub sharing: Sharing,
+    /// Other names the same tool answers to (old names; class-style names of
+    /// settings such as `ReadFileTool`). A response carries the name used.
+    pub aliases: Vec<String>,
+}
+
+/// Whether a call may run beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Together with other shared calls.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+/// What a prepared call would touch, for policy and for the person asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Effects {
+    /// Files and folders read; resolved, absolute.
+    pub reads: Vec<PathBuf>,
+    /// Files written; resolved, absolute.
+    pub writes: Vec<PathBuf>,
+    /// Command lines handed to a shell, as typed.
+    pub runs: Vec<String>,
+    /// Hosts contacted.
+    pub hosts: Vec<String>,
+}
+
+/// What a person sees before a call runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Preview {
+    /// A change to one file.
+    Diff(FileDiff),
+    /// A command line.
+    Command {
+        /// The text for the shell.
+        command: String,
+        /// Where it runs.
+        directory: PathBuf,
+    },
+    /// Addresses to be fetched.
+    Urls {
+        /// What is asked of them.
+        prompt: String,
+        /// The addresses.
+        urls: Vec<String>,
+    },
+}
+
+/// A change to one file, as unified diff with counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileDiff {
+    /// The absolute path.
+    pub file_path: PathBuf,
+    /// Unified diff, three lines of context, bounded in size.
+    pub diff: String,
+    /// Lines added.
+    pub lines_added: u64,
+    /// Lines removed.
+    pub lines_removed: u64,
+    /// Whether the file did not exist before.
+    pub is_new_file: bool,
+}
+
+/// One item of the model's todo list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Todo {
+    /// What is to be done.
+    pub description: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a [`Todo`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Being done; at most one item.
+    InProgress,
+    /// Done.
+    Completed,
+    /// No longer wanted.
+    Cancelled,
+    /// Waits for something.
+    Blocked,
+}
+
+impl TodoStatus {
+    /// The wire word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// What a person sees of a finished call. Bounded in size by the tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Display {
+    /// Plain text (control sequences already made harmless by the face).
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A file was changed.
+    Diff(FileDiff),
+    /// The todo list was replaced.
+    Todos {
+        /// The new list.
+        todos: Vec<Todo>,
+    },
+}
+
+impl Display {
+    /// A text display.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// The kind of a tool failure. The wire strings are matched by hooks, scripts
+/// and telemetry readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the wire strings are the documentation")]
+pub enum ToolErrorKind {
+    PolicyViolation,
+    InvalidToolParams,
+    Unknown,
+    UnhandledException,
+    ToolNotRegistered,
+    ExecutionFailed,
+    FileNotFound,
+    FileWriteFailure,
+    ReadContentFailure,
+    AttemptToCreateExistingFile,
+    FileTooLarge,
+    PermissionDenied,
+    NoSpaceLeft,
+    TargetIsDirectory,
+    PathNotInWorkspace,
+    SearchPathNotFound,
+    SearchPathNotADirectory,
+    EditPreparationFailure,
+    EditNoOccurrenceFound,
+    EditExpectedOccurrenceMismatch,
+    EditNoChange,
+    FileChangedOnDisk,
+    GlobExecutionError,
+    GrepExecutionError,
+    LsExecutionError,
+    PathIsNotADirectory,
+    ReadManyFilesSearchError,
+    ShellExecuteError,
+    WebFetchNoUrlInPrompt,
+    WebFetchFallbackFailed,
+    WebFetchProcessingError,
+    WebSearchFailed,
+    StopExecution,
+}
+
+impl ToolErrorKind {
+    /// The wire string.
+    pub fn as_str(self) -> &'static str {
+        use ToolErrorKind as K;
+        match self {
+            K::PolicyViolation => "policy_violation",
+            K::InvalidToolParams => "invalid_tool_params",
+            K::Unknown => "unknown",
+            K::UnhandledException => "unhandled_exception",
+            K::ToolNotRegistered => "tool_not_registered",
+            K::ExecutionFailed => "execution_failed",
+            K::FileNotFound => "file_not_found",
+            K::FileWriteFailure => "file_write_failure",
+            K::ReadContentFailure => "read_content_failure",
+            K::AttemptToCreateExistingFile => "attempt_to_create_existing_file",
+            K::FileTooLarge => "file_too_large",
+            K::PermissionDenied => "permission_denied",
+            K::NoSpaceLeft => "no_space_left",
+            K::TargetIsDirectory => "target_is_directory",
+            K::PathNotInWorkspace => "path_not_in_workspace",
+            K::SearchPathNotFound => "search_path_not_found",
+            K::SearchPathNotADirectory => "search_path_not_a_directory",
+            K::EditPreparationFailure => "edit_preparation_failure",
+            K::EditNoOccurrenceFound => "edit_no_occurrence_found",
+            K::EditExpectedOccurrenceMismatch => "edit_expected_occurrence_mismatch",
+            K::EditNoChange => "edit_no_change",
+            K::FileChangedOnDisk => "file_changed_on_disk",
+            K::GlobExecutionError => "glob_execution_error",
+            K::GrepExecutionError => "grep_execution_error",
+            K::LsExecutionError => "ls_execution_error",
+            K::PathIsNotADirectory => "path_is_not_a_directory",
+            K::ReadManyFilesSearchError => "read_many_files_search_error",
+            K::ShellExecuteError => "shell_execute_error",
+            K::WebFetchNoUrlInPrompt => "web_fetch_no_url_in_prompt",
+            K::WebFetchFallbackFailed => "web_fetch_fallback_failed",
+            K::WebFetchProcessingError => "web_fetch_processing_error",
+            K::WebSearchFailed => "web_search_failed",
+            K::StopExecution => "stop_execution",
+        }
+    }
+
+    /// Whether the run ends instead of telling the model (a full disk).
+    pub fn is_fatal(self) -> bool {
+        self == Self::NoSpaceLeft
+    }
+}
+
+/// A failure that goes back to the model as `response.error`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct ToolError {
+    /// The kind.
+    pub kind: ToolErrorKind,
+    /// What went wrong, to which thing, and what to do.
+    pub message: String,
+}
+
+impl ToolError {
+    /// Builds a failure.
+    pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+/// What the model reads of a finished call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ForModel {
+    /// The text of `response.output` (on success). Bounded by the tool.
+    pub output: String,
+    /// Media parts (`inlineData`), placed by the engine as the model takes them.
+    pub media: Vec<Part>,
+}
+
+/// What comes out of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What the model reads on success; on failure a partial output, often empty.
+    pub for_model: ForModel,
+    /// What a person sees; `None` means nothing worth showing.
+    pub for_user: Option<Display>,
+    /// The failure, if it failed. Its message is what the model reads then.
+    pub error: Option<ToolError>,
+    /// Structured data for machine faces, never sent to the model.
+    pub data: Option<Value>,
+}
+
+impl Outcome {
+    /// A success with text for the model.
+    pub fn text(output: impl Into<String>) -> Self {
+        Self {
+            for_model: ForModel { output: output.into(), media: Vec::new() },
+            for_user: None,
+            error: None,
+            data: None,
+        }
+    }
+    /// A failure.
+    pub fn failure(error: ToolError) -> Self {
+        Self {
+            for_user: Some(Display::text(error.message.clone())),
+            for_model: ForModel::default(),
+            error: Some(error),
+            data: None,
+        }
+    }
+    /// Adds what a person sees.
+    #[must_use]
+    pub fn shown(mut self, display: Display) -> Self {
+        self.for_user = Some(display);
+        self
+    }
+}
+
+/// Where a running call sends its live output. Cheap to clone; never blocks
+/// (the engine merges and bounds what it takes).
+pub trait Progress: Send + Sync {
+    /// A piece of output text, for people only.
+    fn output(&self, text: &str);
+    /// The process group that the call runs in, when it has one.
+    fn process_group(&self, _pgid: i32) {}
+}
+
+/// A [`Progress`] that drops everything.
+#[derive(Debug, Clone, Copy)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn output(&self, _text: &str) {}
+}
+
+/// What a tool may know of the session while it prepares a call.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    /// The call's id, for names of files that hold its output.
+    pub call: CallId,
+    /// The name the model used.
+    pub name: String,
+    /// The approval mode in force.
+    pub mode: ApprovalMode,
+    /// Whether a person (or a program in their place) can answer questions.
+    pub interactive: bool,
+}
+
+/// What a running call is given.
+#[derive(Clone)]
+pub struct Run {
+    /// Ends the call. A cancelled call returns at once with what it has.
+    pub cancel: CancellationToken,
+    /// Live output.
+    pub progress: Arc<dyn Progress>,
+}
+
+/// A tool: declares itself and prepares calls.
+pub trait Tool: Send + Sync {
+    /// What it declares. Stable for the life of the session.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Checks the arguments and resolves every path, without changing anything.
+    /// It may read files (for a preview), so the engine calls it on a blocking
+    /// thread. `args` no longer holds `wait_for_previous`.
+    ///
+    /// # Errors
+    /// A refusal that the model can read and act on.
+    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError>;
+}
+
+/// A prepared call: what was shown and judged is what runs.
+pub trait Invocation: Send {
+    /// One line for people: what will be done, to which thing.
+    fn title(&self) -> String;
+    /// What it will touch.
+    fn effects(&self) -> &Effects;
+    /// What to show before it runs.
+    fn preview(&self) -> Option<Preview> {
+        None
+    }
+    /// Runs it, once. The future is polled on the async runtime: blocking work
+    /// goes to `spawn_blocking`.
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome>;
+}
