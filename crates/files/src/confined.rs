@@ -1,0 +1,251 @@
+//! A path that was checked, and the only ways to open it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
+
+use crate::error::FileError;
+use crate::open::{anchor, folder_beneath, open_leaf, split};
+
+/// What a directory entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link (only seen in listings).
+    Link,
+    /// A pipe, a socket or a device, by its name.
+    Other(&'static str),
+}
+
+impl Kind {
+    fn of(file_type: FileType) -> Self {
+        match file_type {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Other("named pipe"),
+            FileType::Socket => Self::Other("socket"),
+            FileType::CharacterDevice | FileType::BlockDevice => Self::Other("device"),
+            FileType::Unknown => Self::Other("special file"),
+        }
+    }
+}
+
+/// What the system knows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes.
+    pub size: u64,
+    /// Last change of the content, seconds and nanoseconds since 1970.
+    pub modified: (i64, i64),
+    /// Device and inode: the file's identity.
+    pub identity: (u64, u64),
+    /// Permission bits.
+    pub mode: u32,
+    /// Hard links.
+    pub links: u64,
+    /// Owner and group.
+    pub owner: (u32, u32),
+}
+
+impl Facts {
+    // The widths of these fields differ between systems.
+    #[expect(clippy::unnecessary_cast, reason = "the field types differ between systems")]
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            kind: Kind::of(FileType::from_raw_mode(stat.st_mode)),
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            identity: (stat.st_dev as u64, stat.st_ino as u64),
+            mode: stat.st_mode as u32 & 0o7777,
+            links: stat.st_nlink as u64,
+            owner: (stat.st_uid, stat.st_gid),
+        }
+    }
+
+    /// The time of the last change.
+    pub fn modified_time(&self) -> SystemTime {
+        let (seconds, nanoseconds) = self.modified;
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds.min(999_999_999))
+    }
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its name.
+    pub name: OsString,
+    /// What it is, as the directory says.
+    pub kind: Kind,
+}
+
+/// The entries of a directory, in the order of the disk.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// Whether there were more than the limit.
+    pub cut: bool,
+}
+
+/// A path inside the allowed folders. It can only be opened in ways that
+/// cannot be led outside by links made after the check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confined {
+    shown: PathBuf,
+    path: PathBuf,
+    anchor: PathBuf,
+    relative: PathBuf,
+}
+
+impl Confined {
+    /// `None` when the path is not below the anchor.
+    pub(crate) fn new(shown: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
+        let relative = path.strip_prefix(&anchor).ok()?.to_path_buf();
+        Some(Self { shown, path, anchor, relative })
+    }
+
+    /// The real path: absolute, links resolved. For effects, keys and rules.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The absolute path as it was asked for. For messages.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// The folder that this path is opened from.
+    pub(crate) fn open_anchor(&self) -> Result<OwnedFd, FileError> {
+        anchor(&self.anchor).map_err(|error| self.error("open", error))
+    }
+
+    /// The folder that holds the file, and the file's name in it.
+    pub(crate) fn parent(&self, create: bool) -> Result<(OwnedFd, OsString), FileError> {
+        let (folder, name) = split(&self.relative);
+        let root = self.open_anchor()?;
+        let folder = folder_beneath(&root, folder, create)
+            .map_err(|error| self.error(if create { "create" } else { "open" }, error))?;
+        Ok((folder, name))
+    }
+
+    pub(crate) fn error(&self, action: &'static str, error: rustix::io::Errno) -> FileError {
+        FileError::from_errno(&self.shown, action, error)
+    }
+
+    /// What the file is. A link here was put after the check: an error.
+    ///
+    /// # Errors
+    /// When it does not exist or cannot be reached.
+    pub fn facts(&self) -> Result<Facts, FileError> {
+        let (folder, name) = self.parent(false)?;
+        self.facts_in(&folder, &name)
+    }
+
+    pub(crate) fn facts_in(&self, folder: &OwnedFd, name: &OsString) -> Result<Facts, FileError> {
+        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| self.error("read", error))?;
+        let facts = Facts::of(&stat);
+        if facts.kind == Kind::Link {
+            return Err(FileError::Moved { path: self.shown.clone() });
+        }
+        Ok(facts)
+    }
+
+    /// Whether something is there.
+    pub fn exists(&self) -> bool {
+        self.facts().is_ok()
+    }
+
+    /// Opens a regular file for reading. Never waits: a pipe, a socket or a
+    /// device is an error, not a hang.
+    ///
+    /// # Errors
+    /// When it is missing, no regular file, or not readable.
+    pub fn open(&self) -> Result<(File, Facts), FileError> {
+        let (folder, name) = self.parent(false)?;
+        self.open_in(&folder, &name, OFlags::RDONLY)
+    }
+
+    pub(crate) fn open_in(
+        &self,
+        folder: &OwnedFd,
+        name: &OsString,
+        flags: OFlags,
+    ) -> Result<(File, Facts), FileError> {
+        // Asked before opening: to open some devices has effects of its own.
+        self.regular(self.facts_in(folder, name)?)?;
+        // Reading is the absence of any flag.
+        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+        let action = if writes { "write" } else { "read" };
+        let file = open_leaf(folder, name, flags, Mode::empty())
+            .map_err(|error| self.error(action, error))?;
+        let stat = rustix::fs::fstat(&file).map_err(|error| self.error(action, error))?;
+        let facts = self.regular(Facts::of(&stat))?;
+        Ok((File::from(file), facts))
+    }
+
+    fn regular(&self, facts: Facts) -> Result<Facts, FileError> {
+        let path = self.shown.clone();
+        match facts.kind {
+            Kind::File => Ok(facts),
+            Kind::Directory => Err(FileError::IsDirectory { path }),
+            Kind::Link => Err(FileError::Moved { path }),
+            Kind::Other(what) => Err(FileError::NotRegular { path, what }),
+        }
+    }
+
+    /// Lists a directory, at most `limit` entries of it.
+    ///
+    /// # Errors
+    /// When it is missing, no directory, or not readable.
+    pub fn list(&self, limit: usize) -> Result<Listing, FileError> {
+        let (folder, name) = self.parent(false)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = open_leaf(&folder, &name, flags, Mode::empty())
+            .map_err(|error| self.error("list", error))?;
+        list_folder(&folder, limit).map_err(|error| self.error("list", error))
+    }
+}
+
+/// Reads the entries of an open folder.
+fn list_folder(folder: &OwnedFd, limit: usize) -> rustix::io::Result<Listing> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut listing = Listing::default();
+    let mut buffer = Vec::with_capacity(32 * 1024);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        if listing.entries.len() >= limit {
+            listing.cut = true;
+            break;
+        }
+        let name = OsString::from_vec(name.to_vec());
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                match rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => Facts::of(&stat).kind,
+                    Err(_) => continue,
+                }
+            }
+            known => Kind::of(known),
+        };
+        listing.entries.push(Entry { name, kind });
+    }
+    Ok(listing)
+}

@@ -1,0 +1,410 @@
+//! Encodings of text files: found on reading, kept on writing.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::EncoderResult;
+
+/// As much non-ASCII text as the guess of a code page is made from.
+const SAMPLE: usize = 256 * 1024;
+
+/// How the characters of a file are written as bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextEncoding {
+    /// UTF-8, with or without byte order mark.
+    Utf8,
+    /// UTF-16, low byte first.
+    Utf16Le,
+    /// UTF-16, high byte first.
+    Utf16Be,
+    /// UTF-32, low byte first.
+    Utf32Le,
+    /// UTF-32, high byte first.
+    Utf32Be,
+    /// A code page from before Unicode, guessed from the text.
+    Legacy(&'static encoding_rs::Encoding),
+}
+
+impl TextEncoding {
+    /// The name, as the WHATWG encoding standard writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "UTF-8",
+            Self::Utf16Le => "UTF-16LE",
+            Self::Utf16Be => "UTF-16BE",
+            Self::Utf32Le => "UTF-32LE",
+            Self::Utf32Be => "UTF-32BE",
+            Self::Legacy(encoding) => encoding.name(),
+        }
+    }
+
+    /// Bytes of the smallest unit.
+    pub(crate) fn unit(self) -> usize {
+        match self {
+            Self::Utf16Le | Self::Utf16Be => 2,
+            Self::Utf32Le | Self::Utf32Be => 4,
+            Self::Utf8 | Self::Legacy(_) => 1,
+        }
+    }
+
+    /// The byte order mark.
+    fn mark(self) -> &'static [u8] {
+        match self {
+            Self::Utf8 => &[0xef, 0xbb, 0xbf],
+            Self::Utf16Le => &[0xff, 0xfe],
+            Self::Utf16Be => &[0xfe, 0xff],
+            Self::Utf32Le => &[0xff, 0xfe, 0, 0],
+            Self::Utf32Be => &[0, 0, 0xfe, 0xff],
+            Self::Legacy(_) => &[],
+        }
+    }
+
+    /// The encoding that a byte order mark names, and the mark's length.
+    pub(crate) fn by_mark(bytes: &[u8]) -> Option<(Self, usize)> {
+        // UTF-32LE begins with the mark of UTF-16LE, so it comes first.
+        [Self::Utf32Le, Self::Utf32Be, Self::Utf8, Self::Utf16Le, Self::Utf16Be]
+            .into_iter()
+            .find(|encoding| bytes.starts_with(encoding.mark()))
+            .map(|encoding| (encoding, encoding.mark().len()))
+    }
+
+    /// Decodes bytes without mark; the flag says that some made no sense and
+    /// stand as U+FFFD.
+    pub(crate) fn decode(self, bytes: &[u8]) -> (String, bool) {
+        match self {
+            Self::Utf8 => match std::str::from_utf8(bytes) {
+                Ok(text) => (text.to_owned(), false),
+                Err(_) => (String::from_utf8_lossy(bytes).into_owned(), true),
+            },
+            Self::Utf16Le => decode_rs(encoding_rs::UTF_16LE, bytes),
+            Self::Utf16Be => decode_rs(encoding_rs::UTF_16BE, bytes),
+            Self::Utf32Le => decode_utf32(bytes, u32::from_le_bytes),
+            Self::Utf32Be => decode_utf32(bytes, u32::from_be_bytes),
+            Self::Legacy(encoding) => decode_rs(encoding, bytes),
+        }
+    }
+
+    /// Encodes text, without mark. The error is the character that the
+    /// encoding does not have.
+    pub(crate) fn encode(self, text: &str) -> Result<Vec<u8>, char> {
+        match self {
+            Self::Utf8 => Ok(text.as_bytes().to_vec()),
+            Self::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+            Self::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            Self::Utf32Le => Ok(text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect()),
+            Self::Utf32Be => Ok(text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect()),
+            Self::Legacy(encoding) => encode_legacy(encoding, text),
+        }
+    }
+}
+
+fn decode_rs(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> (String, bool) {
+    let (text, malformed) = encoding.decode_without_bom_handling(bytes);
+    (text.into_owned(), malformed)
+}
+
+fn decode_utf32(bytes: &[u8], number: fn([u8; 4]) -> u32) -> (String, bool) {
+    let mut malformed = !bytes.len().is_multiple_of(4);
+    let text = bytes
+        .chunks(4)
+        .map(|chunk| {
+            let code = <[u8; 4]>::try_from(chunk).ok().map(number);
+            code.and_then(char::from_u32).unwrap_or_else(|| {
+                malformed = true;
+                char::REPLACEMENT_CHARACTER
+            })
+        })
+        .collect();
+    (text, malformed)
+}
+
+fn encode_legacy(encoding: &'static encoding_rs::Encoding, text: &str) -> Result<Vec<u8>, char> {
+    let mut encoder = encoding.new_encoder();
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let (result, read) =
+            encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut out, true);
+        rest = rest.get(read..).unwrap_or_default();
+        match result {
+            EncoderResult::InputEmpty => return Ok(out),
+            EncoderResult::OutputFull => out.reserve(rest.len() * 4 + 16),
+            EncoderResult::Unmappable(character) => return Err(character),
+        }
+    }
+}
+
+/// Watches bytes go by and says at the end what they are written in.
+#[derive(Debug, Default)]
+pub(crate) struct Detector {
+    /// The begin of a character that the last piece ended in.
+    carry: Vec<u8>,
+    sample: Vec<u8>,
+    characters: u64,
+    broken: u64,
+}
+
+impl Detector {
+    pub(crate) fn feed(&mut self, piece: &[u8]) {
+        if self.carry.is_empty() && piece.is_ascii() {
+            return;
+        }
+        let room = SAMPLE.saturating_sub(self.sample.len());
+        // From the first byte that says something, not from the chunk's begin.
+        let start = piece.iter().position(|byte| !byte.is_ascii()).unwrap_or(0);
+        let start = start.saturating_sub(64);
+        self.sample.extend(piece.iter().skip(start).take(room));
+        let joined;
+        let bytes = if self.carry.is_empty() {
+            piece
+        } else {
+            joined = [std::mem::take(&mut self.carry).as_slice(), piece].concat();
+            &joined
+        };
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            let leads = chunk.valid().bytes().filter(|byte| *byte >= 0xc0).count();
+            self.characters += leads as u64;
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            let unfinished =
+                std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if unfinished && chunks.peek().is_none() {
+                self.carry = invalid.to_vec();
+            } else {
+                self.broken += 1;
+            }
+        }
+    }
+
+    /// The verdict for bytes without mark.
+    pub(crate) fn finish(mut self) -> TextEncoding {
+        if !self.carry.is_empty() {
+            self.broken += 1;
+        }
+        // A damaged byte in a UTF-8 file does not make it another code page.
+        if self.broken == 0 || self.characters > self.broken {
+            return TextEncoding::Utf8;
+        }
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+        detector.feed(&self.sample, true);
+        TextEncoding::Legacy(detector.guess(None, Utf8Detection::Deny))
+    }
+}
+
+/// One change of a text: a byte range of it and what stands there instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Splice {
+    /// The byte range in the old text.
+    pub range: std::ops::Range<usize>,
+    /// The new text.
+    pub text: String,
+}
+
+/// A decoded file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// The text, without byte order mark.
+    pub text: String,
+    /// How it was encoded.
+    pub encoding: TextEncoding,
+    /// Whether the file begins with a byte order mark.
+    pub bom: bool,
+    /// Whether some bytes made no sense and stand as U+FFFD.
+    pub malformed: bool,
+}
+
+/// Why a text cannot be written back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EncodeError {
+    /// The encoding lacks a character.
+    Unmappable(char),
+    /// The file has bytes that would not survive.
+    NotReversible,
+}
+
+impl EncodeError {
+    /// What the encoding cannot hold, for a message.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Unmappable(character) => {
+                format!("`{character}` (U+{:04X})", u32::from(*character))
+            }
+            Self::NotReversible => "the invalid bytes already in it".to_owned(),
+        }
+    }
+}
+
+/// Decodes a whole file: by its mark, as UTF-8, or by a guess.
+pub fn decode(bytes: &[u8]) -> Decoded {
+    if let Some((encoding, mark)) = TextEncoding::by_mark(bytes) {
+        let (text, malformed) = encoding.decode(bytes.get(mark..).unwrap_or_default());
+        return Decoded { text, encoding, bom: true, malformed };
+    }
+    let mut detector = Detector::default();
+    detector.feed(bytes);
+    let encoding = detector.finish();
+    let (text, malformed) = encoding.decode(bytes);
+    Decoded { text, encoding, bom: false, malformed }
+}
+
+impl Decoded {
+    /// What a new, empty file is: UTF-8 without mark.
+    pub fn empty() -> Self {
+        Self { text: String::new(), encoding: TextEncoding::Utf8, bom: false, malformed: false }
+    }
+
+    /// Encodes a whole new text as this file is encoded.
+    ///
+    /// # Errors
+    /// When the encoding lacks a character.
+    pub fn encode(&self, text: &str) -> Result<Vec<u8>, EncodeError> {
+        let mut bytes = if self.bom { self.encoding.mark().to_vec() } else { Vec::new() };
+        bytes.extend(self.encoding.encode(text).map_err(EncodeError::Unmappable)?);
+        Ok(bytes)
+    }
+
+    /// Applies changes (sorted, not overlapping, on character borders) so that
+    /// every byte outside of them stays as it is. `source` is what was decoded.
+    ///
+    /// # Errors
+    /// When the encoding lacks a character, or the old bytes would change.
+    pub fn splice(&self, source: &[u8], changes: &[Splice]) -> Result<Vec<u8>, EncodeError> {
+        if self.encoding == TextEncoding::Utf8 && self.malformed {
+            return self.splice_damaged(source, changes);
+        }
+        if self.encode(&self.text).as_deref() != Ok(source) {
+            return Err(EncodeError::NotReversible);
+        }
+        let mut text = String::with_capacity(self.text.len());
+        let mut done = 0;
+        for change in changes {
+            text.push_str(self.text.get(done..change.range.start).unwrap_or_default());
+            text.push_str(&change.text);
+            done = change.range.end;
+        }
+        text.push_str(self.text.get(done..).unwrap_or_default());
+        self.encode(&text)
+    }
+
+    /// UTF-8 with invalid bytes: each run of them is one U+FFFD in the text.
+    fn splice_damaged(&self, source: &[u8], changes: &[Splice]) -> Result<Vec<u8>, EncodeError> {
+        let mark = if self.bom { self.encoding.mark().len() } else { 0 };
+        let body = source.get(mark..).unwrap_or_default();
+        // Where text offsets lie in the bytes: (text, bytes) at each chunk.
+        let mut borders = vec![(0usize, mark)];
+        let (mut text, mut bytes) = (0, mark);
+        for chunk in body.utf8_chunks() {
+            text += chunk.valid().len();
+            bytes += chunk.valid().len();
+            borders.push((text, bytes));
+            if !chunk.invalid().is_empty() {
+                text += char::REPLACEMENT_CHARACTER.len_utf8();
+                bytes += chunk.invalid().len();
+                borders.push((text, bytes));
+            }
+        }
+        let place = |offset: usize| {
+            let index = borders.partition_point(|(text, _)| *text <= offset).saturating_sub(1);
+            let (text, bytes) = borders.get(index).copied().unwrap_or((0, mark));
+            bytes + (offset - text)
+        };
+        let mut out = Vec::with_capacity(source.len());
+        let mut done = 0;
+        for change in changes {
+            out.extend_from_slice(source.get(done..place(change.range.start)).unwrap_or_default());
+            out.extend_from_slice(change.text.as_bytes());
+            done = place(change.range.end);
+        }
+        out.extend_from_slice(source.get(done..).unwrap_or_default());
+        Ok(out)
+    }
+}
+
+/// Whether the first bytes of a file (4 KiB are enough) are no text: they
+/// hold NUL or many control characters, and no byte order mark.
+pub fn looks_binary(head: &[u8]) -> bool {
+    if head.is_empty() || TextEncoding::by_mark(head).is_some() {
+        return false;
+    }
+    let controls = head.iter().filter(|byte| **byte < 9 || (14..32).contains(*byte)).count();
+    head.contains(&0) || controls * 10 > head.len() * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn marks_and_code_pages_are_found_and_kept() {
+        let sentence = "Der Bär aß ölige Äpfel und übte täglich fünf Stunden für große Größe.\n";
+        let latin1: Vec<u8> = sentence.chars().map(|c| u32::from(c) as u8).collect();
+        let found = decode(&latin1);
+        assert_eq!((found.text.as_str(), found.encoding.name()), (sentence, "windows-1252"));
+        assert_eq!(found.encode(&found.text).as_deref(), Ok(latin1.as_slice()));
+        assert_eq!(found.encode("日"), Err(EncodeError::Unmappable('日')));
+
+        for encoding in [
+            TextEncoding::Utf8,
+            TextEncoding::Utf16Le,
+            TextEncoding::Utf16Be,
+            TextEncoding::Utf32Le,
+            TextEncoding::Utf32Be,
+        ] {
+            let mut bytes = encoding.mark().to_vec();
+            bytes.extend(encoding.encode("aß日😀\n").expect("encodes"));
+            let found = decode(&bytes);
+            assert_eq!(
+                (found.text.as_str(), found.encoding, found.bom),
+                ("aß日😀\n", encoding, true)
+            );
+            assert_eq!(found.encode(&found.text).as_deref(), Ok(bytes.as_slice()));
+        }
+
+        let (japanese, _, _) =
+            encoding_rs::SHIFT_JIS.encode("これは日本語のテキストです。漢字も含みます。");
+        assert_eq!(decode(&japanese).encoding.name(), "Shift_JIS");
+    }
+
+    #[test]
+    fn one_damaged_byte_leaves_utf8_and_survives_an_edit() {
+        let source = "grüße und änderung ende".as_bytes();
+        let mut source = source.to_vec();
+        source.insert(2, 0xff);
+        let found = decode(&source);
+        assert_eq!((found.encoding, found.malformed), (TextEncoding::Utf8, true));
+        let at = found.text.find("ende").expect("there");
+        let change = Splice { range: at..at + 4, text: "schluß".into() };
+        let mut wanted = source[..source.len() - 4].to_vec();
+        wanted.extend_from_slice("schluß".as_bytes());
+        assert_eq!(found.splice(&source, &[change]), Ok(wanted));
+    }
+
+    #[test]
+    fn half_a_surrogate_is_not_silently_lost() {
+        let source = [0xff, 0xfe, 0x00, 0xd8, 0x41, 0x00];
+        let found = decode(&source);
+        assert!(found.malformed);
+        assert_eq!(found.splice(&source, &[]), Err(EncodeError::NotReversible));
+    }
+
+    proptest! {
+        #[test]
+        fn an_empty_splice_gives_the_same_bytes_or_refuses(bytes: Vec<u8>, piece in 1usize..9) {
+            let found = decode(&bytes);
+            if let Ok(same) = found.splice(&bytes, &[]) {
+                prop_assert_eq!(&same, &bytes);
+            }
+            // The verdict does not depend on how the bytes arrive.
+            let mut whole = Detector::default();
+            whole.feed(&bytes);
+            let mut pieces = Detector::default();
+            for piece in bytes.chunks(piece) {
+                pieces.feed(piece);
+            }
+            prop_assert_eq!((whole.characters, whole.broken + u64::from(!whole.carry.is_empty())),
+                (pieces.characters, pieces.broken + u64::from(!pieces.carry.is_empty())));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What can go wrong with a path or a file, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A path that no tool may use.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// Nothing was given.
+    #[error("The path must not be empty")]
+    Empty,
+    /// The path leaves the folders that are allowed.
+    #[error(
+        "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed}", .path.display()
+    )]
+    Outside {
+        /// The absolute path that was asked for.
+        path: PathBuf,
+        /// The allowed folders, as text.
+        allowed: String,
+    },
+    /// A name on the path is kept from tools.
+    #[error(
+        "Path not in workspace: Attempted path \"{}\" resolves outside the allowed workspace directories: {allowed} (`{segment}` is kept from tools)", .path.display()
+    )]
+    Kept {
+        /// The absolute path that was asked for.
+        path: PathBuf,
+        /// The name on it that is kept from tools.
+        segment: String,
+        /// The allowed folders, as text.
+        allowed: String,
+    },
+    /// Symbolic links in a circle, or too many of them.
+    #[error("Too many symbolic links on the way to `{}`", .path.display())]
+    Loop {
+        /// The absolute path that was asked for.
+        path: PathBuf,
+    },
+    /// A folder given as workspace directory that is none.
+    #[error("`{}` is not a directory that can be opened: {source}", .path.display())]
+    NotAFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A file that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It does not exist.
+    #[error("File not found: {}", .path.display())]
+    NotFound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a directory.
+    #[error("Path is a directory, not a file: {}", .path.display())]
+    IsDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A part of the path is a file where a directory is needed.
+    #[error("Path is not a directory: {}", .path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It is a pipe, a socket or a device.
+    #[error("`{}` is a {what}, not a regular file; use a shell command for it", .path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The system refuses.
+    #[error("Permission denied: could not {action} `{}` ({code})", .path.display())]
+    PermissionDenied {
+        /// The path.
+        path: PathBuf,
+        /// What was tried (`read`, `write`, …).
+        action: &'static str,
+        /// The system's name of the error.
+        code: String,
+    },
+    /// The disk or the quota is full. The old file is as it was.
+    #[error("No space left: could not {action} `{}` ({code}); nothing was changed", .path.display())]
+    NoSpace {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's name of the error.
+        code: String,
+    },
+    /// The file system is read-only.
+    #[error("Could not {action} `{}`: the file system is read-only (EROFS)", .path.display())]
+    ReadOnly {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+    },
+    /// The file is larger than what can be taken.
+    #[error("`{}` has {} MB, the limit is {} MB", .path.display(), megabytes(*.size), megabytes(*.limit))]
+    TooLarge {
+        /// The path.
+        path: PathBuf,
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A symbolic link or a folder on the path was exchanged after the check.
+    #[error("`{}` was moved or replaced by a link while it was being used; try again", .path.display())]
+    Moved {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The content is not what the change was made from.
+    #[error("`{}` was changed on disk in the meantime; read it again", .path.display())]
+    Changed {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file that should be new is there already.
+    #[error("`{}` exists already", .path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The new text cannot be written in the file's encoding.
+    #[error("`{}` is encoded in {encoding}, which cannot hold {what}; nothing was changed", .path.display())]
+    Lossy {
+        /// The path.
+        path: PathBuf,
+        /// The encoding's name.
+        encoding: &'static str,
+        /// What it cannot hold.
+        what: String,
+    },
+    /// The caller gave up.
+    #[error("Reading `{}` was cancelled", .path.display())]
+    Cancelled {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Anything else that the system reports.
+    #[error("Could not {action} `{}`: {source} ({code})", .path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's name of the error.
+        code: String,
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+/// Megabytes with two decimals, for messages.
+fn megabytes(bytes: u64) -> String {
+    // Exact enough: sizes beyond 2^53 bytes do not occur on disks.
+    format!("{:.2}", bytes as f64 / (1024.0 * 1024.0))
+}
+
+/// The name that programmers know an error number by.
+fn code_name(error: &io::Error) -> String {
+    let Some(number) = error.raw_os_error() else { return format!("{:?}", error.kind()) };
+    let name = match rustix::io::Errno::from_raw_os_error(number) {
+        rustix::io::Errno::ACCESS => "EACCES",
+        rustix::io::Errno::PERM => "EPERM",
+        rustix::io::Errno::NOSPC => "ENOSPC",
+        rustix::io::Errno::DQUOT => "EDQUOT",
+        rustix::io::Errno::FBIG => "EFBIG",
+        rustix::io::Errno::ROFS => "EROFS",
+        rustix::io::Errno::ISDIR => "EISDIR",
+        rustix::io::Errno::NOTDIR => "ENOTDIR",
+        rustix::io::Errno::NOENT => "ENOENT",
+        rustix::io::Errno::IO => "EIO",
+        rustix::io::Errno::NAMETOOLONG => "ENAMETOOLONG",
+        rustix::io::Errno::MFILE => "EMFILE",
+        rustix::io::Errno::NFILE => "ENFILE",
+        rustix::io::Errno::TXTBSY => "ETXTBSY",
+        rustix::io::Errno::INVAL => "EINVAL",
+        rustix::io::Errno::NXIO => "ENXIO",
+        rustix::io::Errno::NOMEM => "ENOMEM",
+        _ => return format!("os error {number}"),
+    };
+    name.to_owned()
+}
+
+impl FileError {
+    /// Sorts an error of the system by what can be done about it.
+    pub fn from_io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        use rustix::io::Errno;
+        let path = path.to_path_buf();
+        let code = code_name(&source);
+        match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => Self::NotFound { path },
+            Some(Errno::ISDIR) => Self::IsDirectory { path },
+            Some(Errno::NOTDIR) => Self::NotADirectory { path },
+            Some(Errno::ACCESS | Errno::PERM) => Self::PermissionDenied { path, action, code },
+            Some(Errno::NOSPC | Errno::DQUOT) => Self::NoSpace { path, action, code },
+            Some(Errno::ROFS) => Self::ReadOnly { path, action },
+            Some(Errno::LOOP | Errno::XDEV) => Self::Moved { path },
+            Some(Errno::EXIST) => Self::Exists { path },
+            _ => Self::Io { path, action, code, source },
+        }
+    }
+
+    /// As [`from_io`](Self::from_io), from an error number.
+    pub(crate) fn from_errno(path: &Path, action: &'static str, errno: rustix::io::Errno) -> Self {
+        Self::from_io(path, action, errno.into())
+    }
+
+    /// The path that the error is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::NotFound { path }
+            | Self::IsDirectory { path }
+            | Self::NotADirectory { path }
+            | Self::NotRegular { path, .. }
+            | Self::PermissionDenied { path, .. }
+            | Self::NoSpace { path, .. }
+            | Self::ReadOnly { path, .. }
+            | Self::TooLarge { path, .. }
+            | Self::Moved { path }
+            | Self::Changed { path }
+            | Self::Exists { path }
+            | Self::Lossy { path, .. }
+            | Self::Cancelled { path }
+            | Self::Io { path, .. } => path,
+        }
+    }
+}

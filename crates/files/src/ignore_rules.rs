@@ -1,0 +1,304 @@
+//! Which files the user wants left alone: git's ignore files, `.geminiignore`
+//! and custom ignore files, in rising strength.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
+
+use crate::resolve::real_path;
+use crate::workspace::Filtering;
+
+/// No real ignore file is longer.
+const MAX_IGNORE_FILE: u64 = 1024 * 1024;
+
+/// Which kinds of ignore files count for one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IgnoreFlags {
+    /// Git's files.
+    pub git: bool,
+    /// `.geminiignore`.
+    pub gemini: bool,
+    /// The custom files of the settings.
+    pub custom: bool,
+}
+
+impl IgnoreFlags {
+    /// None at all: only `.git` itself stays hidden.
+    pub const NONE: Self = Self { git: false, gemini: false, custom: false };
+
+    /// As the settings say.
+    pub fn of(filtering: &Filtering) -> Self {
+        Self {
+            git: filtering.respect_git_ignore,
+            gemini: filtering.respect_gemini_ignore,
+            custom: true,
+        }
+    }
+}
+
+/// The kind of file that a rule stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleSource {
+    /// Built in: `.git` is never looked into.
+    BuiltIn,
+    /// `.gitignore`, `.git/info/exclude`, `core.excludesFile`.
+    Git,
+    /// `.geminiignore`.
+    Gemini,
+    /// A custom ignore file.
+    Custom,
+}
+
+/// The rule that makes a path ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IgnoredBy {
+    /// The kind of file it stands in.
+    pub source: RuleSource,
+    /// The pattern as written.
+    pub pattern: String,
+    /// The file it stands in.
+    pub file: Option<PathBuf>,
+}
+
+/// Parsed ignore files, kept until they change on disk.
+#[derive(Debug, Default)]
+pub(crate) struct IgnoreCache {
+    files: Mutex<HashMap<(PathBuf, PathBuf), Parsed>>,
+}
+
+#[derive(Debug, Clone)]
+struct Parsed {
+    stamp: Stamp,
+    rules: Option<Arc<Gitignore>>,
+}
+
+/// Size, time of change and inode of a file.
+type Stamp = (u64, i64, i64, u64);
+
+impl IgnoreCache {
+    /// The rules of one ignore file, relative to `base`. `None` when there is
+    /// no such file or nothing in it.
+    fn load(&self, base: &Path, file: &Path, follow: bool) -> Option<Arc<Gitignore>> {
+        use std::os::unix::fs::MetadataExt;
+        let facts = if follow { std::fs::metadata(file) } else { std::fs::symlink_metadata(file) };
+        let facts = facts.ok().filter(std::fs::Metadata::is_file)?;
+        let stamp = (facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino());
+        let key = (base.to_path_buf(), file.to_path_buf());
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parsed) = files.get(&key).filter(|parsed| parsed.stamp == stamp) {
+            return parsed.rules.clone();
+        }
+        let rules = parse(base, file).map(Arc::new);
+        if files.len() > 4096 {
+            files.clear();
+        }
+        files.insert(key, Parsed { stamp, rules: rules.clone() });
+        rules
+    }
+}
+
+/// Reads a small regular file; anything else is as good as missing.
+fn read_small(file: &Path) -> Option<String> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    let nonblock = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let flags = i32::try_from(nonblock.bits()).ok()?;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(file).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_IGNORE_FILE).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn parse(base: &Path, file: &Path) -> Option<Gitignore> {
+    let text = read_small(file)?;
+    let mut builder = GitignoreBuilder::new(base);
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        // A line that is no pattern is passed over, as git does.
+        let _ = builder.add_line(Some(file.to_path_buf()), line);
+    }
+    builder.build().ok().filter(|rules| !rules.is_empty())
+}
+
+/// The git rules that hold in one folder, weakest first.
+#[derive(Debug, Clone, Default)]
+struct GitChain {
+    rules: Vec<Arc<Gitignore>>,
+    in_repository: bool,
+}
+
+/// The rules of one file outside of git, and its kind.
+type StrongRules = (RuleSource, Arc<Gitignore>);
+
+/// All ignore rules, as they are on disk during one operation.
+#[derive(Debug)]
+pub struct IgnoreRules {
+    cache: Arc<IgnoreCache>,
+    flags: IgnoreFlags,
+    roots: Vec<PathBuf>,
+    /// Of each root: custom files, strongest first, then `.geminiignore`.
+    strong: Vec<(PathBuf, Vec<StrongRules>)>,
+    chains: RwLock<HashMap<PathBuf, Arc<GitChain>>>,
+}
+
+impl IgnoreRules {
+    pub(crate) fn new(
+        cache: Arc<IgnoreCache>,
+        roots: Vec<PathBuf>,
+        filtering: &Filtering,
+        flags: IgnoreFlags,
+    ) -> Self {
+        let main = roots.first().cloned().unwrap_or_default();
+        let mut strong = Vec::new();
+        for root in &roots {
+            let mut rules = Vec::new();
+            if flags.custom {
+                for file in filtering.custom_ignore_files.iter().rev() {
+                    let loaded = cache.load(root, &main.join(file), true);
+                    rules.extend(loaded.map(|loaded| (RuleSource::Custom, loaded)));
+                }
+            }
+            if flags.gemini {
+                let loaded = cache.load(root, &root.join(".geminiignore"), false);
+                rules.extend(loaded.map(|loaded| (RuleSource::Gemini, loaded)));
+            }
+            strong.push((root.clone(), rules));
+        }
+        Self { cache, flags, roots, strong, chains: RwLock::default() }
+    }
+
+    /// Why an absolute path is ignored: by a rule for it, for a folder above
+    /// it, or, if it is a link, for what it points to.
+    pub fn why(&self, path: &Path) -> Option<IgnoredBy> {
+        let facts = std::fs::symlink_metadata(path).ok();
+        let is_folder = facts.as_ref().is_some_and(std::fs::Metadata::is_dir);
+        let real = real_path(path)?;
+        self.why_named(path, is_folder).or_else(|| {
+            let real_is_folder = real.is_dir();
+            (real != path).then(|| self.why_named(&real, real_is_folder)).flatten()
+        })
+    }
+
+    /// As [`why`](Self::why), by name alone.
+    fn why_named(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+        let root = self
+            .roots
+            .iter()
+            .filter(|root| path.starts_with(root))
+            .max_by_key(|root| root.as_os_str().len())?;
+        let rest = path.strip_prefix(root).ok()?;
+        let mut here = root.clone();
+        let mut names = rest.iter().peekable();
+        while let Some(name) = names.next() {
+            here.push(name);
+            let is_folder = names.peek().is_some() || is_folder;
+            if let Some(why) = self.entry(&here, is_folder) {
+                return Some(why);
+            }
+        }
+        None
+    }
+
+    /// Why one entry is ignored, when nothing above it is: what a walker asks.
+    pub fn entry(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+        if path.file_name().is_some_and(|name| name == ".git") {
+            return Some(IgnoredBy {
+                source: RuleSource::BuiltIn,
+                pattern: ".git".to_owned(),
+                file: None,
+            });
+        }
+        for (root, rules) in &self.strong {
+            if !path.starts_with(root) {
+                continue;
+            }
+            for (source, rules) in rules {
+                match rules.matched(path, is_folder) {
+                    Match::Ignore(glob) => return Some(ignored(*source, glob)),
+                    Match::Whitelist(_) => return None,
+                    Match::None => {}
+                }
+            }
+        }
+        if !self.flags.git {
+            return None;
+        }
+        let chain = self.chain(path.parent()?, 0);
+        for rules in chain.rules.iter().rev() {
+            match rules.matched(path, is_folder) {
+                Match::Ignore(glob) => return Some(ignored(RuleSource::Git, glob)),
+                Match::Whitelist(_) => return None,
+                Match::None => {}
+            }
+        }
+        None
+    }
+
+    /// The git rules for the entries of a folder.
+    fn chain(&self, folder: &Path, depth: usize) -> Arc<GitChain> {
+        if let Some(chain) = self.chains.read().unwrap_or_else(PoisonError::into_inner).get(folder)
+        {
+            return Arc::clone(chain);
+        }
+        let mut chain = GitChain::default();
+        if let Some(common) = git_folder(folder) {
+            chain.in_repository = true;
+            chain
+                .rules
+                .extend(excludes_file().and_then(|file| self.cache.load(folder, &file, true)));
+            let exclude = common.join("info/exclude");
+            chain.rules.extend(self.cache.load(folder, &exclude, true));
+        } else if depth < 256
+            && let Some(parent) = folder.parent()
+        {
+            chain = GitChain::clone(&self.chain(parent, depth + 1));
+        }
+        if chain.in_repository {
+            chain.rules.extend(self.cache.load(folder, &folder.join(".gitignore"), false));
+        }
+        let chain = Arc::new(chain);
+        self.chains
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(folder.to_path_buf(), Arc::clone(&chain));
+        chain
+    }
+}
+
+fn ignored(source: RuleSource, glob: &ignore::gitignore::Glob) -> IgnoredBy {
+    IgnoredBy {
+        source,
+        pattern: glob.original().to_owned(),
+        file: glob.from().map(Path::to_path_buf),
+    }
+}
+
+/// `core.excludesFile`, or its default place.
+fn excludes_file() -> Option<PathBuf> {
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FILE.get_or_init(gitconfig_excludes_path).clone()
+}
+
+/// The git folder of a working tree whose top is `folder`; of a linked
+/// worktree, the one it shares with the others.
+fn git_folder(folder: &Path) -> Option<PathBuf> {
+    let git = folder.join(".git");
+    let facts = std::fs::symlink_metadata(&git).ok()?;
+    if facts.is_dir() {
+        return Some(git);
+    }
+    if facts.is_symlink() {
+        return git.is_dir().then_some(git);
+    }
+    let text = read_small(&git)?;
+    let own = folder.join(text.lines().next()?.strip_prefix("gitdir:")?.trim());
+    match read_small(&own.join("commondir")) {
+        Some(common) => Some(own.join(common.trim())),
+        None => Some(own),
+    }
+}

@@ -1,0 +1,35 @@
+//! The disk, safely: confined paths, ignore rules, bounded reads, encodings
+//! and atomic replacement of files. Every error carries the path it is about.
+//!
+//! Not responsible for what is done with the text (the tools), for whether a
+//! call may happen (the policy), or for watching files.
+
+mod confined;
+mod encoding;
+mod error;
+mod ignore_rules;
+mod lines;
+mod names;
+mod open;
+mod resolve;
+mod seen;
+mod tree;
+mod walk;
+mod workspace;
+mod write;
+
+pub use confined::{Confined, Entry, Facts, Kind, Listing};
+pub use encoding::{Decoded, EncodeError, Splice, TextEncoding, decode, looks_binary};
+pub use error::{FileError, PathError};
+pub use ignore_rules::{IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
+pub use lines::{LineRange, Lines, lines_of, read_capped, read_head, read_lines};
+pub use names::is_kept_from_tools;
+pub use resolve::{lexical, real_path};
+pub use seen::{Freshness, Hash, SeenFiles, Snapshot, hash};
+pub use tree::folder_tree;
+pub use walk::{WalkOptions, walk};
+pub use workspace::{Access, Filtering, Workspace, WorkspaceOptions};
+pub use write::{Expected, Written, atomic_write};
+
+/// The parallel walker, for crates that drive it themselves.
+pub use ignore::{DirEntry, WalkBuilder, WalkParallel, WalkState};

@@ -1,0 +1,401 @@
+//! Reading a range of lines with bounded memory, however large the file or
+//! long its lines.
+
+use std::io::Read;
+
+use crate::confined::{Confined, Facts};
+use crate::encoding::{Detector, TextEncoding};
+use crate::error::FileError;
+use crate::seen::{HASHED_SIZE, Hasher, Snapshot};
+
+/// Bytes read at a time.
+const CHUNK: usize = 128 * 1024;
+/// Text kept of one read at most.
+const MAX_TEXT: usize = 4 * 1024 * 1024;
+/// Once the lines are there, the rest is counted up to here.
+const MAX_COUNTED: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Which lines are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineRange {
+    /// The first line, from 1.
+    pub first: u64,
+    /// The last line, inclusive; `u64::MAX` for all.
+    pub last: u64,
+    /// Characters kept of a line; what is cut off is marked.
+    pub line_characters: usize,
+}
+
+/// Lines of a text file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lines {
+    /// The lines, joined by `\n` (also where the file has `\r\n`).
+    pub text: String,
+    /// The first line's number, from 1.
+    pub first: u64,
+    /// The last line's number; `first - 1` when there are none.
+    pub last: u64,
+    /// Lines in the file; what follows the final line end counts as one.
+    pub total: u64,
+    /// Whether counting stopped early, so that there may be more.
+    pub more: bool,
+    /// Whether a long line was cut.
+    pub long_line_cut: bool,
+    /// How the file is encoded.
+    pub encoding: TextEncoding,
+    /// Whether it begins with a byte order mark.
+    pub bom: bool,
+    /// Whether bytes of these lines made no sense.
+    pub malformed: bool,
+    /// The state of the file that was read.
+    pub snapshot: Snapshot,
+}
+
+impl Lines {
+    /// Whether anything of the file is not in `text`.
+    pub fn is_cut(&self) -> bool {
+        self.first > 1 || self.last < self.total || self.long_line_cut || self.more
+    }
+}
+
+/// Reads a range of lines. `cancelled` is asked between chunks.
+///
+/// # Errors
+/// When the file cannot be read, or the caller gave up.
+pub fn read_lines(
+    path: &Confined,
+    range: LineRange,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Lines, FileError> {
+    let (file, facts) = path.open()?;
+    let shown = path.shown();
+    read_from(file, facts, range, cancelled).map_err(|error| match error {
+        Stop::Cancelled => FileError::Cancelled { path: shown.to_path_buf() },
+        Stop::Io(error) => FileError::from_io(shown, "read", error),
+    })
+}
+
+/// As [`read_lines`], from content that is at hand.
+pub fn lines_of(bytes: &[u8], facts: Facts, range: LineRange) -> Lines {
+    let empty = Snapshot { facts, hash: None };
+    // Memory does not fail and nobody cancels.
+    read_from(bytes, facts, range, &|| false).unwrap_or_else(|_| {
+        Splitter::new(range, None).finish(TextEncoding::Utf8, false, false, empty)
+    })
+}
+
+enum Stop {
+    Cancelled,
+    Io(std::io::Error),
+}
+
+fn read_from(
+    mut source: impl Read,
+    facts: Facts,
+    range: LineRange,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Lines, Stop> {
+    let mut chunk = vec![0; CHUNK];
+    let mut length = fill(&mut source, &mut chunk)?;
+    let head = chunk.get(..length).unwrap_or_default();
+    let mark = TextEncoding::by_mark(head);
+    let unit = mark.map_or(1, |(encoding, _)| encoding.unit());
+    let mut skip = mark.map_or(0, |(_, length)| length);
+    let mut splitter = Splitter::new(range, mark.map(|(encoding, _)| encoding));
+    let mut detector = Detector::default();
+    let mut hasher = (facts.size <= HASHED_SIZE).then(Hasher::new);
+    let mut read: u64 = 0;
+    let mut more = false;
+    while length > 0 {
+        if cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        let bytes = chunk.get(..length).unwrap_or_default();
+        read += length as u64;
+        if let Some(hasher) = &mut hasher {
+            hasher.update(bytes);
+        }
+        let body = bytes.get(skip..).unwrap_or_default();
+        skip = 0;
+        if mark.is_none() {
+            detector.feed(body);
+        }
+        if unit == 1 {
+            splitter.bytes(body)
+        } else {
+            splitter.units(body, unit)
+        }
+        if read >= MAX_COUNTED && splitter.is_done() {
+            more = true;
+            break;
+        }
+        length = fill(&mut source, &mut chunk)?;
+    }
+    let encoding = mark.map_or_else(|| detector.finish(), |(encoding, _)| encoding);
+    let hash = hasher.filter(|_| !more && read <= HASHED_SIZE).map(Hasher::finish);
+    let snapshot = Snapshot { facts, hash };
+    Ok(splitter.finish(encoding, mark.is_some(), more, snapshot))
+}
+
+/// Fills the buffer as far as the file goes, so that units of two and four
+/// bytes never lie across two chunks.
+fn fill(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Stop> {
+    let mut length = 0;
+    while let Some(room) = buffer.get_mut(length..).filter(|room| !room.is_empty()) {
+        match source.read(room) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Stop::Io(error)),
+        }
+    }
+    Ok(length)
+}
+
+/// Splits bytes into lines and keeps those that are wanted.
+struct Splitter {
+    range: LineRange,
+    encoding: Option<TextEncoding>,
+    /// The line that the next byte belongs to, from 1.
+    line: u64,
+    /// Raw bytes of the wanted lines; each line's end is in `ends`.
+    kept: Vec<u8>,
+    ends: Vec<usize>,
+    /// Bytes of the current line that were kept.
+    of_line: usize,
+    full: bool,
+}
+
+impl Splitter {
+    fn new(range: LineRange, encoding: Option<TextEncoding>) -> Self {
+        let kept = Vec::new();
+        Self { range, encoding, line: 1, kept, ends: Vec::new(), of_line: 0, full: false }
+    }
+
+    fn wanted(&self) -> bool {
+        !self.full && self.line >= self.range.first && self.line <= self.range.last
+    }
+
+    fn is_done(&self) -> bool {
+        self.full || self.line > self.range.last
+    }
+
+    /// No character takes more than eight bytes, whatever the encoding.
+    fn line_bytes(&self) -> usize {
+        self.range.line_characters.saturating_mul(4).saturating_add(64)
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let room = self.line_bytes().saturating_sub(self.of_line);
+        let piece = piece.get(..room.min(piece.len())).unwrap_or_default();
+        self.kept.extend_from_slice(piece);
+        self.of_line += piece.len();
+    }
+
+    fn end_line(&mut self) {
+        if self.wanted() {
+            self.ends.push(self.kept.len());
+            self.of_line = 0;
+            self.full = self.kept.len() > MAX_TEXT;
+        }
+        self.line += 1;
+    }
+
+    fn bytes(&mut self, mut rest: &[u8]) {
+        while !rest.is_empty() {
+            if self.is_done() {
+                self.line += memchr::memchr_iter(b'\n', rest).count() as u64;
+                return;
+            }
+            if self.line < self.range.first {
+                let missing = self.range.first - self.line;
+                let count = memchr::memchr_iter(b'\n', rest).count() as u64;
+                if count < missing {
+                    self.line += count;
+                    return;
+                }
+            }
+            let end = memchr::memchr(b'\n', rest);
+            let (line, next) = rest.split_at(end.unwrap_or(rest.len()));
+            if self.wanted() {
+                self.keep(line);
+            }
+            if end.is_some() {
+                self.end_line();
+            }
+            rest = next.get(1..).unwrap_or_default();
+        }
+    }
+
+    fn units(&mut self, bytes: &[u8], unit: usize) {
+        let high_first =
+            matches!(self.encoding, Some(TextEncoding::Utf16Be | TextEncoding::Utf32Be));
+        let place = if high_first { unit - 1 } else { 0 };
+        for piece in bytes.chunks(unit) {
+            let is_end = piece.len() == unit
+                && piece
+                    .iter()
+                    .enumerate()
+                    .all(|(index, byte)| *byte == if index == place { b'\n' } else { 0 });
+            if is_end {
+                self.end_line();
+            } else if self.wanted() {
+                self.keep(piece);
+            }
+        }
+    }
+
+    fn finish(
+        mut self,
+        encoding: TextEncoding,
+        bom: bool,
+        more: bool,
+        snapshot: Snapshot,
+    ) -> Lines {
+        let total = self.line;
+        if self.wanted() && !more {
+            self.ends.push(self.kept.len());
+        }
+        let mut text = String::with_capacity(self.kept.len());
+        let (mut malformed, mut long_line_cut) = (false, false);
+        let mut start = 0;
+        for (index, end) in self.ends.iter().enumerate() {
+            if index > 0 {
+                text.push('\n');
+            }
+            let raw = self.kept.get(start..*end).unwrap_or_default();
+            start = *end;
+            let (line, broken) = encoding.decode(raw);
+            let line = line.strip_suffix('\r').unwrap_or(&line);
+            match line.char_indices().nth(self.range.line_characters) {
+                Some((cut, _)) => {
+                    text.push_str(line.get(..cut).unwrap_or_default());
+                    text.push_str("... [truncated]");
+                    long_line_cut = true;
+                }
+                None => {
+                    text.push_str(line);
+                    malformed |= broken;
+                }
+            }
+        }
+        let count = self.ends.len() as u64;
+        Lines {
+            text,
+            first: self.range.first,
+            last: (self.range.first + count).saturating_sub(1),
+            total,
+            more,
+            long_line_cut,
+            encoding,
+            bom,
+            malformed,
+            snapshot,
+        }
+    }
+}
+
+/// Reads a whole file of at most `limit` bytes.
+///
+/// # Errors
+/// When it cannot be read or is larger.
+pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, Facts), FileError> {
+    let (file, facts) = path.open()?;
+    let too_large = |size| FileError::TooLarge { path: path.shown().to_path_buf(), size, limit };
+    if facts.size > limit {
+        return Err(too_large(facts.size));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0));
+    // Files of the kernel say size 0 and have content; others may grow.
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
+    if bytes.len() as u64 > limit {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok((bytes, facts))
+}
+
+/// Reads the first bytes of a file, at most `limit`.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_head(path: &Confined, limit: u64) -> Result<(Vec<u8>, Facts), FileError> {
+    let (file, facts) = path.open()?;
+    let mut bytes = Vec::new();
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
+    Ok((bytes, facts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn facts(size: u64) -> Facts {
+        Facts {
+            kind: crate::Kind::File,
+            size,
+            modified: (0, 0),
+            identity: (0, 0),
+            mode: 0,
+            links: 1,
+            owner: (0, 0),
+        }
+    }
+
+    fn lines(bytes: &[u8], first: u64, last: u64) -> Lines {
+        let range = LineRange { first, last, line_characters: 2000 };
+        let facts = facts(bytes.len() as u64);
+        match read_from(bytes, facts, range, &|| false) {
+            Ok(lines) => lines,
+            Err(_) => panic!("reads"),
+        }
+    }
+
+    #[test]
+    fn the_piece_after_the_last_line_end_counts() {
+        let read = lines(b"a\r\nb\nc\n", 2, 2);
+        assert_eq!((read.text.as_str(), read.first, read.last, read.total), ("b", 2, 2, 4));
+        let read = lines(b"a\r\nb\nc\n", 1, u64::MAX);
+        assert_eq!((read.text.as_str(), read.is_cut()), ("a\nb\nc\n", false));
+        let read = lines(b"", 1, 2000);
+        assert_eq!((read.text.as_str(), read.last, read.total), ("", 1, 1));
+        let read = lines(b"a\n", 9, 20);
+        assert_eq!((read.text.as_str(), read.total), ("", 2));
+        assert!(read.last < read.first);
+    }
+
+    #[test]
+    fn wide_units_split_where_the_line_ends() {
+        // U+0A0A and U+0D00 hold the bytes of line ends without being any.
+        let text = "a\u{0a0a}\r\n\u{0d00}b\nc";
+        for (mark, bytes) in [
+            (vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()),
+            (vec![0xfe, 0xff], text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        ] {
+            let read = lines(&[mark, bytes].concat(), 1, 2);
+            assert_eq!((read.text.as_str(), read.total), ("a\u{0a0a}\n\u{0d00}b", 3));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_those_of_the_whole_text(
+            parts in proptest::collection::vec("[a-zäß\r]{0,12}", 0..40), first in 1u64..50, count in 0u64..50,
+        ) {
+            let text = parts.join("\n");
+            let all: Vec<&str> =
+                text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+            let last = first + count;
+            let read = lines(text.as_bytes(), first, last);
+            let wanted: Vec<&str> =
+                all.iter().skip(first as usize - 1).take(count as usize + 1).copied().collect();
+            prop_assert_eq!(read.text, wanted.join("\n"));
+            prop_assert_eq!(read.total, all.len() as u64);
+            prop_assert_eq!(read.last + 1 - read.first, wanted.len() as u64);
+        }
+    }
+}

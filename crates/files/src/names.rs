@@ -1,0 +1,88 @@
+//! Names inside a workspace that no tool may touch.
+
+/// Code points that some file systems leave out when they compare names.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Whether a path segment names something that is kept from tools: `.git`,
+/// `.env`, `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
+/// and blanks, with a `:stream` suffix, or in its 8.3 short form.
+/// `allow_node_modules` lets `node_modules` pass.
+pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
+    let visible: String = segment.chars().filter(|c| !is_invisible(*c)).collect();
+    let name = visible.split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches(['.', ' ']).to_lowercase();
+    match name.as_str() {
+        ".git" | ".env" => return true,
+        "node_modules" => return !allow_node_modules,
+        _ => {}
+    }
+    if name.starts_with("gha-creds-") && name.ends_with(".json") {
+        return true;
+    }
+    let Some((stem, rest)) = name.split_once('~') else { return false };
+    let number = rest.split('.').next().unwrap_or_default();
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    match stem {
+        "git" | "env" => number.len() == rest.len(),
+        "node_m" => number.len() == rest.len() && !allow_node_modules,
+        "gha-cr" => rest.ends_with(".jso") || rest.ends_with(".json"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_kept_from_tools;
+
+    #[test]
+    fn kept_names_in_every_disguise() {
+        for name in [
+            ".git",
+            ".GIT",
+            ".git.",
+            ".git .",
+            ".env",
+            ".Env ",
+            ".env::$DATA",
+            "node_modules",
+            "Node_Modules",
+            "gha-creds-12ab.json",
+            "GHA-CREDS-x.JSON",
+            "GIT~1",
+            "ENV~2",
+            "NODE_M~1",
+            "GHA-CR~1.JSO",
+            ".g\u{200c}it",
+        ] {
+            assert!(is_kept_from_tools(name, false), "{name}");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_not_kept() {
+        for name in [
+            ".gitignore",
+            ".github",
+            ".env.local",
+            ".env.example",
+            "env",
+            "git",
+            "node_modules2",
+            "gha-creds.json",
+            "gha-creds-x.json.bak",
+            "git~x",
+            "a~1",
+            "",
+            "..",
+            ".",
+        ] {
+            assert!(!is_kept_from_tools(name, false), "{name}");
+        }
+        assert!(!is_kept_from_tools("node_modules", true));
+    }
+}

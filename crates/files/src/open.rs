@@ -1,0 +1,137 @@
+//! Opening below a folder without ever following a link out of it.
+//!
+//! A confined path was resolved before, so no part of it is a symbolic link;
+//! if one is found while opening, somebody put it there after the check.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+/// Opening a folder to walk on from it. Needs only the right to pass.
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Opening a folder to walk on from it.
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens the folder that all else is opened from.
+pub(crate) fn anchor(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, FOLDER, Mode::empty())
+}
+
+/// Opens the folder `relative` below `root`; no link on the way is followed.
+/// `create` makes the folders that are missing.
+pub(crate) fn folder_beneath(
+    root: &OwnedFd,
+    relative: &Path,
+    create: bool,
+) -> rustix::io::Result<OwnedFd> {
+    if !create && let Some(result) = by_kernel(root, relative) {
+        return result;
+    }
+    step_by_step(root, relative, create)
+}
+
+/// One `openat2`; `None` when this kernel (or a filter) does not offer it.
+#[cfg(target_os = "linux")]
+fn by_kernel(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
+    use rustix::fs::{ResolveFlags, openat2};
+    if relative.as_os_str().is_empty() {
+        return None;
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    // EAGAIN: a rename happened meanwhile; the step-wise way ends the race.
+    match openat2(root, relative, FOLDER, Mode::empty(), resolve) {
+        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::AGAIN) => None,
+        result => Some(result),
+    }
+}
+
+/// Other systems have no such call.
+#[cfg(not(target_os = "linux"))]
+fn by_kernel(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
+    None
+}
+
+/// Opens folder after folder, each without following a link.
+fn step_by_step(root: &OwnedFd, relative: &Path, create: bool) -> rustix::io::Result<OwnedFd> {
+    let mut here = rustix::io::fcntl_dupfd_cloexec(root, 3)?;
+    for component in relative.components() {
+        let Component::Normal(name) = component else { return Err(Errno::XDEV) };
+        here = match enter(&here, name) {
+            Err(Errno::NOENT) if create => {
+                match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error),
+                }
+                enter(&here, name)?
+            }
+            result => result?,
+        };
+    }
+    Ok(here)
+}
+
+fn enter(here: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let result = openat(here, name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+    // With O_DIRECTORY a link is reported as "not a directory".
+    if matches!(result, Err(Errno::NOTDIR)) && is_link(here, name) {
+        return Err(Errno::LOOP);
+    }
+    result
+}
+
+fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
+    let facts = rustix::fs::statat(folder, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    facts.is_ok_and(|facts| {
+        rustix::fs::FileType::from_raw_mode(facts.st_mode) == rustix::fs::FileType::Symlink
+    })
+}
+
+/// Opens a name in a folder: no link, no waiting, no controlling terminal.
+pub(crate) fn open_leaf(
+    folder: &OwnedFd,
+    name: &OsStr,
+    flags: OFlags,
+    mode: Mode,
+) -> rustix::io::Result<OwnedFd> {
+    let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    openat(folder.as_fd(), name, flags | always, mode)
+}
+
+/// Splits a path below its anchor into the folder and the last name; the
+/// anchor itself is `.` in itself.
+pub(crate) fn split(relative: &Path) -> (&Path, OsString) {
+    match (relative.parent(), relative.file_name()) {
+        (Some(parent), Some(name)) => (parent, name.to_owned()),
+        _ => (Path::new(""), OsString::from(".")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn both_ways_refuse_links_and_enter_folders() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("a/b")).expect("folders");
+        symlink("a", folder.path().join("link")).expect("link");
+        symlink("/", folder.path().join("out")).expect("link");
+        let root = anchor(folder.path()).expect("anchor");
+        for open in [folder_beneath, step_by_step] {
+            assert!(open(&root, Path::new("a/b"), false).is_ok());
+            assert!(open(&root, Path::new(""), false).is_ok());
+            assert_eq!(open(&root, Path::new("link/b"), false).err(), Some(Errno::LOOP));
+            assert_eq!(open(&root, Path::new("out"), false).err(), Some(Errno::LOOP));
+            assert_eq!(open(&root, Path::new("a/c"), false).err(), Some(Errno::NOENT));
+        }
+        assert!(folder_beneath(&root, Path::new("x/y/z"), true).is_ok());
+        assert!(folder.path().join("x/y/z").is_dir());
+        assert!(folder_beneath(&root, Path::new("../q"), true).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! From the text of a path to the place it really names.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// As many links as Linux follows.
+const MAX_LINKS: usize = 40;
+
+/// Joins `path` to `base` and takes out `.` and `..` by text alone.
+pub fn lexical(base: &Path, path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in base.join(path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other.as_os_str()),
+        }
+    }
+    out
+}
+
+/// Follows every symbolic link of an absolute path, also when its last parts
+/// do not exist (yet). `None`: links in a circle.
+pub fn real_path(path: &Path) -> Option<PathBuf> {
+    let mut real = PathBuf::from("/");
+    let mut rest: VecDeque<OsString> = names(path).collect();
+    let mut links = 0;
+    while let Some(name) = rest.pop_front() {
+        if name == ".." {
+            real.pop();
+            continue;
+        }
+        let next = real.join(&name);
+        let is_link = std::fs::symlink_metadata(&next).is_ok_and(|facts| facts.is_symlink());
+        // A link that cannot be read leads nowhere: opening it will fail.
+        let target = if is_link { std::fs::read_link(&next).ok() } else { None };
+        let Some(target) = target else {
+            real = next;
+            continue;
+        };
+        links += 1;
+        if links > MAX_LINKS {
+            return None;
+        }
+        if target.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        for name in names(&target).rev() {
+            rest.push_front(name);
+        }
+    }
+    Some(real)
+}
+
+/// The names of a path, `..` among them, the root and `.` left out.
+fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn dangling_links_are_followed_to_where_they_point() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let base = folder.path().canonicalize().expect("real");
+        symlink("/nowhere/at/all", base.join("out")).expect("link");
+        symlink("inner/../deep", base.join("in")).expect("link");
+        symlink("loop", base.join("loop")).expect("link");
+        assert_eq!(real_path(&base.join("out/x")), Some(PathBuf::from("/nowhere/at/all/x")));
+        assert_eq!(real_path(&base.join("in/new")), Some(base.join("deep/new")));
+        assert_eq!(real_path(&base.join("loop")), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! What the model has seen of each file, to notice changes by others.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use crate::confined::Facts;
+
+/// Files up to this size are known by their content, larger ones by size,
+/// time and inode.
+pub(crate) const HASHED_SIZE: u64 = 16 * 1024 * 1024;
+/// A copy is kept of files up to this size, to show what changed.
+const COPIED_SIZE: usize = 128 * 1024;
+/// All copies together.
+const COPIES_SIZE: usize = 8 * 1024 * 1024;
+
+/// The hash of a file's content.
+pub type Hash = [u8; 32];
+
+/// Hashes content that arrives in pieces.
+pub(crate) struct Hasher(Sha256);
+
+impl Hasher {
+    pub(crate) fn new() -> Self {
+        Self(Sha256::new())
+    }
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+    pub(crate) fn finish(self) -> Hash {
+        self.0.finalize().into()
+    }
+}
+
+/// The hash of some bytes.
+pub fn hash(bytes: &[u8]) -> Hash {
+    Sha256::digest(bytes).into()
+}
+
+/// The state of a file at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Snapshot {
+    /// What the system knew of it.
+    pub facts: Facts,
+    /// Its hash; `None` for very large files.
+    pub hash: Option<Hash>,
+}
+
+impl Snapshot {
+    /// The state of a file whose whole content is at hand.
+    pub fn of(facts: Facts, bytes: &[u8]) -> Self {
+        Self { facts, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
+    }
+
+    /// Whether both states have the same content, as far as can be told.
+    pub fn same_content(&self, other: &Self) -> bool {
+        match (self.hash, other.hash) {
+            (Some(one), Some(two)) => one == two,
+            _ => {
+                let key = |facts: &Facts| (facts.size, facts.modified, facts.identity);
+                key(&self.facts) == key(&other.facts)
+            }
+        }
+    }
+}
+
+/// How a file on disk compares with what the model saw of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Freshness {
+    /// The model never saw it.
+    NeverSeen,
+    /// It is as the model saw it.
+    Fresh,
+    /// Somebody changed it. The old bytes, if they were few enough to keep.
+    Changed(Option<Arc<[u8]>>),
+}
+
+#[derive(Debug)]
+struct Seen {
+    snapshot: Snapshot,
+    copy: Option<Arc<[u8]>>,
+    order: u64,
+}
+
+/// The ledger of a session. Shared.
+#[derive(Debug, Default)]
+pub struct SeenFiles {
+    ledger: Mutex<Ledger>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    files: HashMap<PathBuf, Seen>,
+    next: u64,
+    copied: usize,
+}
+
+impl SeenFiles {
+    /// An empty ledger.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes that the model knows this state of a file (by its real path).
+    /// `bytes`: the whole content, when it is at hand.
+    pub fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<&[u8]>) {
+        let copy = bytes.filter(|bytes| bytes.len() <= COPIED_SIZE).map(Arc::from);
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.insert(path, snapshot, copy);
+    }
+
+    /// Compares a state with what the model saw.
+    pub fn compare(&self, path: &Path, now: &Snapshot) -> Freshness {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        match ledger.files.get(path) {
+            None => Freshness::NeverSeen,
+            Some(seen) if seen.snapshot.same_content(now) => Freshness::Fresh,
+            Some(seen) => Freshness::Changed(seen.copy.clone()),
+        }
+    }
+
+    /// Whether the model saw the file at all.
+    pub fn knows(&self, path: &Path) -> bool {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.files.contains_key(path)
+    }
+
+    /// Forgets all (a new conversation).
+    pub fn clear(&self) {
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::default();
+    }
+}
+
+impl Ledger {
+    fn insert(&mut self, path: &Path, snapshot: Snapshot, copy: Option<Arc<[u8]>>) {
+        let order = self.next;
+        self.next += 1;
+        self.copied += copy.as_ref().map_or(0, |copy| copy.len());
+        let old = self.files.insert(path.to_path_buf(), Seen { snapshot, copy, order });
+        self.copied -= old.and_then(|old| old.copy).map_or(0, |copy| copy.len());
+        while self.copied > COPIES_SIZE {
+            let oldest = self
+                .files
+                .values_mut()
+                .filter(|seen| seen.copy.is_some())
+                .min_by_key(|seen| seen.order);
+            let Some(copy) = oldest.and_then(|seen| seen.copy.take()) else { break };
+            self.copied -= copy.len();
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The folder tree that the model is shown at the start.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use crate::confined::Kind;
+use crate::ignore_rules::{IgnoreFlags, IgnoreRules};
+use crate::workspace::{Access, Workspace};
+
+/// Entries looked at in one folder; a folder with more is shown as cut.
+const MAX_ENTRIES: usize = 5_000;
+/// Shown, never entered.
+const CLOSED: [&str; 4] = ["node_modules", ".git", "dist", "__pycache__"];
+
+#[derive(Default)]
+struct Node {
+    name: String,
+    files: Vec<String>,
+    folders: Vec<usize>,
+    /// Whether there is more in it than is shown.
+    cut: bool,
+}
+
+/// Draws the workspace folders, breadth first, at most `max_items` files and
+/// folders over all of them. Folders end in `/`; `...` stands for what is not
+/// shown. Ignored files are left out, ignored folders are shown closed.
+pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
+    let rules = workspace.ignore_rules(IgnoreFlags::of(workspace.filtering()));
+    let mut text = format!(
+        "Showing up to {max_items} items (files + folders). Folders or files indicated with ... contain more items not shown, were ignored, or the display limit ({max_items} items) was reached."
+    );
+    let mut left = max_items;
+    for root in workspace.roots() {
+        let nodes = gather(workspace, &rules, &root, &mut left);
+        text.push_str(&format!("\n\n{}", root.display()));
+        if !text.ends_with('/') {
+            text.push('/');
+        }
+        text.push('\n');
+        if let Some(top) = nodes.first() {
+            draw(&nodes, top, "", &mut text);
+        }
+        text.truncate(text.trim_end().len());
+    }
+    text
+}
+
+/// Reads folders breadth first until the items are used up.
+fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut usize) -> Vec<Node> {
+    let mut nodes = vec![Node::default()];
+    let mut queue: VecDeque<(usize, PathBuf)> = VecDeque::from([(0, root.to_path_buf())]);
+    while let Some((index, path)) = queue.pop_front() {
+        let listing = workspace
+            .confine(&path, Access::Read)
+            .ok()
+            .filter(|_| *left > 0)
+            .and_then(|folder| folder.list(MAX_ENTRIES).ok());
+        let Some(listing) = listing else {
+            if let Some(node) = nodes.get_mut(index) {
+                node.cut = true;
+            }
+            continue;
+        };
+        let mut cut = listing.cut;
+        let mut entries = listing.entries;
+        entries.sort_by(|one, two| one.name.cmp(&two.name));
+        let (folders, files): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.kind == Kind::Directory);
+        let mut shown_files = Vec::new();
+        for file in files {
+            if rules.entry(&path.join(&file.name), false).is_some() {
+                continue;
+            }
+            if *left == 0 {
+                cut = true;
+                break;
+            }
+            *left -= 1;
+            shown_files.push(clean(&file.name));
+        }
+        let mut shown_folders = Vec::new();
+        for folder in folders {
+            if *left == 0 {
+                cut = true;
+                break;
+            }
+            *left -= 1;
+            let path = path.join(&folder.name);
+            let closed = CLOSED.iter().any(|name| folder.name == *name)
+                || rules.entry(&path, true).is_some();
+            let child = nodes.len();
+            nodes.push(Node { name: clean(&folder.name), cut: closed, ..Node::default() });
+            shown_folders.push(child);
+            if !closed {
+                queue.push_back((child, path));
+            }
+        }
+        if let Some(node) = nodes.get_mut(index) {
+            node.files = shown_files;
+            node.folders = shown_folders;
+            node.cut = cut;
+        }
+    }
+    nodes
+}
+
+/// A name on one line: control characters would fake further lines.
+fn clean(name: &std::ffi::OsStr) -> String {
+    name.to_string_lossy()
+        .chars()
+        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
+fn draw(nodes: &[Node], node: &Node, indent: &str, text: &mut String) {
+    let folders: Vec<&Node> = node.folders.iter().filter_map(|child| nodes.get(*child)).collect();
+    let mut rows = node.files.len() + folders.len() + usize::from(node.cut);
+    let mut branch = || {
+        rows -= 1;
+        if rows == 0 { ("└───", "    ") } else { ("├───", "│   ") }
+    };
+    for file in &node.files {
+        text.push_str(&format!("{indent}{}{file}\n", branch().0));
+    }
+    for folder in folders {
+        let (line, further) = branch();
+        let closed = folder.cut && folder.files.is_empty() && folder.folders.is_empty();
+        let mark = if closed { "..." } else { "" };
+        text.push_str(&format!("{indent}{line}{}/{mark}\n", folder.name));
+        if !closed {
+            draw(nodes, folder, &format!("{indent}{further}"), text);
+        }
+    }
+    if node.cut {
+        text.push_str(&format!("{indent}{}...\n", branch().0));
+    }
+}

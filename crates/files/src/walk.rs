@@ -1,0 +1,76 @@
+//! Walking a folder with the ignore rules applied.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ignore::{DirEntry, WalkBuilder};
+
+use crate::ignore_rules::IgnoreFlags;
+use crate::resolve::real_path;
+use crate::workspace::Workspace;
+
+/// How a walk goes.
+#[derive(Debug, Clone, Default)]
+pub struct WalkOptions {
+    /// Overrides of `respectGitIgnore` for this walk.
+    pub respect_git_ignore: Option<bool>,
+    /// Override of `respectGeminiIgnore` for this walk.
+    pub respect_gemini_ignore: Option<bool>,
+    /// No ignore file counts at all; `.git` stays hidden.
+    pub no_ignore: bool,
+    /// Names of folders that are not entered (`node_modules`).
+    pub exclude_folders: Vec<String>,
+    /// Threads of a parallel walk; 0 lets the walker choose.
+    pub threads: usize,
+    /// Depth limit; 1 is the entries of the start folders.
+    pub max_depth: Option<usize>,
+    /// Where ignored entries are counted (a folder is one entry).
+    pub ignored: Option<Arc<AtomicU64>>,
+}
+
+/// A walker over `roots` that leaves out what is ignored, sees dot files, and
+/// follows no links. Build it serial or parallel. A further `filter_entry`
+/// would replace the ignore rules: filter what comes out instead.
+pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> WalkBuilder {
+    let mut flags = IgnoreFlags::of(workspace.filtering());
+    flags.git = options.respect_git_ignore.unwrap_or(flags.git);
+    flags.gemini = options.respect_gemini_ignore.unwrap_or(flags.gemini);
+    if options.no_ignore {
+        flags = IgnoreFlags::NONE;
+    }
+    let rules = Arc::new(workspace.ignore_rules(flags));
+    let mut builder = WalkBuilder::from_iter(roots);
+    builder
+        .standard_filters(false)
+        .follow_links(false)
+        .threads(options.threads)
+        .max_depth(options.max_depth);
+    let excluded = options.exclude_folders.clone();
+    let counter = options.ignored.clone();
+    builder.filter_entry(move |entry| {
+        // What was asked for by name is entered, whatever the rules say.
+        if entry.depth() == 0 {
+            return true;
+        }
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        if is_folder && excluded.iter().any(|name| entry.file_name() == name.as_str()) {
+            return false;
+        }
+        let ignored =
+            rules.entry(entry.path(), is_folder).is_some() || target_is_ignored(&rules, entry);
+        if ignored && let Some(counter) = &counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        !ignored
+    });
+    builder
+}
+
+/// A link is ignored too when what it points to is.
+fn target_is_ignored(rules: &crate::IgnoreRules, entry: &DirEntry) -> bool {
+    entry.path_is_symlink()
+        && real_path(entry.path()).is_some_and(|real: PathBuf| {
+            real.as_path() != entry.path() && rules.why(Path::new(&real)).is_some()
+        })
+}

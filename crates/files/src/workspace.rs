@@ -1,0 +1,309 @@
+//! The folders a session may touch, and the question whether a path is in them.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use crate::confined::Confined;
+use crate::error::PathError;
+use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
+use crate::names::is_kept_from_tools;
+use crate::resolve::{lexical, real_path};
+
+/// Which ignore files count (`context.fileFiltering`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filtering {
+    /// `.gitignore`, `.git/info/exclude` and `core.excludesFile`.
+    pub respect_git_ignore: bool,
+    /// `.geminiignore` in the root of each workspace folder.
+    pub respect_gemini_ignore: bool,
+    /// Further ignore files, strongest last; relative ones to the root.
+    pub custom_ignore_files: Vec<PathBuf>,
+}
+
+impl Default for Filtering {
+    fn default() -> Self {
+        Self {
+            respect_git_ignore: true,
+            respect_gemini_ignore: true,
+            custom_ignore_files: Vec::new(),
+        }
+    }
+}
+
+/// What a [`Workspace`] is made of.
+#[derive(Debug, Clone, Default)]
+pub struct WorkspaceOptions {
+    /// The folder that relative paths start from.
+    pub root: PathBuf,
+    /// Further workspace folders. They must exist.
+    pub additional: Vec<PathBuf>,
+    /// The session's temporary folder: may be read and written. Empty: none.
+    pub temp: PathBuf,
+    /// Folders (or single files) that may be read, not written.
+    pub readable: Vec<PathBuf>,
+    /// Single files outside that may be written (the global memory file).
+    pub writable_files: Vec<PathBuf>,
+    /// Folders that are refused even inside an allowed one (the memory inbox).
+    pub denied: Vec<PathBuf>,
+    /// Lets tools into `node_modules`.
+    pub allow_node_modules: bool,
+    /// Which ignore files count.
+    pub filtering: Filtering,
+}
+
+/// What a path is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and listing.
+    Read,
+    /// Creating and changing.
+    Write,
+}
+
+/// A folder as it was given and where it really is.
+#[derive(Debug, Clone)]
+struct Place {
+    given: PathBuf,
+    real: PathBuf,
+}
+
+impl Place {
+    fn new(base: &Path, path: &Path) -> Self {
+        let given = lexical(base, path);
+        let real = real_path(&given).unwrap_or_else(|| given.clone());
+        Self { given, real }
+    }
+}
+
+/// The folders of a session. Shared; folders can be added while it lives.
+#[derive(Debug)]
+pub struct Workspace {
+    root: PathBuf,
+    folders: RwLock<Vec<Place>>,
+    temp: Option<Place>,
+    readable: RwLock<Vec<Place>>,
+    writable_files: Vec<Place>,
+    denied: Vec<PathBuf>,
+    allow_node_modules: bool,
+    filtering: Filtering,
+    ignore_cache: Arc<IgnoreCache>,
+}
+
+impl Workspace {
+    /// Resolves all folders.
+    ///
+    /// # Errors
+    /// When the root or an additional folder is not a directory.
+    pub fn new(options: WorkspaceOptions) -> Result<Self, PathError> {
+        let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let root = folder(&base, &options.root)?;
+        let real_root = root.real.clone();
+        let place = |path: &PathBuf| Place::new(&real_root, path);
+        let workspace = Self {
+            temp: (!options.temp.as_os_str().is_empty()).then(|| place(&options.temp)),
+            readable: RwLock::new(options.readable.iter().map(place).collect()),
+            writable_files: options.writable_files.iter().map(place).collect(),
+            denied: options.denied.iter().map(|path| place(path).real).collect(),
+            allow_node_modules: options.allow_node_modules,
+            filtering: options.filtering,
+            ignore_cache: Arc::default(),
+            folders: RwLock::new(vec![root]),
+            root: real_root.clone(),
+        };
+        for path in &options.additional {
+            workspace.add_root(path)?;
+        }
+        Ok(workspace)
+    }
+
+    /// The folder that relative paths start from, links resolved.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// All workspace folders, the root first, links resolved.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        read(&self.folders).iter().map(|place| place.real.clone()).collect()
+    }
+
+    /// The session's temporary folder, or the root when there is none.
+    pub fn temp(&self) -> &Path {
+        self.temp.as_ref().map_or(&self.root, |place| &place.real)
+    }
+
+    /// Which ignore files count.
+    pub fn filtering(&self) -> &Filtering {
+        &self.filtering
+    }
+
+    /// Adds a workspace folder and gives its real path.
+    ///
+    /// # Errors
+    /// When it is not a directory.
+    pub fn add_root(&self, path: &Path) -> Result<PathBuf, PathError> {
+        let place = folder(&self.root, path)?;
+        let real = place.real.clone();
+        let mut folders = self.folders.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !folders.iter().any(|known| known.real == real) {
+            folders.push(place);
+        }
+        Ok(real)
+    }
+
+    /// Lets a folder or a single file be read (a person said so).
+    pub fn add_readable(&self, path: &Path) {
+        let place = Place::new(&self.root, path);
+        self.readable.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(place);
+    }
+
+    /// Finds the place that a path names and checks that it may be used.
+    ///
+    /// # Errors
+    /// When it is empty, outside, or kept from tools.
+    pub fn resolve(&self, text: &str, access: Access) -> Result<Confined, PathError> {
+        let cleaned = text.replace('\0', "");
+        if cleaned.is_empty() {
+            return Err(PathError::Empty);
+        }
+        let path = self.without_at_sign(&cleaned);
+        self.confine(&lexical(&self.root, &path), access)
+    }
+
+    /// As [`resolve`](Self::resolve), for an absolute path that came from the
+    /// disk (a walker), which is not cleaned.
+    ///
+    /// # Errors
+    /// When it is outside or kept from tools.
+    pub fn confine(&self, path: &Path, access: Access) -> Result<Confined, PathError> {
+        let shown = lexical(&self.root, path);
+        let real = real_path(&shown).ok_or_else(|| PathError::Loop { path: shown.clone() })?;
+        let outside = || PathError::Outside { path: shown.clone(), allowed: self.allowed() };
+        if self.denied.iter().any(|denied| real.starts_with(denied)) {
+            return Err(outside());
+        }
+        let folders = read(&self.folders).clone();
+        if let Some(segment) = self.kept_segment(&folders, &shown, &real) {
+            return Err(PathError::Kept { path: shown, segment, allowed: self.allowed() });
+        }
+        // The outermost folder: opening walks from there without following
+        // links, so that the more of the path is walked the better.
+        let mut anchors: Vec<PathBuf> = folders.into_iter().map(|place| place.real).collect();
+        anchors.extend(self.temp.iter().map(|place| place.real.clone()));
+        if access == Access::Read {
+            anchors.extend(read(&self.readable).iter().map(|place| place.real.clone()));
+        }
+        let anchor = anchors
+            .into_iter()
+            .filter(|anchor| real.starts_with(anchor))
+            .min_by_key(|anchor| anchor.as_os_str().len());
+        let anchor = match anchor {
+            // A single file is opened from its folder.
+            Some(anchor) if anchor == real && !anchor.is_dir() => {
+                anchor.parent().map(Path::to_path_buf)
+            }
+            Some(anchor) => Some(anchor),
+            None if self.writable_files.iter().any(|place| place.real == real) => {
+                real.parent().map(Path::to_path_buf)
+            }
+            None => None,
+        };
+        let anchor = anchor.ok_or_else(outside)?;
+        Confined::new(shown.clone(), real, anchor).ok_or_else(outside)
+    }
+
+    /// Whether a path is inside the workspace folders proper.
+    pub fn contains(&self, path: &Path) -> bool {
+        read(&self.folders).iter().any(|place| path.starts_with(&place.real))
+    }
+
+    /// A short name for people: relative to the workspace folder it is in.
+    pub fn relative(&self, path: &Path) -> PathBuf {
+        let folders = read(&self.folders);
+        let best = folders
+            .iter()
+            .filter_map(|place| {
+                path.strip_prefix(&place.real).or_else(|_| path.strip_prefix(&place.given)).ok()
+            })
+            .min_by_key(|rest| rest.as_os_str().len());
+        match best {
+            Some(rest) if rest.as_os_str().is_empty() => PathBuf::from("."),
+            Some(rest) => rest.to_path_buf(),
+            None => path.to_path_buf(),
+        }
+    }
+
+    /// The ignore rules as they are now. Keep the value for one operation
+    /// only: within it, no ignore file is read twice.
+    pub fn ignore_rules(&self, flags: IgnoreFlags) -> IgnoreRules {
+        IgnoreRules::new(Arc::clone(&self.ignore_cache), self.roots(), &self.filtering, flags)
+    }
+
+    /// Why an absolute path is ignored by the session's settings, if it is.
+    pub fn is_ignored(&self, path: &Path) -> Option<IgnoredBy> {
+        self.ignore_rules(IgnoreFlags::of(&self.filtering)).why(path)
+    }
+
+    /// `@/x` and `@x/y` mean `x` and `x/y` unless they exist as written.
+    fn without_at_sign(&self, text: &str) -> PathBuf {
+        let literal = PathBuf::from(text);
+        let Some(rest) = text.strip_prefix('@') else { return literal };
+        let exists = |path: &Path| self.root.join(path).symlink_metadata().is_ok();
+        if exists(&literal) {
+            return literal;
+        }
+        if let Some(rest) = rest.strip_prefix('/') {
+            return if rest.is_empty() { PathBuf::from(".") } else { PathBuf::from(rest) };
+        }
+        match literal.components().next() {
+            Some(first) if exists(Path::new(first.as_os_str())) => literal,
+            _ if rest.is_empty() => literal,
+            _ => PathBuf::from(rest),
+        }
+    }
+
+    /// The first name below the innermost workspace folder that is kept.
+    fn kept_segment(&self, folders: &[Place], shown: &Path, real: &Path) -> Option<String> {
+        let below = |path: &Path, of: fn(&Place) -> &PathBuf| {
+            folders
+                .iter()
+                .filter_map(|place| path.strip_prefix(of(place)).ok().map(Path::to_path_buf))
+                .min_by_key(|rest| rest.as_os_str().len())
+        };
+        let candidates = [
+            below(shown, |place| &place.given),
+            below(shown, |place| &place.real),
+            below(real, |place| &place.real),
+        ];
+        candidates.into_iter().flatten().find_map(|rest| {
+            rest.iter()
+                .map(|name| name.to_string_lossy())
+                .find(|name| is_kept_from_tools(name, self.allow_node_modules))
+                .map(std::borrow::Cow::into_owned)
+        })
+    }
+
+    fn allowed(&self) -> String {
+        let folders: Vec<String> =
+            self.roots().iter().map(|path| path.display().to_string()).collect();
+        let mut text = folders.join(", ");
+        if let Some(temp) = &self.temp {
+            text.push_str(&format!(" or the project temp directory: {}", temp.real.display()));
+        }
+        text
+    }
+}
+
+/// Resolves a workspace folder, which must be there.
+fn folder(base: &Path, path: &Path) -> Result<Place, PathError> {
+    let given = lexical(base, path);
+    let not_a_folder = |source| PathError::NotAFolder { path: given.clone(), source };
+    let real = given.canonicalize().map_err(not_a_folder)?;
+    if !real.is_dir() {
+        return Err(not_a_folder(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
+    }
+    Ok(Place { given: given.clone(), real })
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

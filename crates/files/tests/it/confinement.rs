@@ -1,0 +1,244 @@
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parallax_files::{
+    Access, Expected, FileError, PathError, Workspace, WorkspaceOptions, atomic_write,
+};
+use proptest::prelude::*;
+
+use crate::Place;
+
+fn refused(place: &Place, path: &str, access: Access) -> String {
+    match place.workspace.resolve(path, access) {
+        Err(error) => error.to_string(),
+        Ok(found) => panic!("{path} was allowed as {}", found.path().display()),
+    }
+}
+
+#[test]
+fn what_is_outside_or_kept_is_refused_in_the_known_words() {
+    let place = Place::new();
+    place.put("outside/secret", "s");
+    symlink(place.path("outside"), place.path("work/door")).expect("link");
+    symlink(place.path("outside/new"), place.path("work/dangling")).expect("link");
+    symlink(".git", place.path("work/innocent")).expect("link");
+    for access in [Access::Read, Access::Write] {
+        for path in [
+            "../outside/secret",
+            "door/secret",
+            "door/not/there/yet",
+            "dangling",
+            "/etc/passwd",
+            ".env",
+            "sub/.ENV",
+            "node_modules/x/i.js",
+            ".git/config",
+            "innocent/config",
+            "gha-creds-1.json",
+            ".env\0",
+        ] {
+            let message = refused(&place, path, access);
+            let begin = "Path not in workspace: Attempted path \"/";
+            let middle = "\" resolves outside the allowed workspace directories: ";
+            assert!(message.starts_with(begin) && message.contains(middle), "{message}");
+        }
+    }
+    let loops = place.path("work/loop");
+    symlink(&loops, &loops).expect("link");
+    assert!(matches!(place.workspace.resolve("loop", Access::Read), Err(PathError::Loop { .. })));
+    assert!(matches!(place.workspace.resolve("\0", Access::Read), Err(PathError::Empty)));
+}
+
+#[test]
+fn allowed_places_and_who_may_write_there() {
+    let place = Place::with(|base, options| {
+        std::fs::create_dir(base.join("docs")).expect("a folder");
+        options.readable = vec![base.join("docs")];
+        options.writable_files = vec![base.join("outside/MEMORY.md")];
+        options.denied = vec![base.join("temp/.inbox")];
+    });
+    let may =
+        |path: &Path, access| place.workspace.resolve(&path.display().to_string(), access).is_ok();
+    for (path, read, write) in [
+        ("work/a/b/new", true, true),
+        ("temp/x", true, true),
+        ("temp/.inbox/x", false, false),
+        ("docs/x", true, false),
+        ("outside/MEMORY.md", true, true),
+        ("outside/other.md", false, false),
+    ] {
+        let path = place.path(path);
+        assert_eq!(
+            (may(&path, Access::Read), may(&path, Access::Write)),
+            (read, write),
+            "{path:?}"
+        );
+    }
+    assert!(!may(&place.path("outside/x"), Access::Write));
+    place.workspace.add_root(&place.path("outside")).expect("added");
+    assert!(may(&place.path("outside/x"), Access::Write));
+    assert!(place.workspace.add_root(&place.path("missing")).is_err());
+}
+
+#[test]
+fn at_signs_are_taken_off_unless_they_are_there() {
+    let place = Place::new();
+    place.put("work/src/a.rs", "");
+    place.put("work/@scope/b.rs", "");
+    for (text, wanted) in [
+        ("@/src/a.rs", "src/a.rs"),
+        ("@src/a.rs", "src/a.rs"),
+        ("@scope/new.rs", "@scope/new.rs"),
+        ("@scope/b.rs", "@scope/b.rs"),
+        ("src/../src/./a.rs", "src/a.rs"),
+    ] {
+        let found = place.workspace.resolve(text, Access::Read).expect("allowed");
+        assert_eq!(found.path(), place.path("work").join(wanted), "{text}");
+    }
+}
+
+#[test]
+fn links_that_stay_inside_work() {
+    let place = Place::new();
+    place.put("work/real/a.txt", "one");
+    symlink("real", place.path("work/folder")).expect("link");
+    symlink("folder/a.txt", place.path("work/file")).expect("link");
+    let found = place.workspace.resolve("file", Access::Write).expect("allowed");
+    atomic_write(&found, b"two", Expected::Anything).expect("written");
+    assert_eq!(place.text("work/real/a.txt"), "two");
+    assert!(place.path("work/file").is_symlink());
+}
+
+#[test]
+fn pipes_and_devices_answer_at_once() {
+    let place = Place::new();
+    let pipe = place.path("work/pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("a pipe");
+    let found = place.workspace.resolve("pipe", Access::Write).expect("allowed");
+    assert!(matches!(found.open(), Err(FileError::NotRegular { what: "named pipe", .. })));
+    assert!(matches!(
+        atomic_write(&found, b"x", Expected::Anything),
+        Err(FileError::NotRegular { .. })
+    ));
+
+    let socket = std::os::unix::net::UnixListener::bind(place.path("work/socket"));
+    let found = place.workspace.resolve("socket", Access::Read).expect("allowed");
+    assert!(matches!(found.open(), Err(FileError::NotRegular { what: "socket", .. })));
+    drop(socket);
+
+    symlink("/dev/zero", place.path("work/zero")).expect("link");
+    assert!(refused(&place, "zero", Access::Read).contains("work/zero"));
+    let everything = Workspace::new(WorkspaceOptions {
+        root: PathBuf::from("/"),
+        ..WorkspaceOptions::default()
+    })
+    .expect("a workspace");
+    let zero = everything.resolve("/dev/zero", Access::Read).expect("allowed");
+    assert!(matches!(zero.open(), Err(FileError::NotRegular { what: "device", .. })));
+}
+
+#[test]
+fn a_link_exchanged_between_check_and_use_never_leads_outside() {
+    let place = Place::new();
+    place.put("outside/victim", "untouched");
+    place.put("work/inner/victim", "inside");
+    let hole = place.path("work/hole");
+    let (inner, outer) = (place.path("work/inner"), place.path("outside"));
+    std::fs::create_dir(&hole).expect("a folder");
+    let stop = AtomicBool::new(false);
+    let (mut written, mut stopped) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let spare = place.path("work/spare");
+            while !stop.load(Ordering::Relaxed) {
+                // A folder, a link that stays inside, a link that leads out.
+                let _ = std::fs::remove_dir_all(&hole);
+                let _ = std::fs::create_dir(&hole);
+                for target in [&outer, &inner] {
+                    let _ = symlink(target, &spare);
+                    let _ = std::fs::remove_dir_all(&hole);
+                    let _ = std::fs::rename(&spare, &hole);
+                }
+                let _ = std::fs::remove_file(&hole);
+            }
+        });
+        for _ in 0..2_000 {
+            let Ok(found) = place.workspace.resolve("hole/victim", Access::Write) else {
+                stopped += 1;
+                continue;
+            };
+            match atomic_write(&found, b"written", Expected::Anything) {
+                Ok(_) => written += 1,
+                Err(_) => stopped += 1,
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(place.text("outside/victim"), "untouched");
+    let outside = std::fs::read_dir(&outer).expect("readable").count();
+    assert_eq!(outside, 1, "nothing was created outside");
+    assert!(written > 0 && stopped > 0, "{written} written, {stopped} stopped: no race took place");
+}
+
+/// What is made in a random tree: folders, files and links to anywhere.
+#[derive(Debug, Clone)]
+enum Step {
+    Folder(String),
+    File(String),
+    Link(String, String),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let path = "[abc](/[abc]){0,2}";
+    let target = "(\\.\\./){0,3}[abc]?(/[abc]){0,1}|/OUT(/secret)?|/WORK/[abc]";
+    prop_oneof![
+        path.prop_map(Step::Folder),
+        path.prop_map(Step::File),
+        (path, target).prop_map(|(path, target)| Step::Link(path, target)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn no_tree_of_links_leads_outside(
+        steps in proptest::collection::vec(step(), 1..12),
+        paths in proptest::collection::vec("(\\.\\./){0,2}[abc](/(\\.\\.|[abc])){0,3}(/secret)?", 1..6),
+    ) {
+        let place = Place::new();
+        place.put("outside/secret", "secret");
+        let work = place.path("work");
+        for step in steps {
+            let _ = match step {
+                Step::Folder(path) => std::fs::create_dir_all(work.join(path)),
+                Step::File(path) => std::fs::write(work.join(path), "plain"),
+                Step::Link(path, target) => {
+                    let target = target
+                        .replace("/OUT", &place.path("outside").display().to_string())
+                        .replace("/WORK", &work.display().to_string());
+                    symlink(target, work.join(path))
+                }
+            };
+        }
+        let outside = || ["outside", ""].map(|name| std::fs::read_dir(place.path(name)).expect("readable").count());
+        let (before, secret) = (outside(), place.text("outside/secret"));
+        for path in paths {
+            if let Ok(found) = place.workspace.resolve(&path, Access::Write) {
+                prop_assert!(
+                    found.path().starts_with(&work) || found.path().starts_with(place.path("temp"))
+                );
+                let _ = atomic_write(&found, b"changed", Expected::Anything);
+            }
+        }
+        prop_assert_eq!(place.text("outside/secret"), secret);
+        prop_assert_eq!(outside(), before);
+    }
+}

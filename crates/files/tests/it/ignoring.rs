@@ -1,0 +1,89 @@
+use std::os::unix::fs::symlink;
+
+use parallax_files::{RuleSource, WalkOptions, walk};
+
+use crate::Place;
+
+fn ignored(place: &Place, name: &str) -> Option<RuleSource> {
+    place.workspace.is_ignored(&place.path(name)).map(|why| why.source)
+}
+
+#[test]
+fn git_rules_hold_at_all_levels_and_only_in_a_repository() {
+    let place = Place::with(|base, options| {
+        options.root = base.join("work/sub");
+        std::fs::create_dir(&options.root).expect("a folder");
+    });
+    place.put("work/.gitignore", "*.log\n/sub/only-here\n");
+    place.put("work/sub/.gitignore", "!keep.log\ntarget/\n");
+    place.put("work/sub/a.log", "");
+    place.put("work/sub/target/x", "");
+    assert_eq!(ignored(&place, "work/sub/a.log"), None, "no repository");
+    place.put("work/.git/info/exclude", "excluded\n");
+    for (name, wanted) in [
+        ("work/sub/a.log", true),
+        ("work/sub/keep.log", false),
+        ("work/sub/deep/er/keep.log", false),
+        ("work/sub/only-here", true),
+        ("work/sub/deep/only-here", false),
+        ("work/sub/target/x", true),
+        ("work/sub/excluded", true),
+        ("work/sub/other", false),
+    ] {
+        assert_eq!(ignored(&place, name).is_some(), wanted, "{name}");
+    }
+    // A nested repository starts afresh, and a changed file counts at once.
+    place.put("work/sub/nested/.git/HEAD", "");
+    assert_eq!(ignored(&place, "work/sub/nested/a.log"), None);
+    place.put("work/sub/.gitignore", "other\n# longer than before\n");
+    assert_eq!(ignored(&place, "work/sub/other"), Some(RuleSource::Git));
+}
+
+#[test]
+fn stronger_files_overrule_weaker_ones() {
+    let place =
+        Place::with(|_, options| options.filtering.custom_ignore_files = vec![".aiignore".into()]);
+    place.put("work/.git/HEAD", "");
+    place.put("work/.gitignore", "by-git\nboth\nall\n");
+    place.put("work/.geminiignore", "!both\nby-gemini\n!all\n");
+    place.put("work/.aiignore", "!by-gemini\nall\n");
+    place.put("work/sub/.geminiignore", "only-root-counts\n");
+    assert_eq!(ignored(&place, "work/by-git"), Some(RuleSource::Git));
+    assert_eq!(ignored(&place, "work/both"), None);
+    assert_eq!(ignored(&place, "work/by-gemini"), None);
+    assert_eq!(ignored(&place, "work/all"), Some(RuleSource::Custom));
+    assert_eq!(ignored(&place, "work/sub/only-root-counts"), None);
+    assert_eq!(ignored(&place, "work/.git/HEAD"), Some(RuleSource::BuiltIn));
+}
+
+#[test]
+fn links_are_ignored_with_their_target_and_pipes_do_not_hang() {
+    let place = Place::new();
+    place.put("work/.geminiignore", "secret/\nlinked\n");
+    place.put("work/secret/a", "");
+    place.put("work/plain", "");
+    symlink("secret/a", place.path("work/alias")).expect("link");
+    symlink("plain", place.path("work/linked")).expect("link");
+    assert!(ignored(&place, "work/alias").is_some());
+    assert!(ignored(&place, "work/linked").is_some());
+    place.put("work/.git/HEAD", "");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.path("work/.gitignore"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("a pipe");
+    assert!(ignored(&place, "work/plain").is_none());
+
+    let roots = place.workspace.roots();
+    let mut names: Vec<String> = walk(&place.workspace, &roots, &WalkOptions::default())
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.depth() > 0)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".geminiignore", ".gitignore", "plain"]);
+}

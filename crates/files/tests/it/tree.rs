@@ -1,0 +1,50 @@
+use parallax_files::folder_tree;
+
+use crate::Place;
+
+fn drawn(place: &Place, items: usize) -> Vec<String> {
+    let text = folder_tree(&place.workspace, items);
+    text.lines().skip(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn files_come_first_and_closed_folders_are_marked() {
+    let place = Place::new();
+    place.put("work/.geminiignore", "private/\n*.log\n");
+    place.put("work/a.txt", "");
+    place.put("work/b.log", "");
+    place.put("work/node_modules/x/y.js", "");
+    place.put("work/private/x", "");
+    place.put("work/src/deep/c.rs", "");
+    place.put("work/src/d.rs", "");
+    let root = format!("{}/", place.path("work").display());
+    assert_eq!(
+        drawn(&place, 200),
+        [
+            root.as_str(),
+            "├───.geminiignore",
+            "├───a.txt",
+            "├───node_modules/...",
+            "├───private/...",
+            "└───src/",
+            "    ├───d.rs",
+            "    └───deep/",
+            "        └───c.rs",
+        ]
+    );
+    assert_eq!(
+        drawn(&place, 4)[1..],
+        ["├───.geminiignore", "├───a.txt", "├───node_modules/...", "├───private/...", "└───..."]
+    );
+}
+
+#[test]
+fn a_crowded_folder_is_not_read_to_its_end() {
+    let place = Place::new();
+    for number in 0..6_000 {
+        place.put(&format!("work/f{number:05}"), "");
+    }
+    let lines = drawn(&place, 200);
+    assert_eq!(lines.len(), 202);
+    assert_eq!(lines.last().map(String::as_str), Some("└───..."));
+}

@@ -1,0 +1,111 @@
+//! What went wrong with a request, by who can act.
+
+use std::error::Error;
+use std::io::ErrorKind;
+
+use crate::client::chain;
+
+/// How deep the chain of causes is searched.
+const DEPTH: usize = 8;
+
+/// The kind of a failed request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Connecting or waiting took too long.
+    Timeout,
+    /// The name could not be looked up.
+    Dns,
+    /// The connection was refused, reset or closed too early.
+    Connection,
+    /// The other side's certificate is not trusted: repeating is useless.
+    Certificate,
+    /// TLS failed in another way.
+    Tls,
+    /// The request itself is not valid: repeating is useless.
+    Request,
+    /// Something else on the way.
+    Other,
+}
+
+impl FailureKind {
+    /// Whether the same request may work a moment later.
+    pub fn is_transient(self) -> bool {
+        !matches!(self, Self::Certificate | Self::Request)
+    }
+}
+
+/// A failed request: its kind and one line that holds neither the address's
+/// query nor any header.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The kind.
+    pub kind: FailureKind,
+    /// What happened, with its causes.
+    pub message: String,
+}
+
+impl From<reqwest::Error> for Failure {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let kind = kind(&error);
+        let mut message = chain(&error);
+        if kind == FailureKind::Certificate {
+            message.push_str("; if a proxy of your company replaces certificates, name its root in `NODE_EXTRA_CA_CERTS`");
+        }
+        Self { kind, message }
+    }
+}
+
+fn kind(error: &reqwest::Error) -> FailureKind {
+    if error.is_builder() || error.is_redirect() {
+        return FailureKind::Request;
+    }
+    if error.is_timeout() {
+        return FailureKind::Timeout;
+    }
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    for _ in 0..DEPTH {
+        let Some(inner) = cause else { break };
+        if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
+            return tls_kind(tls);
+        }
+        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
+            {
+                return tls_kind(tls);
+            }
+            match io.kind() {
+                ErrorKind::TimedOut => return FailureKind::Timeout,
+                ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::BrokenPipe
+                | ErrorKind::NotConnected
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::NetworkDown
+                | ErrorKind::UnexpectedEof => return FailureKind::Connection,
+                _ => {}
+            }
+        }
+        let text = inner.to_string();
+        if text.contains("dns error") || text.contains("failed to lookup address") {
+            return FailureKind::Dns;
+        }
+        if text.contains("connection closed before message completed")
+            || text.contains("unexpected EOF")
+            || text.contains("end of file before message length reached")
+        {
+            return FailureKind::Connection;
+        }
+        cause = inner.source();
+    }
+    if error.is_connect() { FailureKind::Connection } else { FailureKind::Other }
+}
+
+fn tls_kind(error: &rustls::Error) -> FailureKind {
+    match error {
+        rustls::Error::InvalidCertificate(_) => FailureKind::Certificate,
+        _ => FailureKind::Tls,
+    }
+}

@@ -1,0 +1,148 @@
+//! A client that reaches public hosts only.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::{Attempt, Policy};
+use url::Url;
+
+use crate::address::{AddressError, blocked_host_name, check_url, is_public};
+use crate::client::{ClientOptions, HttpError, Redirects, builder, finish, system_proxies};
+
+/// A client whose every connection goes to a public address: literal addresses
+/// and local names are refused, names are looked up once, checked, and the
+/// connection goes to the checked address; redirects are checked hop by hop.
+/// Through a proxy only what stands in the address can be checked: the proxy
+/// does the looking up.
+#[derive(Debug, Clone)]
+pub struct GuardedClient {
+    client: reqwest::Client,
+    allowed: Arc<[IpAddr]>,
+}
+
+impl GuardedClient {
+    /// Starts a request. Put no secrets into headers of your own: a redirect
+    /// may lead to another host.
+    ///
+    /// # Errors
+    /// When the address may not be fetched.
+    pub fn request(
+        &self,
+        method: reqwest::Method,
+        url: &Url,
+    ) -> Result<reqwest::RequestBuilder, AddressError> {
+        check_url(url, &self.allowed)?;
+        Ok(self.client.request(method, url.clone()))
+    }
+}
+
+/// Finds the [`AddressError`] behind a failed request of a [`GuardedClient`].
+pub fn refusal(error: &reqwest::Error) -> Option<AddressError> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<AddressError>() {
+            return Some(found.clone());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Builds a guarded client. `allowed` are addresses that may be reached though
+/// they are not public (granted by the user, or a test's own server).
+/// [`Redirects::SameHost`] and [`Redirects::Any`] both mean: so many, each
+/// checked.
+///
+/// # Errors
+/// As [`crate::client`].
+pub fn guarded_client(
+    options: &ClientOptions,
+    allowed: &[IpAddr],
+) -> Result<GuardedClient, HttpError> {
+    let allowed: Arc<[IpAddr]> = allowed.into();
+    let proxies: HashSet<String> = match &options.proxy {
+        Some(address) => vec![address.clone()],
+        None if options.system_proxy => system_proxies().collect(),
+        None => Vec::new(),
+    }
+    .iter()
+    .filter_map(|address| proxy_host(address))
+    .collect();
+    let mut builder = builder(options)?
+        .dns_resolver(Arc::new(GuardedResolver { allowed: allowed.clone(), proxies }));
+    if let Redirects::SameHost(most) | Redirects::Any(most) = options.redirects {
+        let allowed = allowed.clone();
+        builder = builder.redirect(Policy::custom(move |attempt: Attempt<'_>| {
+            if attempt.previous().len() > most {
+                return attempt.error("too many redirects");
+            }
+            match check_url(attempt.url(), &allowed) {
+                Ok(()) => attempt.follow(),
+                Err(refused) => attempt.error(refused),
+            }
+        }));
+    }
+    Ok(GuardedClient { client: finish(builder)?, allowed })
+}
+
+/// The host of a proxy address, which may lack its scheme.
+fn proxy_host(address: &str) -> Option<String> {
+    let with_scheme =
+        if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    Url::parse(&with_scheme).ok()?.host_str().map(str::to_ascii_lowercase)
+}
+
+struct GuardedResolver {
+    allowed: Arc<[IpAddr]>,
+    /// Hosts of proxies: they may well be inside the company's network.
+    proxies: HashSet<String>,
+}
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let host = name.as_str().to_owned();
+        let allowed = self.allowed.clone();
+        let is_proxy = self.proxies.contains(&host.to_ascii_lowercase());
+        Box::pin(async move {
+            if !is_proxy && blocked_host_name(&host) {
+                return Err(AddressError::PrivateHost { host }.into());
+            }
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            if !is_proxy {
+                check_found(&host, &found, &allowed)?;
+            }
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// One private address among several spoils the name: a rebinding server would
+/// mix them.
+fn check_found(host: &str, found: &[SocketAddr], allowed: &[IpAddr]) -> Result<(), AddressError> {
+    match found.iter().map(SocketAddr::ip).find(|ip| !is_public(*ip) && !allowed.contains(ip)) {
+        Some(address) => Err(AddressError::PrivateAddress { host: host.to_owned(), address }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_private_answer_spoils_a_name() {
+        let mixed = ["8.8.8.8:0", "10.0.0.1:0"].map(|a| a.parse().expect("an address"));
+        assert!(check_found("rebind.example", &mixed, &[]).is_err());
+        assert!(check_found("rebind.example", &mixed[..1], &[]).is_ok());
+        assert!(check_found("intranet", &mixed, &["10.0.0.1".parse().expect("ip")]).is_ok());
+    }
+
+    #[test]
+    fn a_proxy_is_known_with_and_without_scheme() {
+        assert_eq!(proxy_host("http://u:p@Proxy.corp:8080").as_deref(), Some("proxy.corp"));
+        assert_eq!(proxy_host("proxy.corp:8080").as_deref(), Some("proxy.corp"));
+    }
+}

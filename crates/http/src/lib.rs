@@ -1,0 +1,17 @@
+//! The way out: the one HTTP client of the program, and the check that keeps
+//! fetches away from private addresses.
+//!
+//! Every client comes from [`client`] or [`guarded_client`], so TLS, proxies,
+//! roots and redirects are decided in one place. This crate knows no service:
+//! keys, retries and formats are the business of its callers.
+
+pub mod address;
+mod client;
+mod failure;
+mod guard;
+
+pub use client::{ClientOptions, HttpError, Redirects, client, extra_roots_from_env};
+pub use failure::{Failure, FailureKind};
+pub use guard::{GuardedClient, guarded_client, refusal};
+pub use reqwest;
+pub use url;

@@ -1,0 +1,3 @@
+//! Clients against a server on this machine.
+#![expect(clippy::expect_used, reason = "a broken test server must stop the test")]
+mod redirects;
