@@ -1,0 +1,235 @@
+//! The bytes of a request body.
+//!
+//! Contents and tool declarations are copied as they are, never parsed again.
+//! What changes least comes first and the contents come last, so that the bytes
+//! of one request begin those of the next.
+
+use parallax_protocol::Object;
+use parallax_protocol::model::{Request, ToolSet};
+use serde_json::{Value, json};
+
+use crate::config::merge;
+use crate::models::{ModelTable, Thinking, is_utility};
+
+/// Settings that stand beside `generationConfig`, not in it.
+const BESIDE: &[&str] = &["toolConfig", "safetySettings", "cachedContent", "labels"];
+/// Settings of the reference's library that are not for the wire, or that the
+/// request says elsewhere.
+const NOT_SENT: &[&str] =
+    &["systemInstruction", "tools", "httpOptions", "abortSignal", "automaticFunctionCalling"];
+
+/// Builds the body. The same request gives the same bytes.
+pub fn request_body(request: &Request, table: &ModelTable) -> Vec<u8> {
+    body_for_attempt(request, table, false)
+}
+
+pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: bool) -> Vec<u8> {
+    let mut settings = table.generation(&request.model, &request.role, is_retry);
+    merge(&mut settings, &request.generation);
+    add_defaults(&mut settings, request, table);
+
+    let contents: usize = request.contents.iter().map(|content| content.json().len() + 1).sum();
+    let tools = match &request.tools {
+        ToolSet::Functions(declarations) => declarations.get().len(),
+        _ => 0,
+    };
+    let mut body = Vec::with_capacity(contents + tools + request.system.len() * 9 / 8 + 1024);
+    body.push(b'{');
+    if !request.system.is_empty() {
+        body.extend_from_slice(b"\"systemInstruction\":{\"parts\":[{\"text\":");
+        write_json(&mut body, &*request.system);
+        body.extend_from_slice(b"}]},");
+    }
+    match &request.tools {
+        ToolSet::None => {}
+        ToolSet::Functions(declarations) if is_empty_array(declarations.get()) => {}
+        ToolSet::Functions(declarations) => {
+            body.extend_from_slice(b"\"tools\":[{\"functionDeclarations\":");
+            body.extend_from_slice(declarations.get().as_bytes());
+            body.extend_from_slice(b"}],");
+        }
+        ToolSet::GoogleSearch => body.extend_from_slice(b"\"tools\":[{\"googleSearch\":{}}],"),
+        ToolSet::UrlContext => body.extend_from_slice(b"\"tools\":[{\"urlContext\":{}}],"),
+    }
+    for key in BESIDE {
+        if let Some(value) = settings.shift_remove(*key) {
+            write_json(&mut body, key);
+            body.push(b':');
+            write_json(&mut body, &value);
+            body.push(b',');
+        }
+    }
+    for key in NOT_SENT {
+        settings.shift_remove(*key);
+    }
+    if !settings.is_empty() {
+        body.extend_from_slice(b"\"generationConfig\":");
+        write_json(&mut body, &settings);
+        body.push(b',');
+    }
+    body.extend_from_slice(b"\"contents\":[");
+    for (at, content) in request.contents.iter().enumerate() {
+        if at > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(content.json().as_bytes());
+    }
+    body.extend_from_slice(b"]}");
+    body
+}
+
+fn is_empty_array(json: &str) -> bool {
+    json.strip_prefix('[').is_some_and(|rest| rest.trim_start() == "]")
+}
+
+/// Strings and values cannot fail to serialise into memory; should they, `null`
+/// keeps the body valid.
+fn write_json<T: serde::Serialize + ?Sized>(body: &mut Vec<u8>, value: &T) {
+    let start = body.len();
+    if serde_json::to_writer(&mut *body, value).is_err() {
+        body.truncate(start);
+        body.extend_from_slice(b"null");
+    }
+}
+
+/// Adds what the family of the model wants where nothing is set.
+fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
+    let family = table.family(&request.model);
+    let utility = is_utility(&request.role);
+    if family.sampling {
+        let defaults: &[(&str, Value)] = if utility {
+            &[("temperature", json!(0)), ("topP", json!(1))]
+        } else {
+            &[("temperature", json!(1)), ("topP", json!(0.95)), ("topK", json!(64))]
+        };
+        for (key, value) in defaults {
+            settings.entry(*key).or_insert_with(|| value.clone());
+        }
+    }
+    let level = match family.thinking {
+        Thinking::Silent => return,
+        Thinking::Level(level) => ("thinkingLevel", json!(level)),
+        Thinking::Budget(tokens) => ("thinkingBudget", json!(tokens)),
+    };
+    match settings.get_mut("thinkingConfig") {
+        Some(Value::Object(thinking)) => {
+            // Both at once is refused by the service: the family's word wins.
+            if thinking.contains_key("thinkingLevel") && thinking.contains_key("thinkingBudget") {
+                let foreign =
+                    if level.0 == "thinkingLevel" { "thinkingBudget" } else { "thinkingLevel" };
+                thinking.shift_remove(foreign);
+            }
+        }
+        Some(_) => {}
+        // A utility call thinks as much as the service likes.
+        None if utility => {}
+        None => {
+            let mut thinking = Object::new();
+            thinking.insert("includeThoughts".into(), Value::Bool(true));
+            thinking.insert(level.0.into(), level.1);
+            settings.insert("thinkingConfig".into(), Value::Object(thinking));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::content::{Content, Part, Sealed};
+    use serde_json::value::RawValue;
+
+    fn request(model: &str, role: &str, generation: Value) -> Request {
+        let Value::Object(generation) = generation else { unreachable!("an object") };
+        Request {
+            model: model.into(),
+            system: "be \"kind\"".into(),
+            contents: vec![Content::user(vec![Part::text("hi")]).seal()],
+            tools: ToolSet::None,
+            generation,
+            role: role.into(),
+            max_attempts: None,
+        }
+    }
+
+    fn config(model: &str, role: &str, generation: Value) -> Value {
+        let body = request_body(&request(model, role, generation), &ModelTable::default());
+        let body: Value = serde_json::from_slice(&body).expect("json");
+        body.get("generationConfig").cloned().unwrap_or(Value::Null)
+    }
+
+    #[test]
+    fn a_body_is_exactly_this() {
+        let mut request = request("gemini-3-pro-preview", "main", json!({"seed": 7}));
+        let odd = r#"{"role":"model", "parts":[{"functionCall":{"name":"x","args":{"n":1.0}},"thoughtSignature":"s"}]}"#;
+        let raw = RawValue::from_string(odd.into()).expect("json");
+        request.contents.push(Sealed::from_json(raw).expect("a content"));
+        let tools = RawValue::from_string(r#"[{"name":"x"}]"#.into()).expect("json");
+        request.tools = ToolSet::Functions(tools.into());
+        let body = String::from_utf8(request_body(&request, &ModelTable::default())).expect("text");
+        assert_eq!(
+            body,
+            [
+                r#"{"systemInstruction":{"parts":[{"text":"be \"kind\""}]},"#,
+                r#""tools":[{"functionDeclarations":[{"name":"x"}]}],"#,
+                r#""generationConfig":{"seed":7,"temperature":1,"topP":0.95,"topK":64,"#,
+                r#""thinkingConfig":{"includeThoughts":true,"thinkingLevel":"HIGH"}},"#,
+                r#""contents":[{"role":"user","parts":[{"text":"hi"}]},"#,
+                odd,
+                "]}"
+            ]
+            .concat()
+        );
+    }
+
+    #[test]
+    fn each_family_gets_its_own_defaults() {
+        let high = json!({"includeThoughts": true, "thinkingLevel": "HIGH"});
+        assert_eq!(
+            config("gemini-2.5-flash", "main", json!({})),
+            json!({"temperature": 1, "topP": 0.95, "topK": 64,
+                "thinkingConfig": {"includeThoughts": true, "thinkingBudget": 8192}})
+        );
+        assert_eq!(config("gemini-3.8-flash", "main", json!({})), json!({"thinkingConfig": high}));
+        assert_eq!(config("gemini-4-argon", "main", json!({})), json!({"thinkingConfig": high}));
+        assert_eq!(
+            config(
+                "gemini-4-argon",
+                "main",
+                json!({"temperature": 0.5, "thinkingConfig": {"thinkingLevel": "LOW"}})
+            ),
+            json!({"temperature": 0.5, "thinkingConfig": {"thinkingLevel": "LOW"}})
+        );
+        assert_eq!(
+            config("gemini-3-flash-preview", "web_search", json!({})),
+            json!({"temperature": 0, "topP": 1})
+        );
+        assert_eq!(config("gemini-3.8-flash", "web_search", json!({})), Value::Null);
+        assert_eq!(
+            config("llama", "main", json!({})),
+            json!({"temperature": 1, "topP": 0.95, "topK": 64})
+        );
+    }
+
+    #[test]
+    fn budget_and_level_never_go_together() {
+        let both = json!({"thinkingConfig": {"thinkingLevel": "LOW", "thinkingBudget": 1}});
+        assert_eq!(
+            config("gemini-3.8-flash", "main", both.clone()),
+            json!({"thinkingConfig": {"thinkingLevel": "LOW"}})
+        );
+        let old = config("gemini-2.5-pro", "main", both);
+        assert_eq!(old.get("thinkingConfig"), Some(&json!({"thinkingBudget": 1})));
+    }
+
+    #[test]
+    fn settings_of_the_request_stand_beside_the_config() {
+        let mut request =
+            request("gemini-3.8-flash", "web-fetch", json!({"safetySettings": [], "tools": []}));
+        request.tools = ToolSet::UrlContext;
+        let body = request_body(&request, &ModelTable::default());
+        let body: Value = serde_json::from_slice(&body).expect("json");
+        assert_eq!(body.get("safetySettings"), Some(&json!([])));
+        assert_eq!(body.get("tools"), Some(&json!([{"urlContext": {}}])));
+        assert_eq!(body.get("generationConfig"), None);
+    }
+}

@@ -1,0 +1,396 @@
+//! One request to the service: attempts, waits, and the stream of its answer.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use parallax_http::reqwest::{Response, header};
+use parallax_http::{Failure, FailureKind};
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{Answer, Chunk, ModelError, Request, Retry, StreamEvent};
+use parallax_protocol::{BoxStream, CancellationToken};
+
+use crate::body::body_for_attempt;
+use crate::chunk::NOT_JSON;
+use crate::classify::{LONGEST_WAIT, Refusal, Verdict};
+use crate::client::Inner;
+use crate::endpoint::Method;
+use crate::headers::{HeaderParts, headers, user_agent};
+use crate::payload::{Payload, one_line};
+use crate::reader::{Reader, Trouble};
+use crate::retry::{MOST_ATTEMPTS, parse_retry_after};
+
+/// The most bytes of an error answer that are read.
+const MOST_ERROR: usize = 1 << 20;
+
+/// A failed attempt, and whether another may follow.
+struct Failed {
+    error: ModelError,
+    again: Option<Again>,
+}
+
+struct Again {
+    delay: Option<Duration>,
+    guessed: bool,
+    class: &'static str,
+    status: Option<u16>,
+    message: String,
+}
+
+enum Phase {
+    Attempt(u32),
+    Waiting(u32, Duration),
+    Reading(Box<Reader>),
+    Over,
+}
+
+/// One request under way.
+pub(crate) struct Call {
+    inner: Arc<Inner>,
+    request: Request,
+    method: Method,
+    attempts: u32,
+    phase: Phase,
+    body: Bytes,
+}
+
+impl Call {
+    /// `attempts` is the limit where the request names none.
+    pub(crate) fn new(inner: Arc<Inner>, request: Request, method: Method, attempts: u32) -> Self {
+        let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MOST_ATTEMPTS);
+        Self { inner, request, method, attempts, phase: Phase::Attempt(1), body: Bytes::new() }
+    }
+
+    /// The answer as a stream. Dropping it, and the token, end it at once.
+    pub(crate) fn into_stream(
+        self,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        Box::pin(futures_util::stream::unfold((self, cancel), |(mut call, cancel)| async move {
+            let next = call.next(&cancel).await?;
+            Some((next, (call, cancel)))
+        }))
+    }
+
+    /// The whole answer. A failure in the midst of it costs an attempt, too.
+    pub(crate) async fn collect(
+        mut self,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, ModelError> {
+        let whole = async {
+            for attempt in 1.. {
+                let failed = match self.whole(attempt).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(failed) => failed,
+                };
+                match failed.again {
+                    Some(again) if attempt < self.attempts => {
+                        let wait =
+                            self.inner.options.backoff.wait(attempt, again.delay, again.guessed);
+                        tokio::time::sleep(wait).await;
+                    }
+                    _ => return Err(failed.error),
+                }
+            }
+            Err(ModelError::Cancelled)
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ModelError::Cancelled),
+            result = whole => result,
+        }
+    }
+
+    async fn whole(&mut self, attempt: u32) -> Result<Answer, Failed> {
+        let mut reader = self.open(attempt).await?;
+        let mut answer = Answer::default();
+        while let Some(chunk) = reader.next().await.map_err(|trouble| self.early(trouble))? {
+            absorb(&mut answer, chunk);
+        }
+        Ok(answer)
+    }
+
+    async fn next(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Option<Result<StreamEvent, ModelError>> {
+        if matches!(self.phase, Phase::Over) {
+            return None;
+        }
+        let next = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Some(Err(ModelError::Cancelled)),
+            next = self.step() => next,
+        };
+        if !matches!(next, Some(Ok(_))) {
+            // Frees the connection.
+            self.phase = Phase::Over;
+        }
+        next
+    }
+
+    async fn step(&mut self) -> Option<Result<StreamEvent, ModelError>> {
+        loop {
+            match &mut self.phase {
+                Phase::Over => return None,
+                Phase::Waiting(next, wait) => {
+                    let next = *next;
+                    tokio::time::sleep(*wait).await;
+                    self.phase = Phase::Attempt(next);
+                }
+                Phase::Attempt(attempt) => {
+                    let attempt = *attempt;
+                    match self.first(attempt).await {
+                        Ok(None) => return None,
+                        Ok(Some((chunk, reader))) => {
+                            self.phase = Phase::Reading(reader);
+                            return Some(Ok(StreamEvent::Chunk(Box::new(chunk))));
+                        }
+                        Err(failed) => return Some(self.after_failure(attempt, failed)),
+                    }
+                }
+                Phase::Reading(reader) => {
+                    return match reader.next().await {
+                        Ok(None) => None,
+                        Ok(Some(chunk)) => Some(Ok(StreamEvent::Chunk(Box::new(chunk)))),
+                        Err(trouble) => Some(Err(self.late(trouble))),
+                    };
+                }
+            }
+        }
+    }
+
+    fn after_failure(&mut self, attempt: u32, failed: Failed) -> Result<StreamEvent, ModelError> {
+        let Some(again) = failed.again.filter(|_| attempt < self.attempts) else {
+            return Err(failed.error);
+        };
+        let wait = self.inner.options.backoff.wait(attempt, again.delay, again.guessed);
+        self.phase = Phase::Waiting(attempt + 1, wait);
+        Ok(StreamEvent::Retry(Retry {
+            attempt,
+            max_attempts: self.attempts,
+            delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            class: again.class.to_owned(),
+            status: again.status,
+            message: again.message,
+            model: self.request.model.clone(),
+        }))
+    }
+
+    /// One attempt up to its first chunk; `None` when the answer is empty.
+    async fn first(&mut self, attempt: u32) -> Result<Option<(Chunk, Box<Reader>)>, Failed> {
+        let mut reader = self.open(attempt).await?;
+        let chunk = reader.next().await.map_err(|trouble| self.early(trouble))?;
+        Ok(chunk.map(|chunk| (chunk, Box::new(reader))))
+    }
+
+    /// Sends the request and reads the head of the answer.
+    async fn open(&mut self, attempt: u32) -> Result<Reader, Failed> {
+        let options = &self.inner.options;
+        if self.body.is_empty() || options.models.differs_on_retry() {
+            self.body = body_for_attempt(&self.request, &options.models, attempt > 1).into();
+        }
+        let parts = HeaderParts {
+            bearer: options.bearer,
+            custom: &options.custom_headers,
+            user_agent: &user_agent(&options.version, &self.request.model, &options.surface),
+            vertex_request_type: options.vertex_request_type.as_deref(),
+            vertex_shared_request_type: options.vertex_shared_request_type.as_deref(),
+        };
+        let headers = headers(&options.auth, &parts).map_err(|_| {
+            Failed::last(ModelError::Auth {
+                status: None,
+                message: "the API key holds characters that no HTTP header may: set `GEMINI_API_KEY` (or `GOOGLE_API_KEY`) anew".to_owned(),
+            })
+        })?;
+        let client = self.inner.client().await.map_err(Failed::last)?;
+        let url = self.inner.endpoint.url(&self.request.model, self.method);
+        let sent = client.post(url).headers(headers).body(self.body.clone()).send();
+        // An answer that is not streamed is silent until it is whole.
+        let idle = match self.method {
+            Method::Stream => options.idle_timeout,
+            Method::Generate => options.idle_timeout.saturating_mul(2),
+        };
+        let response = match tokio::time::timeout(idle, sent).await {
+            Err(_) => return Err(self.early(Trouble::Silent(idle))),
+            Ok(Err(error)) => return Err(self.early(Trouble::Network(error.into()))),
+            Ok(Ok(response)) => response,
+        };
+        if response.status().is_success() {
+            return Ok(Reader::new(response, idle));
+        }
+        Err(self.refused(response, idle).await)
+    }
+
+    /// Reads an error answer.
+    async fn refused(&self, mut response: Response, idle: Duration) -> Failed {
+        let status = response.status();
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let retry_after =
+            header(header::RETRY_AFTER).and_then(|text| parse_retry_after(text, SystemTime::now()));
+        let location = header(header::LOCATION).map(str::to_owned);
+        let mut body = Vec::new();
+        // What could be read of the body is enough.
+        while let Ok(Ok(Some(bytes))) = tokio::time::timeout(idle, response.chunk()).await {
+            let room = MOST_ERROR.saturating_sub(body.len());
+            body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
+            if body.len() >= MOST_ERROR {
+                break;
+            }
+        }
+        let mut payload = Payload::from_body(&body);
+        if let Some(location) = location.filter(|_| status.is_redirection()) {
+            payload.message = format!(
+                "redirected to {}; if that is right, set the base URL to it",
+                one_line(&location)
+            );
+        }
+        self.judge(Refusal { status: status.as_u16(), payload, retry_after })
+    }
+
+    /// What an error of the service means for this attempt.
+    fn judge(&self, mut refusal: Refusal) -> Failed {
+        refusal.payload.message = self.inner.redact(std::mem::take(&mut refusal.payload.message));
+        let verdict = refusal.verdict();
+        let again = match &verdict {
+            Verdict::Retry { delay, guessed, class } => Some(Again {
+                delay: *delay,
+                guessed: *guessed,
+                class,
+                status: Some(refusal.status),
+                message: refusal.said(),
+            }),
+            _ => None,
+        };
+        Failed { error: refusal.into_error(&self.request.model, verdict), again }
+    }
+
+    /// A trouble before the first chunk.
+    fn early(&self, trouble: Trouble) -> Failed {
+        if let Trouble::Refused(payload) = trouble {
+            let status = payload.code.unwrap_or(500);
+            return self.judge(Refusal { status, payload: *payload, retry_after: None });
+        }
+        let (class, retryable) = self.transient(&trouble);
+        let message = self.describe(&trouble);
+        let error = ModelError::Unavailable {
+            status: None,
+            delay: None,
+            class,
+            message: format!(
+                "the model service at {} cannot be reached or does not answer ({message})",
+                self.host()
+            ),
+        };
+        let again = retryable.then_some(Again {
+            delay: None,
+            guessed: false,
+            class,
+            status: None,
+            message,
+        });
+        Failed { error, again }
+    }
+
+    /// A trouble after the first chunk.
+    fn late(&self, trouble: Trouble) -> ModelError {
+        let (_, retryable) = self.transient(&trouble);
+        let message = self.describe(&trouble);
+        match trouble {
+            Trouble::Refused(payload) => {
+                let status = payload.code.unwrap_or(500);
+                let failed = self.judge(Refusal { status, payload: *payload, retry_after: None });
+                match failed.error {
+                    error @ (ModelError::Quota { .. } | ModelError::Auth { .. }) => error,
+                    error => ModelError::Broken {
+                        status: Some(status),
+                        message: format!("the stream ended with an error: {error}"),
+                        retryable: failed.again.as_ref().is_some_and(|again| {
+                            again.delay.is_none_or(|delay| delay <= LONGEST_WAIT)
+                        }),
+                        delay: failed.again.and_then(|again| again.delay),
+                    },
+                }
+            }
+            _ => ModelError::Broken {
+                status: None,
+                message: format!("the stream broke off: {message}"),
+                retryable,
+                delay: None,
+            },
+        }
+    }
+
+    /// The class of a trouble and whether another attempt may help.
+    fn transient(&self, trouble: &Trouble) -> (&'static str, bool) {
+        let unclear = self.inner.options.retry_fetch_errors;
+        match trouble {
+            Trouble::Silent(_) => ("timeout", true),
+            Trouble::Incomplete | Trouble::NotJson => ("incomplete", unclear),
+            Trouble::TooLarge(_) | Trouble::Refused(_) => ("server", false),
+            Trouble::Network(failure) => match failure.kind {
+                FailureKind::Timeout => ("timeout", true),
+                FailureKind::Certificate => ("tls", false),
+                FailureKind::Request => ("network", false),
+                FailureKind::Other => ("network", unclear),
+                _ => ("network", true),
+            },
+        }
+    }
+
+    fn describe(&self, trouble: &Trouble) -> String {
+        let text = match trouble {
+            Trouble::Silent(idle) => format!("nothing came for {} s", idle.as_secs_f32()),
+            Trouble::Incomplete => "incomplete JSON segment at the end of the stream".to_owned(),
+            Trouble::NotJson => NOT_JSON.to_owned(),
+            Trouble::TooLarge(text) => text.clone(),
+            Trouble::Network(Failure { message, .. }) => one_line(message),
+            Trouble::Refused(payload) => payload.message.clone(),
+        };
+        self.inner.redact(text)
+    }
+
+    fn host(&self) -> String {
+        let base = self.inner.endpoint.base();
+        let host = base.host_str().unwrap_or_default();
+        match base.port() {
+            Some(port) => format!("`{host}:{port}`"),
+            None => format!("`{host}`"),
+        }
+    }
+}
+
+impl Failed {
+    fn last(error: ModelError) -> Self {
+        Self { error, again: None }
+    }
+}
+
+/// Adds a chunk to an answer: parts are joined where they may be, the last
+/// metadata wins.
+pub(crate) fn absorb(answer: &mut Answer, chunk: Chunk) {
+    for part in chunk.parts {
+        push_part(&mut answer.parts, part);
+    }
+    let meta = &mut answer.meta;
+    meta.finish = chunk.finish.or(meta.finish.take());
+    meta.finish_message = chunk.finish_message.or(meta.finish_message.take());
+    meta.usage = chunk.usage.or(meta.usage);
+    meta.blocked = chunk.blocked.or(meta.blocked.take());
+    meta.citations.extend(chunk.citations);
+    meta.grounding = chunk.grounding.or(meta.grounding.take());
+    meta.url_context = chunk.url_context.or(meta.url_context.take());
+    meta.model_version = chunk.model_version.or(meta.model_version.take());
+    meta.response_id = chunk.response_id.or(meta.response_id.take());
+}
+
+fn push_part(parts: &mut Vec<Part>, part: Part) {
+    match parts.last_mut() {
+        Some(last) => {
+            if let Err(apart) = last.try_join(part) {
+                parts.push(apart);
+            }
+        }
+        None => parts.push(part),
+    }
+}

@@ -1,0 +1,271 @@
+//! From one event of a stream to a [`Chunk`].
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{Chunk, Citation, FinishReason, ModelError, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::payload::Payload;
+
+/// Why an event is no chunk.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ChunkError {
+    /// It is not JSON.
+    NotJson,
+    /// It is an error of the service.
+    Refused(Box<Payload>),
+}
+
+/// Reads one event of a stream. Missing, null and oddly typed fields are left
+/// out rather than failing the whole; parts keep their bytes.
+///
+/// # Errors
+/// When the data is not JSON, or an error object of the service. The text never
+/// holds the data itself.
+pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
+    read_chunk(data).map_err(|error| match error {
+        ChunkError::NotJson => ModelError::Broken {
+            status: None,
+            message: NOT_JSON.to_owned(),
+            retryable: true,
+            delay: None,
+        },
+        ChunkError::Refused(payload) => ModelError::Broken {
+            status: payload.code,
+            retryable: payload.code.is_none_or(|code| matches!(code, 429 | 499 | 500..)),
+            message: payload.message,
+            delay: None,
+        },
+    })
+}
+
+/// What is said of a piece that does not parse.
+pub(crate) const NOT_JSON: &str = "a piece of the answer is not valid JSON";
+
+pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
+    let text = String::from_utf8_lossy(data);
+    // Almost every chunk is as documented; the slow way is for the others.
+    if let Ok(Wire {
+        error: None,
+        candidates,
+        prompt_feedback,
+        usage_metadata,
+        model_version,
+        response_id,
+    }) = serde_json::from_str::<Wire>(&text)
+    {
+        let mut chunk =
+            Chunk { usage: usage_metadata, model_version, response_id, ..Chunk::default() };
+        if let Some(feedback) = prompt_feedback {
+            chunk.blocked = feedback.block_reason;
+            chunk.finish_message = feedback.block_reason_message;
+        }
+        if let Some(candidate) = candidates.into_iter().next() {
+            chunk.parts = candidate.content.map(|content| content.parts).unwrap_or_default();
+            chunk.finish = candidate.finish_reason.filter(|r| !r.is_empty()).map(FinishReason);
+            chunk.finish_message = candidate.finish_message.or(chunk.finish_message);
+            chunk.citations = candidate.citation_metadata.map(|c| c.citations).unwrap_or_default();
+            chunk.grounding = candidate.grounding_metadata;
+            chunk.url_context = candidate.url_context_metadata;
+        }
+        return Ok(chunk);
+    }
+    read_leniently(&text)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Wire {
+    candidates: Vec<Candidate>,
+    prompt_feedback: Option<Feedback>,
+    usage_metadata: Option<Usage>,
+    model_version: Option<String>,
+    response_id: Option<String>,
+    error: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Candidate {
+    content: Option<Parts>,
+    finish_reason: Option<String>,
+    finish_message: Option<String>,
+    citation_metadata: Option<Citations>,
+    grounding_metadata: Option<Value>,
+    url_context_metadata: Option<Value>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Parts {
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Citations {
+    citations: Vec<Citation>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Feedback {
+    block_reason: Option<String>,
+    block_reason_message: Option<String>,
+}
+
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+fn fields(raw: &RawValue) -> Option<Fields<'_>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn items(raw: &RawValue) -> Vec<&RawValue> {
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| vec![raw])
+}
+
+fn value(raw: &RawValue) -> Option<Value> {
+    serde_json::from_str(raw.get()).ok().filter(|value: &Value| !value.is_null())
+}
+
+fn string(raw: &RawValue) -> Option<String> {
+    match value(raw)? {
+        Value::String(text) => (!text.is_empty()).then_some(text),
+        other => Some(other.to_string()),
+    }
+}
+
+fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
+    let raw: &RawValue = serde_json::from_str(text).map_err(|_| ChunkError::NotJson)?;
+    // Some proxies wrap a single answer in an array.
+    let raw = match items(raw).as_slice() {
+        [only] => *only,
+        _ => raw,
+    };
+    let fields = fields(raw).ok_or(ChunkError::NotJson)?;
+    if fields.get("error").and_then(|raw| value(raw)).is_some() {
+        let payload = value(raw).as_ref().and_then(Payload::from_value).unwrap_or_default();
+        return Err(ChunkError::Refused(Box::new(payload)));
+    }
+    let mut chunk = Chunk {
+        usage: fields.get("usageMetadata").and_then(|raw| usage(raw)),
+        model_version: fields.get("modelVersion").and_then(|raw| string(raw)),
+        response_id: fields.get("responseId").and_then(|raw| string(raw)),
+        ..Chunk::default()
+    };
+    if let Some(feedback) = fields.get("promptFeedback").and_then(|raw| self::fields(raw)) {
+        chunk.blocked = feedback.get("blockReason").and_then(|raw| string(raw));
+        chunk.finish_message = feedback.get("blockReasonMessage").and_then(|raw| string(raw));
+    }
+    let candidates = fields.get("candidates").map(|raw| items(raw)).unwrap_or_default();
+    if let Some(candidate) = candidates.first().and_then(|raw| self::fields(raw)) {
+        let content = candidate.get("content").and_then(|raw| self::fields(raw));
+        chunk.parts = content
+            .and_then(|content| content.get("parts").map(|raw| items(raw)))
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|raw| serde_json::from_str(raw.get()).ok())
+            .collect();
+        chunk.finish = candidate.get("finishReason").and_then(|raw| string(raw)).map(FinishReason);
+        if let Some(message) = candidate.get("finishMessage").and_then(|raw| string(raw)) {
+            chunk.finish_message = Some(message);
+        }
+        chunk.citations = candidate
+            .get("citationMetadata")
+            .and_then(|raw| self::fields(raw))
+            .and_then(|metadata| metadata.get("citations").map(|raw| items(raw)))
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|raw| serde_json::from_str(raw.get()).ok())
+            .collect();
+        chunk.grounding = candidate.get("groundingMetadata").and_then(|raw| value(raw));
+        chunk.url_context = candidate.get("urlContextMetadata").and_then(|raw| value(raw));
+    }
+    Ok(chunk)
+}
+
+/// Token counts that may be null, text or fractions.
+fn usage(raw: &RawValue) -> Option<Usage> {
+    let value = value(raw)?;
+    let object = value.as_object()?;
+    let count = |key: &str| {
+        let value = object.get(key);
+        let number = value.and_then(Value::as_u64);
+        let text = || value?.as_str()?.trim().parse().ok();
+        let float = || value?.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64);
+        number.or_else(text).or_else(float).unwrap_or(0)
+    };
+    Some(Usage {
+        prompt_token_count: count("promptTokenCount"),
+        candidates_token_count: count("candidatesTokenCount"),
+        cached_content_token_count: count("cachedContentTokenCount"),
+        thoughts_token_count: count("thoughtsTokenCount"),
+        tool_use_prompt_token_count: count("toolUsePromptTokenCount"),
+        total_token_count: count("totalTokenCount"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_documented_chunk_is_read_whole() {
+        let part = r#"{"thoughtSignature":"c2ln","functionCall":{"name":"x","args":{"n":1.50}}}"#;
+        let text = format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{part}],"role":"model"}},"finishReason":"STOP","index":0,
+            "citationMetadata":{{"citations":[{{"uri":"u","startIndex":1}}]}},"groundingMetadata":{{"a":1}}}}],
+            "usageMetadata":{{"promptTokenCount":7,"promptTokensDetails":[]}},"modelVersion":"m","responseId":"r"}}"#
+        );
+        let chunk = read_chunk(text.as_bytes()).expect("a chunk");
+        assert_eq!(serde_json::to_string(&chunk.parts).expect("json"), format!("[{part}]"));
+        assert_eq!(chunk.finish, Some(FinishReason("STOP".into())));
+        assert_eq!(chunk.usage.map(|usage| usage.prompt_token_count), Some(7));
+        assert_eq!(chunk.citations, [Citation { title: None, uri: "u".into() }]);
+        assert_eq!(chunk.model_version.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn odd_types_do_not_lose_the_rest() {
+        let chunk = read_chunk(
+            br#"{"candidates":[{"content":{"parts":[null,{"text":"a"},7],"role":null},"finishReason":3,
+            "citationMetadata":{"citations":[null,{"uri":"u"}]}}],"promptFeedback":null,"error":null,
+            "usageMetadata":{"promptTokenCount":"12","totalTokenCount":null,"thoughtsTokenCount":2.0},"modelVersion":5}"#,
+        )
+        .expect("a chunk");
+        assert_eq!(chunk.parts, [Part::text("a")]);
+        assert_eq!(chunk.finish, Some(FinishReason("3".into())));
+        let usage = chunk.usage.expect("usage");
+        assert_eq!((usage.prompt_token_count, usage.thoughts_token_count), (12, 2));
+        assert_eq!(chunk.citations.len(), 1);
+        for text in [r#"{"candidates":null}"#, r#"{"candidates":[{"content":{}}]}"#, "{}"] {
+            assert!(read_chunk(text.as_bytes()).expect("a chunk").parts.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let refused = |text: &str| match read_chunk(text.as_bytes()) {
+            Err(ChunkError::Refused(payload)) => payload.code,
+            _ => None,
+        };
+        assert_eq!(refused(r#"{"error":{"code":503,"message":"x"}}"#), Some(503));
+        assert_eq!(refused(r#"[{"error":{"code":429,"message":"x"}}]"#), Some(429));
+        let blocked = read_chunk(br#"{"promptFeedback":{"blockReason":"SAFETY"}}"#).expect("chunk");
+        assert_eq!(blocked.blocked.as_deref(), Some("SAFETY"));
+        assert_eq!(read_chunk(b"{\"a\":").err(), Some(ChunkError::NotJson));
+        assert_eq!(read_chunk(b"7").err(), Some(ChunkError::NotJson));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>, text in "[\\[\\]{}\",:a-z0-9]{0,80}") {
+            let _ = (read_chunk(&bytes), read_chunk(text.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! What an error of the service means: who can act, and when.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use parallax_protocol::model::ModelError;
+use regex::Regex;
+use serde_json::Value;
+
+use crate::payload::Payload;
+
+/// Nobody waits longer than this for a retry.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// How long a quota by the minute is waited for when no delay is told.
+const PER_MINUTE: Duration = Duration::from_secs(60);
+
+/// What to do about an error.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    /// Send again, not before the delay the service asks for.
+    Retry {
+        delay: Option<Duration>,
+        /// The delay is our guess, not the service's word.
+        guessed: bool,
+        class: &'static str,
+    },
+    /// A quota that is spent for longer than one waits.
+    Quota { daily: bool, wait: Option<Duration> },
+    /// Credentials are missing, wrong or not enough.
+    Auth,
+    /// An account must be verified first, at this address.
+    Verify { link: Option<String> },
+    /// There is no such model.
+    NotFound,
+    /// The request is at fault.
+    Bad,
+}
+
+/// An error answer: status, payload and the `Retry-After` header.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) payload: Payload,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+static RETRY_IN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)please retry in ([0-9.]+ ?(?:ms|s)\b)").ok());
+static LIMIT_ZERO: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"\blimit: ?0(?:[^0-9.]|$)").ok());
+
+/// Reads a duration as the service writes it: `34.07s`, `900ms`.
+pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let (number, scale) = match text.strip_suffix("ms") {
+        Some(number) => (number, 0.001),
+        None => (text.strip_suffix('s')?, 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().ok()? * scale;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+impl Refusal {
+    /// Classifies, in the order of the table in the documentation of the service.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let payload = &self.payload;
+        let info = payload.detail("google.rpc.ErrorInfo");
+        let reason = info.and_then(|info| info.get("reason")).and_then(Value::as_str);
+        let code_assist = info
+            .and_then(|info| info.get("domain"))
+            .and_then(Value::as_str)
+            .is_some_and(|domain| domain.contains("cloudcode-pa"));
+        match self.status {
+            404 => return Verdict::NotFound,
+            403 if reason == Some("VALIDATION_REQUIRED") => {
+                return Verdict::Verify { link: self.verification_link(info) };
+            }
+            401 | 403 => return Verdict::Auth,
+            // A wrong key comes as 400.
+            400 if matches!(reason, Some("API_KEY_INVALID" | "API_KEY_EXPIRED"))
+                || payload.message.starts_with("API key not valid")
+                || payload.message.starts_with("API key expired") =>
+            {
+                return Verdict::Auth;
+            }
+            429 | 499 | 500.. => {}
+            _ => return Verdict::Bad,
+        }
+        self.quota_verdict(reason, info, code_assist)
+    }
+
+    /// The rows of the table for 429, 499 and 5xx.
+    fn quota_verdict(
+        &self,
+        reason: Option<&str>,
+        info: Option<&Object>,
+        code_assist: bool,
+    ) -> Verdict {
+        let payload = &self.payload;
+        let quota_status = matches!(self.status, 429 | 499 | 503);
+        let matches = |regex: &LazyLock<Option<Regex>>| {
+            regex.as_ref().is_some_and(|regex| regex.is_match(&payload.message))
+        };
+        if quota_status && matches(&LIMIT_ZERO) {
+            return Verdict::Quota { daily: false, wait: None };
+        }
+        let said = self.said_delay();
+        let exhausted_capacity = quota_status && is_exhausted_capacity(&payload.message);
+        let violations = payload.detail("google.rpc.QuotaFailure").and_then(|failure| {
+            failure.get("violations").and_then(Value::as_array).map(Vec::as_slice)
+        });
+        if info.is_none()
+            && violations.is_none()
+            && payload.detail("google.rpc.RetryInfo").is_none()
+        {
+            return match said {
+                Some(delay) => self.waiting(delay),
+                // Nobody sits there to choose another model: capacity comes back.
+                None if exhausted_capacity => self.capacity(None),
+                None => self.later(),
+            };
+        }
+        let quota_ids: Vec<&str> = violations
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|violation| violation.get("quotaId").and_then(Value::as_str))
+            .collect();
+        let names_quota = |word: &str| quota_ids.iter().any(|id| id.contains(word));
+        if names_quota("PerDay") || names_quota("Daily") {
+            return Verdict::Quota { daily: true, wait: said.filter(|wait| *wait > LONGEST_WAIT) };
+        }
+        match reason {
+            Some("MODEL_CAPACITY_EXHAUSTED" | "MODEL_CAPACITY_EXCEEDED") => {
+                return self.capacity(said);
+            }
+            Some("INSUFFICIENT_G1_CREDITS_BALANCE") => {
+                return Verdict::Quota { daily: false, wait: said };
+            }
+            Some("QUOTA_EXHAUSTED") if code_assist => {
+                return Verdict::Quota { daily: false, wait: said };
+            }
+            _ => {}
+        }
+        if let Some(delay) = said {
+            return self.waiting(delay);
+        }
+        if code_assist && reason == Some("RATE_LIMIT_EXCEEDED") {
+            return Verdict::Quota { daily: false, wait: None };
+        }
+        let limit = info
+            .and_then(|info| info.get("metadata"))
+            .and_then(|metadata| metadata.get("quota_limit"))
+            .and_then(Value::as_str);
+        if names_quota("PerMinute") || limit.is_some_and(|limit| limit.contains("PerMinute")) {
+            return Verdict::Retry { delay: Some(PER_MINUTE), guessed: true, class: self.class() };
+        }
+        if exhausted_capacity {
+            return self.capacity(None);
+        }
+        self.later()
+    }
+
+    /// The model is overloaded: tried again like any other failure of the
+    /// service, unless the wait is too long.
+    fn capacity(&self, said: Option<Duration>) -> Verdict {
+        match said {
+            Some(delay) => self.waiting(delay),
+            None => self.later(),
+        }
+    }
+
+    /// The longest delay that the answer names: `RetryInfo`, the words of the
+    /// message, the `Retry-After` header.
+    fn said_delay(&self) -> Option<Duration> {
+        let info = self.payload.detail("google.rpc.RetryInfo");
+        let info = info
+            .and_then(|info| info.get("retryDelay"))
+            .and_then(Value::as_str)
+            .and_then(parse_delay);
+        let words = RETRY_IN
+            .as_ref()
+            .and_then(|regex| regex.captures(&self.payload.message))
+            .and_then(|found| parse_delay(found.get(1)?.as_str()));
+        info.or(words).max(self.retry_after)
+    }
+
+    fn waiting(&self, delay: Duration) -> Verdict {
+        if delay > LONGEST_WAIT {
+            Verdict::Quota { daily: false, wait: Some(delay) }
+        } else {
+            Verdict::Retry { delay: Some(delay), guessed: false, class: self.class() }
+        }
+    }
+
+    fn later(&self) -> Verdict {
+        Verdict::Retry { delay: None, guessed: false, class: self.class() }
+    }
+
+    fn class(&self) -> &'static str {
+        if self.status == 429 { "rate_limit" } else { "server" }
+    }
+
+    fn verification_link(&self, info: Option<&Object>) -> Option<String> {
+        let help = self.payload.detail("google.rpc.Help");
+        let link = help
+            .and_then(|help| help.get("links"))
+            .and_then(|links| links.get(0))
+            .and_then(|link| link.get("url"));
+        let metadata = info
+            .and_then(|info| info.get("metadata"))
+            .and_then(|metadata| metadata.get("validation_link"));
+        link.or(metadata).and_then(Value::as_str).map(str::to_owned)
+    }
+
+    /// Status, code word and the service's text in one line.
+    pub(crate) fn said(&self) -> String {
+        let mut line = self.status.to_string();
+        if let Some(status) = &self.payload.status {
+            line.push(' ');
+            line.push_str(status);
+        }
+        if !self.payload.message.is_empty() {
+            line.push_str(": ");
+            line.push_str(&self.payload.message);
+        }
+        line
+    }
+
+    /// The error for the engine, when nothing more is tried.
+    pub(crate) fn into_error(self, model: &str, verdict: Verdict) -> ModelError {
+        let said = self.said();
+        match verdict {
+            Verdict::Retry { delay, guessed, class } => ModelError::Unavailable {
+                status: Some(self.status),
+                delay: delay.filter(|_| !guessed),
+                class,
+                message: format!("the service cannot answer for `{model}` now ({said})"),
+            },
+            Verdict::Quota { daily, wait } => quota_error(self.status, model, &said, daily, wait),
+            Verdict::Auth => ModelError::Auth {
+                status: Some(self.status),
+                message: format!(
+                    "the service refused the credentials ({said}); check the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for Vertex AI) and what it may use"
+                ),
+            },
+            Verdict::Verify { link } => ModelError::Auth {
+                status: Some(self.status),
+                message: match link {
+                    Some(link) => {
+                        format!("the account must be verified first: open {link} ({said})")
+                    }
+                    None => format!("the account must be verified first ({said})"),
+                },
+            },
+            Verdict::NotFound => ModelError::ModelNotFound {
+                model: model.to_owned(),
+                message: format!(
+                    "the service does not know the model `{model}` ({said}); choose another with `--model`, and check the base URL if one is set"
+                ),
+            },
+            Verdict::Bad => ModelError::BadRequest {
+                status: self.status,
+                code: self.payload.status.clone(),
+                message: format!("the service refused the request ({said})"),
+            },
+        }
+    }
+}
+
+fn quota_error(
+    status: u16,
+    model: &str,
+    said: &str,
+    daily: bool,
+    wait: Option<Duration>,
+) -> ModelError {
+    let reset = match (wait, daily) {
+        (Some(wait), _) => Some(format!("in {}", in_words(wait))),
+        (None, true) => Some(pacific_midnight(&jiff::Timestamp::now())),
+        (None, false) => None,
+    };
+    let kind = if daily { "daily quota" } else { "quota or capacity" };
+    let until = match &reset {
+        Some(reset) => format!(", free again {reset}"),
+        None => String::new(),
+    };
+    ModelError::Quota {
+        daily,
+        status,
+        message: format!(
+            "quota exhausted: the {kind} of `{model}` is spent{until} ({said}); use another model (`--model`) or another key"
+        ),
+        reset,
+    }
+}
+
+/// Daily quotas start anew at midnight in California.
+fn pacific_midnight(now: &jiff::Timestamp) -> String {
+    let wait = jiff::tz::TimeZone::get("America/Los_Angeles").ok().and_then(|zone| {
+        let today = now.to_zoned(zone);
+        let midnight = today.tomorrow().ok()?.start_of_day().ok()?;
+        u64::try_from(midnight.timestamp().as_second() - now.as_second()).ok()
+    });
+    match wait {
+        Some(seconds) => {
+            format!("at midnight Pacific time (in {})", in_words(Duration::from_secs(seconds)))
+        }
+        None => "at midnight Pacific time".to_owned(),
+    }
+}
+
+/// A duration for people: `2 h 5 min`, `6 min`, `40 s`.
+fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60) {
+        (0, 0) => format!("{seconds} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+fn is_exhausted_capacity(message: &str) -> bool {
+    let lower = message.to_ascii_lowercase();
+    lower.contains("exhausted your capacity")
+        || lower.contains("capacity exhausted")
+        || lower.contains("no capacity available")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(status: u16, message: &str, details: &str) -> Refusal {
+        let message = serde_json::to_string(message).expect("json");
+        let body = format!(r#"{{"error":{{"message":{message},"details":[{details}]}}}}"#);
+        Refusal { status, payload: Payload::from_body(body.as_bytes()), retry_after: None }
+    }
+
+    fn retry(seconds: impl Into<Option<u64>>) -> Verdict {
+        let delay = seconds.into().map(Duration::from_secs);
+        Verdict::Retry { delay, guessed: false, class: "rate_limit" }
+    }
+
+    fn quota(daily: bool, wait: Option<u64>) -> Verdict {
+        Verdict::Quota { daily, wait: wait.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn the_table_is_followed_from_top_to_bottom() {
+        let info = |reason: &str, domain: &str, rest: &str| {
+            format!(
+                r#"{{"@type":"x/google.rpc.ErrorInfo","reason":"{reason}","domain":"{domain}"{rest}}}"#
+            )
+        };
+        let delay =
+            |text: &str| format!(r#"{{"@type":"x/google.rpc.RetryInfo","retryDelay":"{text}"}}"#);
+        let violation = |id: &str| {
+            format!(
+                r#"{{"@type":"x/google.rpc.QuotaFailure","violations":[{{"quotaId":"{id}"}}]}}"#
+            )
+        };
+        let assist = "cloudcode-pa.googleapis.com";
+        for (status, message, details, want) in [
+            (404, "no", String::new(), Verdict::NotFound),
+            (429, "limit: 0, model", String::new(), quota(false, None)),
+            (429, "limit: 05", String::new(), retry(None)),
+            (429, "Please retry in 2s", String::new(), retry(2)),
+            (429, "Please retry in 301s.", String::new(), quota(false, Some(301))),
+            (429, "You have exhausted your capacity", String::new(), retry(None)),
+            (429, "slow down", String::new(), retry(None)),
+            (429, "", [violation("RequestsPerDay"), delay("3s")].join(","), quota(true, None)),
+            (429, "", info("MODEL_CAPACITY_EXHAUSTED", "x", ""), retry(None)),
+            (429, "", info("INSUFFICIENT_G1_CREDITS_BALANCE", "x", ""), quota(false, None)),
+            (429, "", info("RATE_LIMIT_EXCEEDED", assist, ""), quota(false, None)),
+            (429, "", [info("RATE_LIMIT_EXCEEDED", assist, ""), delay("7s")].join(","), retry(7)),
+            (429, "", info("QUOTA_EXHAUSTED", assist, ""), quota(false, None)),
+            (429, "", delay("34s"), retry(34)),
+            (429, "", delay("400s"), quota(false, Some(400))),
+            (
+                429,
+                "",
+                violation("TokensPerMinute"),
+                Verdict::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
+            ),
+            (
+                429,
+                "",
+                info("RATE_LIMIT_EXCEEDED", "x", r#","metadata":{"quota_limit":"XPerMinuteY"}"#),
+                Verdict::Retry { delay: Some(PER_MINUTE), guessed: true, class: "rate_limit" },
+            ),
+            (429, "", info("RATE_LIMIT_EXCEEDED", "x", ""), retry(None)),
+            (401, "who", String::new(), Verdict::Auth),
+            (403, "no", String::new(), Verdict::Auth),
+            (400, "API key not valid. Please pass", String::new(), Verdict::Auth),
+            (400, "bad", String::new(), Verdict::Bad),
+            (
+                502,
+                "",
+                String::new(),
+                Verdict::Retry { delay: None, guessed: false, class: "server" },
+            ),
+        ] {
+            assert_eq!(refusal(status, message, &details).verdict(), want, "{message} {details}");
+        }
+    }
+
+    #[test]
+    fn the_verification_link_is_found() {
+        let refusal = refusal(
+            403,
+            "verify",
+            r#"{"@type":"google.rpc.ErrorInfo","reason":"VALIDATION_REQUIRED","domain":"cloudcode-pa.googleapis.com"},
+            {"@type":"google.rpc.Help","links":[{"url":"https://verify.example"}]}"#,
+        );
+        let verdict = refusal.verdict();
+        assert!(refusal.into_error("m", verdict).to_string().contains("https://verify.example"));
+    }
+
+    #[test]
+    fn the_longest_wait_wins() {
+        let mut refusal = refusal(429, "Please retry in 2.5s", "");
+        refusal.retry_after = Some(Duration::from_secs(9));
+        assert_eq!(refusal.verdict(), retry(9));
+    }
+
+    #[test]
+    fn a_daily_quota_says_when_it_resets() {
+        let refusal = refusal(
+            429,
+            "spent",
+            r#"{"@type":"google.rpc.QuotaFailure","violations":[{"quotaId":"PerDay"}]}"#,
+        );
+        let verdict = refusal.verdict();
+        let text = refusal.into_error("m", verdict).to_string();
+        assert!(
+            text.contains("daily") && text.contains("429") && text.contains("midnight"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn delays_are_read() {
+        assert_eq!(parse_delay("34.07s"), Some(Duration::from_millis(34070)));
+        assert_eq!(parse_delay("900ms"), Some(Duration::from_millis(900)));
+        for text in ["", "s", "-1s", "1e999s", "NaNs", "5"] {
+            assert_eq!(parse_delay(text), None, "{text}");
+        }
+    }
+}

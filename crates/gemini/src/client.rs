@@ -1,0 +1,270 @@
+//! The Gemini API as a model.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_http::reqwest;
+use parallax_http::{ClientOptions, Redirects};
+use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use tokio::sync::OnceCell;
+
+use crate::auth::Auth;
+use crate::call::Call;
+use crate::endpoint::{Endpoint, EndpointError, EndpointParts, Method};
+use crate::models::{ModelTable, is_utility};
+use crate::retry::{Backoff, MOST_ATTEMPTS, UTILITY_ATTEMPTS};
+
+/// How to reach the service. [`GeminiOptions::new`] gives the defaults,
+/// [`GeminiOptions::from_env`] what the environment says on top.
+#[derive(Debug, Clone)]
+pub struct GeminiOptions {
+    /// The credentials.
+    pub auth: Auth,
+    /// A base URL that goes before those of the environment.
+    pub base_url: Option<String>,
+    /// `GOOGLE_GEMINI_BASE_URL`.
+    pub gemini_base_url: Option<String>,
+    /// `GOOGLE_VERTEX_BASE_URL`.
+    pub vertex_base_url: Option<String>,
+    /// `GOOGLE_CLOUD_LOCATION`: `us` and `eu` are regions of Vertex AI.
+    pub location: Option<String>,
+    /// `GOOGLE_GENAI_API_VERSION`, in the place of the service's default.
+    pub api_version: Option<String>,
+    /// Send the key as `Authorization: Bearer`
+    /// (`GEMINI_API_KEY_AUTH_MECHANISM=bearer`).
+    pub bearer: bool,
+    /// Headers of the user ([`crate::parse_custom_headers`]).
+    pub custom_headers: Vec<(String, String)>,
+    /// `billing.vertexAi.requestType`.
+    pub vertex_request_type: Option<String>,
+    /// `billing.vertexAi.sharedRequestType`.
+    pub vertex_shared_request_type: Option<String>,
+    /// The version in `User-Agent`.
+    pub version: String,
+    /// Where the user sits, in `User-Agent` (`GEMINI_CLI_SURFACE`).
+    pub surface: String,
+    /// The proxy of the settings; `None` = the system's.
+    pub proxy: Option<String>,
+    /// PEM files with roots trusted on top.
+    pub extra_roots: Vec<PathBuf>,
+    /// The table of models.
+    pub models: Arc<ModelTable>,
+    /// `general.maxAttempts`: 1 to 10.
+    pub max_attempts: u32,
+    /// How long a stream, or the wait for it, may be silent.
+    pub idle_timeout: Duration,
+    /// `general.retryFetchErrors`: whether unclear network errors and cut JSON
+    /// are tried again.
+    pub retry_fetch_errors: bool,
+    pub(crate) backoff: Backoff,
+}
+
+impl GeminiOptions {
+    /// The defaults, with these credentials.
+    pub fn new(auth: Auth) -> Self {
+        Self {
+            auth,
+            base_url: None,
+            gemini_base_url: None,
+            vertex_base_url: None,
+            location: None,
+            api_version: None,
+            bearer: false,
+            custom_headers: Vec::new(),
+            vertex_request_type: None,
+            vertex_shared_request_type: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            surface: "terminal".to_owned(),
+            proxy: None,
+            extra_roots: Vec::new(),
+            models: Arc::default(),
+            max_attempts: MOST_ATTEMPTS,
+            idle_timeout: Duration::from_secs(120),
+            retry_fetch_errors: true,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// The defaults and what the environment says: base URLs, API version, key
+    /// mechanism, custom headers, surface, extra roots. `PARALLAX_RETRY_BASE_MS`
+    /// shortens the waits between attempts, for runs against scripted servers.
+    pub fn from_env(auth: Auth, env: &dyn Fn(&str) -> Option<String>) -> Self {
+        let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
+        let mut options = Self::new(auth);
+        options.gemini_base_url = get("GOOGLE_GEMINI_BASE_URL");
+        options.vertex_base_url = get("GOOGLE_VERTEX_BASE_URL");
+        options.location = get("GOOGLE_CLOUD_LOCATION");
+        options.api_version = get("GOOGLE_GENAI_API_VERSION");
+        options.bearer = get("GEMINI_API_KEY_AUTH_MECHANISM")
+            .is_some_and(|word| word.trim().eq_ignore_ascii_case("bearer"));
+        if let Some(text) = get("GEMINI_CLI_CUSTOM_HEADERS") {
+            options.custom_headers = crate::parse_custom_headers(&text);
+        }
+        if let Some(surface) = get("GEMINI_CLI_SURFACE") {
+            options.surface = surface;
+        }
+        options.extra_roots = parallax_http::extra_roots_from_env(env);
+        options.backoff = Backoff::from_env(get("PARALLAX_RETRY_BASE_MS").as_deref());
+        options
+    }
+}
+
+/// The Gemini API. Cheap to make: nothing is loaded or opened before the first
+/// request.
+#[derive(Clone)]
+pub struct Gemini {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) options: GeminiOptions,
+    pub(crate) endpoint: Endpoint,
+    client: OnceCell<reqwest::Client>,
+    /// Models of utility calls that the service turned out not to have.
+    missing: Mutex<Vec<String>>,
+}
+
+impl Gemini {
+    /// Makes the model.
+    ///
+    /// # Errors
+    /// When a base URL is not valid.
+    pub fn new(options: GeminiOptions) -> Result<Self, EndpointError> {
+        let endpoint = Endpoint::new(
+            &options.auth,
+            &EndpointParts {
+                explicit: options.base_url.as_deref(),
+                gemini_base: options.gemini_base_url.as_deref(),
+                vertex_base: options.vertex_base_url.as_deref(),
+                location: options.location.as_deref(),
+                version: options.api_version.as_deref(),
+            },
+        )?;
+        let inner = Inner { options, endpoint, client: OnceCell::new(), missing: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Loads the trust store and opens a connection while the user types, so
+    /// that the first request need not. No key is sent; failures do not matter.
+    /// Does nothing for a plain `http://` base.
+    pub async fn warm_up(&self) {
+        if self.inner.endpoint.is_plain() {
+            return;
+        }
+        if let Ok(client) = self.inner.client().await {
+            let request = client.head(self.inner.endpoint.base().clone());
+            let _ = request.timeout(Duration::from_secs(10)).send().await;
+        }
+    }
+}
+
+impl Inner {
+    /// The client, built when first needed and off the async threads.
+    pub(crate) async fn client(&self) -> Result<&reqwest::Client, ModelError> {
+        self.client
+            .get_or_try_init(|| async {
+                let options = ClientOptions {
+                    proxy: self.options.proxy.clone(),
+                    system_proxy: !self.endpoint.is_local(),
+                    extra_roots: self.options.extra_roots.clone(),
+                    redirects: Redirects::None,
+                    plain_http: self.endpoint.is_plain(),
+                    ..ClientOptions::default()
+                };
+                let failed = |message: String| ModelError::Unavailable {
+                    status: None,
+                    delay: None,
+                    class: "network",
+                    message,
+                };
+                if options.plain_http {
+                    return parallax_http::client(&options).map_err(|e| failed(e.to_string()));
+                }
+                tokio::task::spawn_blocking(move || parallax_http::client(&options))
+                    .await
+                    .map_err(|error| failed(error.to_string()))?
+                    .map_err(|error| failed(error.to_string()))
+            })
+            .await
+    }
+
+    /// Takes our secrets out of a text that comes from outside.
+    pub(crate) fn redact(&self, text: String) -> String {
+        match self.options.auth.key().map(|key| key.expose()) {
+            Some(key) if key.len() >= 8 && text.contains(key) => text.replace(key, "[secret]"),
+            _ => text,
+        }
+    }
+
+    fn missing(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a utility call. When its model does not exist for this key, the
+    /// next one of the table is asked.
+    async fn answer(
+        self: Arc<Self>,
+        mut request: Request,
+        cancel: CancellationToken,
+    ) -> Result<Answer, ModelError> {
+        loop {
+            let model = request.model.clone();
+            let stand_in = self
+                .options
+                .models
+                .stand_in(&model)
+                .filter(|_| is_utility(&request.role))
+                .map(str::to_owned);
+            if let Some(other) = &stand_in
+                && self.missing().contains(&model)
+            {
+                request.model.clone_from(other);
+                continue;
+            }
+            let again = stand_in.is_some().then(|| request.clone());
+            let call = Call::new(self.clone(), request, Method::Generate, UTILITY_ATTEMPTS);
+            match (call.collect(&cancel).await, stand_in, again) {
+                (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut again)) => {
+                    tracing::info!(%model, %other, "the model is not there, another is asked");
+                    self.missing().push(model);
+                    again.model = other;
+                    request = again;
+                }
+                (result, _, _) => return result,
+            }
+        }
+    }
+}
+
+impl Model for Gemini {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        let attempts = self.inner.options.max_attempts;
+        Call::new(self.inner.clone(), request, Method::Stream, attempts).into_stream(cancel)
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        Box::pin(self.inner.clone().answer(request, cancel))
+    }
+
+    fn limits(&self, model: &str) -> Limits {
+        self.inner.options.models.limits(model)
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        self.inner.options.models.resolve(name)
+    }
+
+    fn utility(&self, name: &str, main: &str) -> String {
+        self.inner.options.models.utility(name, main)
+    }
+}

@@ -1,0 +1,355 @@
+//! `modelConfigs` of the settings: aliases that extend one another, overrides
+//! by model and role, definitions of models.
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::Object;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::models::utility_name;
+
+/// Longer chains of `extends` are a mistake.
+const LONGEST_CHAIN: usize = 100;
+
+/// The settings' `modelConfigs` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelConfigError {
+    /// An alias extends itself, perhaps through others.
+    #[error("the model alias `{alias}` in `modelConfigs` extends itself: break the circle")]
+    Circle {
+        /// Its name.
+        alias: String,
+    },
+    /// Something has the wrong type.
+    #[error("`modelConfigs.{key}` in the settings has the wrong shape: {source}")]
+    Shape {
+        /// The key under `modelConfigs`.
+        key: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// What the settings say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ModelConfigs {
+    aliases: BTreeMap<String, Alias>,
+    /// From broad to specific.
+    overrides: Vec<Override>,
+    pub(crate) definitions: BTreeMap<String, Definition>,
+    /// For all models, or by name.
+    windows: BTreeMap<String, u64>,
+    window: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Alias {
+    extends: Option<String>,
+    model_config: Config,
+    context_window: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Config {
+    model: Option<String>,
+    generate_content_config: Object,
+    context_window: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Override {
+    #[serde(rename = "match")]
+    matches: Match,
+    model_config: Config,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Match {
+    model: Option<String>,
+    override_scope: Option<String>,
+    is_retry: Option<bool>,
+}
+
+/// A model described by the user.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DefinitionText {
+    family: Option<String>,
+    features: Features,
+    context_window: Option<u64>,
+    max_output_tokens: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Features {
+    thinking: Option<bool>,
+    multimodal_tool_use: Option<bool>,
+}
+
+/// A model described by the user, as the table needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Definition {
+    /// The model or family whose row it takes (`gemini-3`).
+    pub(crate) family: Option<String>,
+    pub(crate) thinking: Option<bool>,
+    pub(crate) multimodal_tool_results: Option<bool>,
+    pub(crate) context: Option<u64>,
+    pub(crate) output: Option<u64>,
+}
+
+impl From<DefinitionText> for Definition {
+    fn from(text: DefinitionText) -> Self {
+        // "custom" names no version: it is the row of foreign models anyway.
+        Self {
+            family: text.family,
+            thinking: text.features.thinking,
+            multimodal_tool_results: text.features.multimodal_tool_use,
+            context: text.context_window,
+            output: text.max_output_tokens,
+        }
+    }
+}
+
+impl ModelConfigs {
+    pub(crate) fn read(settings: &Value) -> Result<Self, ModelConfigError> {
+        fn take<T: serde::de::DeserializeOwned + Default>(
+            settings: &Value,
+            key: &str,
+        ) -> Result<T, ModelConfigError> {
+            match settings.get(key) {
+                None | Some(Value::Null) => Ok(T::default()),
+                Some(value) => T::deserialize(value)
+                    .map_err(|source| ModelConfigError::Shape { key: key.to_owned(), source }),
+            }
+        }
+        let mut aliases: BTreeMap<String, Alias> = take(settings, "aliases")?;
+        aliases.extend(take::<BTreeMap<String, Alias>>(settings, "customAliases")?);
+        let mut overrides: Vec<Override> = take(settings, "overrides")?;
+        overrides.extend(take::<Vec<Override>>(settings, "customOverrides")?);
+        overrides.sort_by_key(|item| {
+            let Match { model, override_scope, is_retry } = &item.matches;
+            u8::from(model.is_some())
+                + u8::from(override_scope.is_some())
+                + u8::from(is_retry.is_some())
+        });
+        let definitions: BTreeMap<String, DefinitionText> = take(settings, "modelDefinitions")?;
+        let (window, windows) = match settings.get("contextWindow") {
+            Some(Value::Number(number)) => (number.as_u64(), BTreeMap::new()),
+            _ => (None, take(settings, "contextWindow")?),
+        };
+        let configs = Self {
+            aliases,
+            overrides,
+            definitions: definitions.into_iter().map(|(id, text)| (id, text.into())).collect(),
+            windows,
+            window,
+        };
+        for name in configs.aliases.keys() {
+            let chain = configs.chain(name);
+            let last_extends = chain.last().and_then(|alias| alias.extends.as_ref());
+            if last_extends.is_some_and(|parent| configs.aliases.contains_key(parent)) {
+                return Err(ModelConfigError::Circle { alias: name.clone() });
+            }
+        }
+        Ok(configs)
+    }
+
+    /// The alias and those it extends, leaf first; cut at a circle.
+    fn chain(&self, name: &str) -> Vec<&Alias> {
+        let mut chain: Vec<&Alias> = Vec::new();
+        let mut seen = vec![name];
+        let mut next = self.aliases.get(name);
+        while let Some(alias) = next {
+            chain.push(alias);
+            if chain.len() > LONGEST_CHAIN {
+                break;
+            }
+            next = match alias.extends.as_deref() {
+                Some(parent) if !seen.contains(&parent) => {
+                    seen.push(parent);
+                    self.aliases.get(parent)
+                }
+                _ => None,
+            };
+        }
+        chain
+    }
+
+    /// The model that an alias of the settings leads to.
+    pub(crate) fn model_of(&self, name: &str) -> Option<String> {
+        let chain = self.chain(name);
+        let named = chain.iter().find_map(|alias| alias.model_config.model.clone());
+        // An alias may extend a model itself, or a built-in alias.
+        named.or_else(|| chain.last()?.extends.clone().filter(|parent| !is_preset(parent)))
+    }
+
+    pub(crate) fn alias_generation(&self, name: &str) -> Object {
+        let mut generation = Object::new();
+        for alias in self.chain(name).into_iter().rev() {
+            merge(&mut generation, &alias.model_config.generate_content_config);
+        }
+        generation
+    }
+
+    pub(crate) fn apply_overrides(
+        &self,
+        generation: &mut Object,
+        model: &str,
+        role: &str,
+        is_retry: bool,
+    ) {
+        for item in &self.overrides {
+            if item.matches.fits(&[model, role], role, is_retry) {
+                merge(generation, &item.model_config.generate_content_config);
+            }
+        }
+    }
+
+    /// Another model that an override puts in the place of one.
+    pub(crate) fn override_model(&self, model: &str, alias: &str) -> Option<String> {
+        let fitting = self.overrides.iter().filter(|item| {
+            item.matches.model.is_some() && item.matches.fits(&[model, alias], "main", false)
+        });
+        fitting.filter_map(|item| item.model_config.model.clone()).next_back()
+    }
+
+    pub(crate) fn differs_on_retry(&self) -> bool {
+        self.overrides.iter().any(|item| item.matches.is_retry.is_some())
+    }
+
+    pub(crate) fn context_window(&self, model: &str) -> Option<u64> {
+        let of_definition = self.definitions.get(model).and_then(|d| d.context);
+        let of_alias = || {
+            let leading_here = |alias: &&Alias| alias.model_config.model.as_deref() == Some(model);
+            let by_name = self.aliases.get(model);
+            by_name
+                .into_iter()
+                .chain(self.aliases.values().filter(leading_here))
+                .find_map(|alias| alias.context_window.or(alias.model_config.context_window))
+        };
+        let of_override = || {
+            let fitting = self.overrides.iter().rev();
+            fitting
+                .filter(|item| item.matches.model.as_deref().is_none_or(|name| name == model))
+                .find_map(|item| item.model_config.context_window)
+        };
+        of_definition
+            .or_else(|| self.windows.get(model).copied())
+            .or_else(of_alias)
+            .or_else(of_override)
+            .or(self.window)
+            .filter(|window| *window > 0)
+    }
+}
+
+impl Match {
+    /// `names` are the model and the alias asked for.
+    fn fits(&self, names: &[&str], role: &str, is_retry: bool) -> bool {
+        let scope = |scope: &String| {
+            (scope == "core" && role == "main") || utility_name(scope) == utility_name(role)
+        };
+        self.model.as_deref().is_none_or(|model| names.contains(&model))
+            && self.override_scope.as_ref().is_none_or(scope)
+            && self.is_retry.is_none_or(|wanted| wanted == is_retry)
+    }
+}
+
+/// Presets of the reference that hold settings but no model. What they hold is
+/// our families' defaults.
+fn is_preset(name: &str) -> bool {
+    matches!(name, "base" | "chat-base" | "chat-base-2.5" | "chat-base-3" | "custom")
+}
+
+/// Lays `over` on `base`: objects are merged, all else is replaced.
+pub(crate) fn merge(base: &mut Object, over: &Object) {
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => merge(below, above),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::models::ModelTable;
+    use serde_json::{Value, json};
+
+    fn table(settings: Value) -> ModelTable {
+        ModelTable::from_settings(&settings).expect("good settings")
+    }
+
+    #[test]
+    fn aliases_extend_and_merge_from_root_to_leaf() {
+        let table = table(json!({"customAliases": {
+            "root": {"modelConfig": {"model": "flash", "generateContentConfig":
+                {"temperature": 1, "thinkingConfig": {"thinkingLevel": "LOW", "includeThoughts": true}}}},
+            "leaf": {"extends": "root", "modelConfig": {"generateContentConfig":
+                {"thinkingConfig": {"thinkingLevel": "HIGH"}}}},
+            "mine": {"extends": "gemini-2.5-pro"},
+            "web-search": {"extends": "base", "modelConfig": {"model": "my-search"}},
+        }}));
+        assert_eq!(table.resolve("leaf"), "gemini-3.8-flash");
+        assert_eq!(
+            Value::Object(table.alias_generation("leaf")),
+            json!({"temperature": 1, "thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": true}})
+        );
+        assert_eq!(table.resolve("mine"), "gemini-2.5-pro");
+        assert_eq!(table.utility("web_search", "gemini-3-x"), "my-search");
+    }
+
+    #[test]
+    fn circles_and_wrong_shapes_are_errors() {
+        let circle = json!({"customAliases": {"a": {"extends": "b"}, "b": {"extends": "a"}}});
+        let error = ModelTable::from_settings(&circle).expect_err("a circle").to_string();
+        assert!(error.contains("extends itself"), "{error}");
+        assert!(
+            ModelTable::from_settings(&json!({"customAliases": {"a": {"extends": "a"}}})).is_err()
+        );
+        let error = ModelTable::from_settings(&json!({"customOverrides": 7})).expect_err("shape");
+        assert!(error.to_string().contains("modelConfigs.customOverrides"));
+        assert!(ModelTable::from_settings(&Value::Null).is_ok());
+    }
+
+    #[test]
+    fn specific_overrides_win() {
+        let set = |n: u32| json!({"generateContentConfig": {"seed": n}});
+        let table = table(json!({"customOverrides": [
+            {"match": {"model": "m", "overrideScope": "core", "isRetry": true}, "modelConfig": set(3)},
+            {"match": {"model": "m", "overrideScope": "core"}, "modelConfig": set(2)},
+            {"match": {"model": "m"}, "modelConfig": set(1)},
+        ]}));
+        let seed = |model: &str, role: &str, retry| {
+            table.generation(model, role, retry).get("seed").and_then(Value::as_u64)
+        };
+        assert_eq!(seed("m", "main", true), Some(3));
+        assert_eq!(seed("m", "main", false), Some(2));
+        assert_eq!(seed("m", "reviewer", false), Some(1));
+        assert_eq!(seed("other", "main", true), None);
+        assert!(table.differs_on_retry());
+    }
+
+    #[test]
+    fn definitions_change_limits() {
+        let table = table(json!({
+            "modelDefinitions": {"local": {"family": "gemini-3", "features": {"thinking": false,
+                "multimodalToolUse": true}, "contextWindow": 9000, "maxOutputTokens": 100}},
+            "contextWindow": {"gemini-3-pro-preview": 5000},
+        }));
+        let limits = table.limits("local");
+        assert_eq!(
+            (limits.context, limits.output, limits.multimodal_tool_results),
+            (9000, 100, true)
+        );
+        assert_eq!(table.limits("gemini-3-pro-preview").context, 5000);
+        assert_eq!(table.limits("gemini-2.5-pro").context, 1_048_576);
+    }
+}

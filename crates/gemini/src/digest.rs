@@ -1,0 +1,79 @@
+//! What a recording remembers of a request, to tell at a replay whether the
+//! same is asked again.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use parallax_protocol::content::{Role, Sealed};
+use parallax_protocol::model::Request;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::payload::clipped;
+use crate::redact::Secrets;
+use crate::script::{Scene, is_session_context};
+
+/// What a recording remembers of a request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Digest {
+    pub(crate) model: String,
+    /// SHA-256 of all contents.
+    pub(crate) contents: String,
+    /// The beginnings of each content's own hash.
+    #[serde(default)]
+    pub(crate) hashes: Vec<String>,
+    #[serde(default)]
+    pub(crate) last_user_text: String,
+}
+
+impl Digest {
+    /// Remembers a request of which the answers are recorded without `secrets`.
+    pub(crate) fn of(request: &Request, secrets: &Secrets) -> Self {
+        let mut whole = Sha256::new();
+        let mut hashes = Vec::with_capacity(request.contents.len());
+        for content in &request.contents {
+            let json = lasting(content, secrets);
+            let bytes = json.as_bytes();
+            whole.update((bytes.len() as u64).to_le_bytes());
+            whole.update(bytes);
+            hashes.push(hex(&Sha256::digest(bytes), 4));
+        }
+        // Before it is clipped: the beginning of a secret tells, too.
+        let text = secrets.redact(Scene::new(request, Path::new("")).prompt().into());
+        Self {
+            model: request.model.clone(),
+            contents: hex(&whole.finalize(), 32),
+            hashes,
+            last_user_text: clipped(&text, 300).to_owned(),
+        }
+    }
+}
+
+/// A content as a replay can have it. The session context is left out: its
+/// date, paths and folder tree are others in every session. What the model said
+/// holds no secrets, as it is recorded.
+pub(crate) fn lasting<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
+    let json = content.json();
+    let may_differ = match content.role() {
+        Role::User => json.contains("session_context>"),
+        Role::Model => !secrets.is_empty(),
+    };
+    if !may_differ {
+        return Cow::Borrowed(json);
+    }
+    let Ok(mut open) = content.open() else { return Cow::Borrowed(json) };
+    let before = open.parts.len();
+    let changed = match open.role {
+        Role::User => {
+            open.parts.retain(|part| !is_session_context(part));
+            open.parts.len() != before
+        }
+        Role::Model => secrets.redact_parts(&mut open.parts.iter_mut().collect::<Vec<_>>()),
+    };
+    if changed { Cow::Owned(open.seal().json().to_owned()) } else { Cow::Borrowed(json) }
+}
+
+fn hex(bytes: &[u8], count: usize) -> String {
+    bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect()
+}

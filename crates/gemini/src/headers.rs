@@ -1,0 +1,173 @@
+//! Headers of our requests.
+
+use parallax_http::reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+
+use crate::auth::Auth;
+
+/// Reads `GEMINI_CLI_CUSTOM_HEADERS`: `Name: value` pairs with commas between.
+/// A comma belongs to the value unless a header name and a colon follow it.
+/// Pieces that are no header are left out.
+pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
+    let mut pieces: Vec<&str> = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(',') {
+        let rest = text.get(at + 1..).unwrap_or_default();
+        if header_name(rest).is_some() {
+            pieces.push(text.get(start..at).unwrap_or_default());
+            start = at + 1;
+        }
+    }
+    pieces.push(text.get(start..).unwrap_or_default());
+    pieces
+        .into_iter()
+        .filter_map(|piece| {
+            let name = header_name(piece)?;
+            let value = piece.split_once(':')?.1.trim();
+            Some((name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// The header name that a text begins with, when a colon follows it.
+fn header_name(text: &str) -> Option<&str> {
+    let name = text.split_once(':')?.0.trim();
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    (!name.is_empty() && name.bytes().all(token)).then_some(name)
+}
+
+/// What the headers are made of, beside the credentials.
+pub(crate) struct HeaderParts<'a> {
+    pub(crate) bearer: bool,
+    pub(crate) custom: &'a [(String, String)],
+    pub(crate) user_agent: &'a str,
+    /// `billing.vertexAi.requestType` and `.sharedRequestType`.
+    pub(crate) vertex_request_type: Option<&'a str>,
+    pub(crate) vertex_shared_request_type: Option<&'a str>,
+}
+
+/// A key that cannot be sent.
+#[derive(Debug)]
+pub(crate) struct BadKey;
+
+/// The headers of a request. What the user sets goes before our credentials.
+pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap, BadKey> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in parts.custom {
+        match (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+            (Ok(name), Ok(mut value)) => {
+                // Their values may be tokens.
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+            _ => tracing::warn!(%name, "a custom header cannot be sent"),
+        }
+    }
+    if let Ok(agent) = parts.user_agent.parse() {
+        headers.insert(USER_AGENT, agent);
+    }
+    let key = auth.key().map_or("", |key| key.expose());
+    let (name, text) = if parts.bearer && !key.is_empty() {
+        (AUTHORIZATION, format!("Bearer {key}"))
+    } else {
+        (HeaderName::from_static("x-goog-api-key"), key.to_owned())
+    };
+    if !headers.contains_key(&name) {
+        let mut value = HeaderValue::from_str(&text).map_err(|_| BadKey)?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    if matches!(auth, Auth::VertexExpress(_)) {
+        for (name, value) in [
+            ("x-vertex-ai-llm-request-type", parts.vertex_request_type),
+            ("x-vertex-ai-llm-shared-request-type", parts.vertex_shared_request_type),
+        ] {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
+    Ok(headers)
+}
+
+/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with
+/// the words for platform and processor that servers know from the reference.
+pub(crate) fn user_agent(version: &str, model: &str, surface: &str) -> String {
+    let platform = match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    };
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("Parallax/{version}/{model} ({platform}; {arch}; {surface})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::secret::Secret;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Vec<(String, String)> {
+        parse_custom_headers(text)
+    }
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn commas_in_values_survive() {
+        assert_eq!(
+            parse("A: 1, X-B:two, three, and four,C : http://x:80/,q"),
+            [pair("A", "1"), pair("X-B", "two, three, and four"), pair("C", "http://x:80/,q")]
+        );
+        assert_eq!(parse("junk, A: 1, : x"), [pair("A", "1, : x")]);
+        assert_eq!(parse(""), []);
+    }
+
+    fn send(auth: &Auth, bearer: bool, custom: &[(String, String)]) -> HeaderMap {
+        let parts = HeaderParts {
+            bearer,
+            custom,
+            user_agent: "u",
+            vertex_request_type: Some("dedicated"),
+            vertex_shared_request_type: None,
+        };
+        headers(auth, &parts).unwrap_or_else(|_| unreachable!("a good key"))
+    }
+
+    #[test]
+    fn the_key_goes_where_the_mechanism_says() {
+        let auth = Auth::ApiKey(Secret::new("k"));
+        let plain = send(&auth, false, &[]);
+        assert_eq!(plain.get("x-goog-api-key").map(HeaderValue::as_bytes), Some(&b"k"[..]));
+        assert!(!format!("{plain:?}").contains("\"k\""));
+        let bearer = send(&auth, true, &[]);
+        assert_eq!(bearer.get("authorization").map(HeaderValue::as_bytes), Some(&b"Bearer k"[..]));
+        assert!(!bearer.contains_key("x-goog-api-key"));
+        let gateway = send(&Auth::Gateway(None), true, &[]);
+        assert_eq!(gateway.get("x-goog-api-key").map(HeaderValue::as_bytes), Some(&b""[..]));
+        let own = send(&auth, false, &[pair("X-Goog-Api-Key", "mine"), pair("User-Agent", "no")]);
+        assert_eq!(own.get("x-goog-api-key").map(HeaderValue::as_bytes), Some(&b"mine"[..]));
+        assert_eq!(own.get("user-agent").map(HeaderValue::as_bytes), Some(&b"u"[..]));
+        assert!(!own.contains_key("x-vertex-ai-llm-request-type"));
+        let vertex = send(&Auth::VertexExpress(Secret::new("k")), false, &[]);
+        assert!(vertex.contains_key("x-vertex-ai-llm-request-type"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed(text in ".{0,60}") {
+            for (name, _) in parse(&text) {
+                prop_assert!(name.parse::<HeaderName>().is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The model on the wire: the Gemini API (Developer API, Vertex AI with an API
+//! key, gateways) as a [`parallax_protocol::model::Model`], and the scripted,
+//! recorded and replayed models.
+//!
+//! This crate sends what it is given and understands what comes back: URLs,
+//! headers, JSON, event streams, errors, retries before the first chunk, and the
+//! table of models. What a conversation means, when to retry a stream that broke
+//! later and which model to fall back to is decided by the engine.
+
+mod auth;
+mod body;
+mod call;
+mod chunk;
+mod classify;
+mod client;
+mod config;
+mod digest;
+mod endpoint;
+mod headers;
+mod models;
+mod payload;
+mod reader;
+mod record;
+mod redact;
+mod regular;
+mod replay;
+mod retry;
+pub mod script;
+mod scripted;
+mod sse;
+
+pub use auth::{Auth, AuthError, AuthKind, resolve_auth};
+pub use body::request_body;
+pub use chunk::parse_chunk;
+pub use client::{Gemini, GeminiOptions};
+pub use endpoint::EndpointError;
+pub use headers::parse_custom_headers;
+pub use models::{ModelConfigError, ModelTable};
+
+pub use record::{RecordError, RecordFormat, Recorder};
+pub use replay::Replay;
+pub use script::ScriptError;
+pub use scripted::{ScriptMode, ScriptedModel};
+pub use sse::{SseDecoder, SseError};

@@ -1,0 +1,299 @@
+//! What is known of models: families by version number, aliases, limits; and
+//! what the settings (`modelConfigs`) add to it.
+
+use parallax_protocol::Object;
+use parallax_protocol::model::Limits;
+use serde_json::Value;
+
+pub use crate::config::ModelConfigError;
+use crate::config::{Definition, ModelConfigs};
+
+/// How a family is told to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thinking {
+    /// It is not told anything.
+    Silent,
+    /// A number of tokens.
+    Budget(u32),
+    /// A word.
+    Level(&'static str),
+}
+
+/// What holds for a family of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Family {
+    pub(crate) thinking: Thinking,
+    /// Whether temperature, topP and topK are sent by default.
+    pub(crate) sampling: bool,
+    multimodal_tool_results: bool,
+    context: u64,
+    output: u64,
+}
+
+const WINDOW: u64 = 1_048_576;
+const OUTPUT: u64 = 65_536;
+
+const SILENT: Family = Family {
+    thinking: Thinking::Silent,
+    sampling: true,
+    multimodal_tool_results: false,
+    context: WINDOW,
+    output: OUTPUT,
+};
+const BUDGET: Family = Family { thinking: Thinking::Budget(8192), ..SILENT };
+const LEVEL: Family =
+    Family { thinking: Thinking::Level("HIGH"), multimodal_tool_results: true, ..SILENT };
+/// From 3.5 on custom sampling is ignored, or an error.
+const MODERN: Family = Family { sampling: false, ..LEVEL };
+
+/// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose
+/// version it reaches. Names without a version (`gemini-flash-latest`) and
+/// versions yet unknown are the newest.
+const GEMINI: &[((u32, u32), Family)] =
+    &[((3, 5), MODERN), ((3, 0), LEVEL), ((2, 5), BUDGET), ((0, 0), SILENT)];
+
+/// Other names, by their beginning.
+const OTHERS: &[(&str, Family)] = &[("gemma-", Family { context: 256_000, ..SILENT })];
+
+/// Names that stand for a model. `auto` is decided here, without any call.
+const ALIASES: &[(&str, &str)] = &[
+    ("auto", "gemini-3-pro-preview"),
+    ("pro", "gemini-3-pro-preview"),
+    ("flash", "gemini-3.8-flash"),
+    ("flash-lite", "gemini-3.5-flash-lite"),
+    ("auto-gemini-3", "gemini-3-pro-preview"),
+    ("auto-gemini-2.5", "gemini-2.5-pro"),
+];
+
+/// What a utility call asks instead when its model is not there.
+const STAND_INS: &[(&str, &str)] = &[
+    ("gemini-3.8-flash", "gemini-3-flash-preview"),
+    ("gemini-3-flash-preview", "gemini-2.5-flash"),
+    ("gemini-3.5-flash-lite", "gemini-3.1-flash-lite"),
+    ("gemini-3.1-flash-lite", "gemini-2.5-flash-lite"),
+];
+
+/// Utility calls that a flash model answers, whatever the main model.
+const FLASH_UTILITIES: &[&str] = &["web-search", "web-fetch", "web-fetch-fallback"];
+
+/// The table of models: built-in rows, and what the settings add.
+#[derive(Debug, Clone, Default)]
+pub struct ModelTable {
+    configs: ModelConfigs,
+}
+
+impl ModelTable {
+    /// The built-in table extended by the settings' `modelConfigs` object
+    /// (`customAliases`, `customOverrides`, `modelDefinitions`, `contextWindow`).
+    /// `null` and an empty object add nothing.
+    ///
+    /// # Errors
+    /// When an alias extends itself, or something has the wrong type.
+    pub fn from_settings(model_configs: &Value) -> Result<Self, ModelConfigError> {
+        Ok(Self { configs: ModelConfigs::read(model_configs)? })
+    }
+
+    /// The concrete model for an alias; other names come back as they are.
+    pub fn resolve(&self, name: &str) -> String {
+        let model = match self.configs.model_of(name) {
+            Some(model) => model,
+            None => name.to_owned(),
+        };
+        let model = lookup(ALIASES, &model).map_or(model, str::to_owned);
+        self.configs.override_model(&model, name).unwrap_or(model)
+    }
+
+    /// The concrete model for a utility call of that name.
+    pub fn utility(&self, name: &str, main: &str) -> String {
+        let name = utility_name(name);
+        if let Some(model) = self.configs.model_of(&name) {
+            return self.resolve(&model);
+        }
+        if !FLASH_UTILITIES.contains(&name.as_str()) {
+            return main.to_owned();
+        }
+        match version(main) {
+            Version::Foreign => main.to_owned(),
+            Version::Number(number) if number < (3, 0) => "gemini-2.5-flash".to_owned(),
+            Version::Number(_) | Version::Newest => self.resolve("flash"),
+        }
+    }
+
+    /// The model that a utility call asks when the given one is not there.
+    pub(crate) fn stand_in(&self, model: &str) -> Option<&'static str> {
+        lookup(STAND_INS, model)
+    }
+
+    /// What the model takes and gives.
+    pub fn limits(&self, model: &str) -> Limits {
+        let family = self.family(model);
+        let definition = self.definition(model);
+        Limits {
+            context: self.configs.context_window(model).unwrap_or(family.context),
+            output: definition.and_then(|d| d.output).unwrap_or(family.output),
+            multimodal_tool_results: family.multimodal_tool_results,
+        }
+    }
+
+    /// The generation settings that the user's settings give to an alias
+    /// (`--model my-alias`): what is to go into `Request::generation` along with
+    /// [`ModelTable::resolve`]'s model. Empty for other names.
+    pub fn alias_generation(&self, name: &str) -> Object {
+        self.configs.alias_generation(name)
+    }
+
+    /// The settings' part for a request: the utility's own, then what overrides
+    /// for this model, role and retry say.
+    pub(crate) fn generation(&self, model: &str, role: &str, is_retry: bool) -> Object {
+        let name = utility_name(role);
+        let mut generation = builtin_generation(&name).unwrap_or_default();
+        crate::config::merge(&mut generation, &self.configs.alias_generation(&name));
+        self.configs.apply_overrides(&mut generation, model, &name, is_retry);
+        generation
+    }
+
+    /// Whether a retry may need another body than the first attempt.
+    pub(crate) fn differs_on_retry(&self) -> bool {
+        self.configs.differs_on_retry()
+    }
+
+    /// The family of a model.
+    pub(crate) fn family(&self, model: &str) -> Family {
+        let definition = self.definition(model);
+        let mut family =
+            builtin_family(definition.and_then(|d| d.family.as_deref()).unwrap_or(model));
+        if let Some(definition) = definition {
+            if let Some(multimodal) = definition.multimodal_tool_results {
+                family.multimodal_tool_results = multimodal;
+            }
+            if definition.thinking == Some(false) {
+                family.thinking = Thinking::Silent;
+            }
+        }
+        family
+    }
+
+    fn definition(&self, model: &str) -> Option<&Definition> {
+        self.configs.definitions.get(model)
+    }
+}
+
+fn lookup(table: &'static [(&str, &'static str)], name: &str) -> Option<&'static str> {
+    table.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+}
+
+/// Names in requests use `_`, names in settings `-`.
+pub(crate) fn utility_name(role: &str) -> String {
+    role.replace('_', "-")
+}
+
+/// What a utility call of that name is set to; `None` = not a utility.
+fn builtin_generation(name: &str) -> Option<Object> {
+    let pairs: &[(&str, f64)] = match name {
+        "classifier" => &[("maxOutputTokens", 1024.0)],
+        "prompt-completion" => &[("temperature", 0.3), ("maxOutputTokens", 16000.0)],
+        "fast-ack-helper" => &[("temperature", 0.2), ("maxOutputTokens", 120.0)],
+        "summarizer-default" | "summarizer-shell" => &[("maxOutputTokens", 2000.0)],
+        "web-search"
+        | "web-fetch"
+        | "web-fetch-fallback"
+        | "edit-corrector"
+        | "loop-detection"
+        | "loop-detection-double-check"
+        | "llm-edit-fixer"
+        | "next-speaker-checker"
+        | "context-snapshotter"
+        | "agent-history-provider-summarizer" => &[],
+        _ if name.starts_with("chat-compression") => &[],
+        _ => return None,
+    };
+    Some(pairs.iter().map(|(key, value)| ((*key).to_owned(), plain_number(*value))).collect())
+}
+
+fn plain_number(value: f64) -> Value {
+    if value.fract() == 0.0 { Value::from(value as i64) } else { Value::from(value) }
+}
+
+/// Whether the role is a utility call, which is sampled coldly.
+pub(crate) fn is_utility(role: &str) -> bool {
+    builtin_generation(&utility_name(role)).is_some()
+}
+
+/// A model name's version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Number((u32, u32)),
+    /// A Gemini without a number in its name.
+    Newest,
+    /// Not a Gemini.
+    Foreign,
+}
+
+fn version(model: &str) -> Version {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let Some(rest) = name.strip_prefix("gemini-") else { return Version::Foreign };
+    let number = rest.split('-').next().unwrap_or_default();
+    let mut pieces = number.split('.').map(str::parse::<u32>);
+    match (pieces.next(), pieces.next()) {
+        (Some(Ok(major)), None) => Version::Number((major, 0)),
+        (Some(Ok(major)), Some(Ok(minor))) => Version::Number((major, minor)),
+        _ => Version::Newest,
+    }
+}
+
+fn builtin_family(model: &str) -> Family {
+    match version(model) {
+        Version::Newest => MODERN,
+        Version::Number(number) => {
+            GEMINI.iter().find(|(since, _)| number >= *since).map_or(MODERN, |(_, family)| *family)
+        }
+        Version::Foreign => {
+            let name = model.rsplit('/').next().unwrap_or(model);
+            OTHERS
+                .iter()
+                .find(|(start, _)| name.starts_with(start))
+                .map_or(SILENT, |(_, family)| *family)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_go_by_version_number() {
+        for (model, want) in [
+            ("gemini-2.0-flash", SILENT),
+            ("gemini-2.5-pro", BUDGET),
+            ("gemini-3-pro-preview", LEVEL),
+            ("gemini-3.1-pro-preview-customtools", LEVEL),
+            ("models/gemini-3.8-flash", MODERN),
+            ("gemini-3.10-flash", MODERN),
+            ("gemini-4-argon", MODERN),
+            ("gemini-12.1-x", MODERN),
+            ("gemini-flash-latest", MODERN),
+            ("some-model", SILENT),
+            ("gemma-4-31b-it", Family { context: 256_000, ..SILENT }),
+        ] {
+            assert_eq!(builtin_family(model), want, "{model}");
+        }
+    }
+
+    #[test]
+    fn aliases_need_no_call() {
+        let table = ModelTable::default();
+        assert_eq!(table.resolve("auto"), "gemini-3-pro-preview");
+        assert_eq!(table.resolve("flash-lite"), "gemini-3.5-flash-lite");
+        assert_eq!(table.resolve("gemini-9-x"), "gemini-9-x");
+    }
+
+    #[test]
+    fn web_utilities_go_to_a_flash_of_the_same_generation() {
+        let table = ModelTable::default();
+        assert_eq!(table.utility("web_search", "gemini-3-pro-preview"), "gemini-3.8-flash");
+        assert_eq!(table.utility("web-fetch", "gemini-2.5-pro"), "gemini-2.5-flash");
+        assert_eq!(table.utility("web-fetch", "llama"), "llama");
+        assert_eq!(table.utility("chat-compression", "gemini-3-x"), "gemini-3-x");
+    }
+}

@@ -1,0 +1,259 @@
+//! Digging the error out of what a service or a gateway sent.
+
+use serde_json::Value;
+
+use parallax_protocol::Object;
+
+/// JSON inside of `message` inside of JSON: how deep we follow it.
+const DEPTH: usize = 10;
+/// How much of a server's text is shown, in characters.
+const MOST_TEXT: usize = 2000;
+
+/// An error as the service tells it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Payload {
+    /// `error.code`, where it is a number of the HTTP kind.
+    pub(crate) code: Option<u16>,
+    /// `error.status` (`RESOURCE_EXHAUSTED`).
+    pub(crate) status: Option<String>,
+    /// The text, in one line; empty when there was none.
+    pub(crate) message: String,
+    /// `error.details`, their `@type` keys repaired.
+    pub(crate) details: Vec<Object>,
+}
+
+impl Payload {
+    /// The first detail of the given type.
+    pub(crate) fn detail(&self, kind: &str) -> Option<&Object> {
+        self.details.iter().find(|detail| {
+            detail.get("@type").and_then(Value::as_str).is_some_and(|name| name.ends_with(kind))
+        })
+    }
+
+    /// Reads the body of an error answer. Any bytes will do.
+    pub(crate) fn from_body(body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let text = text.trim();
+        if let Some(payload) = parse_lenient(text).as_ref().and_then(Self::from_value) {
+            return payload;
+        }
+        Self { message: plain(text), ..Self::default() }
+    }
+
+    /// Reads `{"error": …}`, also wrapped in an array; `None` when there is no
+    /// error in the value.
+    pub(crate) fn from_value(value: &Value) -> Option<Self> {
+        let mut found = Self::default();
+        let mut current = value.clone();
+        let mut any = false;
+        for _ in 0..DEPTH {
+            let object = match &current {
+                Value::Array(items) => items.first().and_then(Value::as_object),
+                Value::Object(object) => Some(object),
+                _ => None,
+            };
+            let error = match object {
+                Some(object) => match object.get("error") {
+                    Some(Value::Object(error)) => Some(error.clone()),
+                    // Some gateways answer {"error": "text"}.
+                    Some(Value::String(text)) => {
+                        let mut error = Object::new();
+                        error.insert("message".into(), Value::String(text.clone()));
+                        Some(error)
+                    }
+                    // An error without its wrapper.
+                    _ => (object.contains_key("message")
+                        && (object.contains_key("code") || object.contains_key("status")))
+                    .then(|| object.clone()),
+                },
+                None => None,
+            };
+            let Some(error) = error else { break };
+            any = true;
+            found.absorb(&error);
+            match inner_json(&found.message) {
+                Some(inner) => current = inner,
+                None => break,
+            }
+        }
+        found.message = one_line(&found.message);
+        any.then_some(found)
+    }
+
+    /// Takes over what an error object nearer to the source says.
+    fn absorb(&mut self, error: &Object) {
+        if let Some(code) = error.get("code").and_then(number) {
+            self.code = Some(code);
+        }
+        if let Some(status) = error.get("status").and_then(Value::as_str) {
+            self.status = Some(status.to_owned());
+        }
+        if let Some(message) = error.get("message") {
+            self.message = match message {
+                Value::String(text) => text.clone(),
+                Value::Null => String::new(),
+                other => other.to_string(),
+            };
+        }
+        let details: Vec<Object> = match error.get("details") {
+            Some(Value::Array(details)) => {
+                details.iter().filter_map(Value::as_object).map(repair_type).collect()
+            }
+            _ => Vec::new(),
+        };
+        if !details.is_empty() {
+            self.details = details;
+        }
+    }
+}
+
+fn number(value: &Value) -> Option<u16> {
+    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    u16::try_from(number).ok().filter(|code| (100..600).contains(code))
+}
+
+fn repair_type(detail: &Object) -> Object {
+    detail.iter().map(|(key, value)| (key.trim().to_owned(), value.clone())).collect()
+}
+
+/// JSON that a message consists of, or that follows some words in it.
+fn inner_json(message: &str) -> Option<Value> {
+    let start = message.find(['{', '['])?;
+    let value = parse_lenient(message.get(start..)?.trim())?;
+    Payload::holds_error(&value).then_some(value)
+}
+
+impl Payload {
+    fn holds_error(value: &Value) -> bool {
+        let object = match value {
+            Value::Array(items) => items.first().and_then(Value::as_object),
+            other => other.as_object(),
+        };
+        object.is_some_and(|object| object.contains_key("error") || object.contains_key("message"))
+    }
+}
+
+fn parse_lenient(text: &str) -> Option<Value> {
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&collapse_commas(text)).ok())
+}
+
+/// Drops a comma that follows another with nothing but blanks between, outside
+/// of strings.
+fn collapse_commas(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut in_string, mut escaped, mut after_comma) = (false, false, false);
+    for letter in text.chars() {
+        if in_string {
+            in_string = escaped || letter != '"';
+            escaped = !escaped && letter == '\\';
+        } else if letter == ',' {
+            if std::mem::replace(&mut after_comma, true) {
+                continue;
+            }
+        } else if !letter.is_whitespace() {
+            after_comma = false;
+            in_string = letter == '"';
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// What a body that is not JSON says: the title of a page, or its first words.
+fn plain(text: &str) -> String {
+    let lower = clipped(text, 4096).to_ascii_lowercase();
+    if let Some(start) = lower.find("<title>").map(|at| at + "<title>".len())
+        && let Some(end) = lower.get(start..).and_then(|rest| rest.find("</title>"))
+    {
+        return one_line(text.get(start..start + end).unwrap_or_default());
+    }
+    if lower.starts_with("<!doctype") || lower.starts_with("<html") {
+        return String::new();
+    }
+    one_line(clipped(text, 300))
+}
+
+/// The beginning of a text: at most so many bytes, cut between letters.
+pub(crate) fn clipped(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// A text without line ends and control characters, and not too long.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        if word.is_empty() {
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MOST_TEXT {
+            line.truncate(clipped(&line, MOST_TEXT).len());
+            line.push('…');
+            break;
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn body(text: &str) -> Payload {
+        Payload::from_body(text.as_bytes())
+    }
+
+    #[test]
+    fn a_plain_error_is_read() {
+        let payload = body(
+            r#"{"error":{"code":429,"message":"Quota\nexceeded","status":"RESOURCE_EXHAUSTED",
+            "details":[{" @type ":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}"#,
+        );
+        assert_eq!(payload.code, Some(429));
+        assert_eq!(payload.status.as_deref(), Some("RESOURCE_EXHAUSTED"));
+        assert_eq!(payload.message, "Quota exceeded");
+        assert!(payload.detail("google.rpc.RetryInfo").is_some());
+    }
+
+    #[test]
+    fn arrays_nesting_and_doubled_commas_are_survived() {
+        let mut text = r#"{"error":{"code":503,,"message":"the core, , of it","status":"X",
+        "details":[{"@type":"a.ErrorInfo"}]}}"#
+            .to_owned();
+        for _ in 0..8 {
+            let message = serde_json::to_string(&format!("got status: 503. {text}")).expect("json");
+            text = format!(r#"[{{"error":{{"code":500,"message":{message}}}}}]"#);
+        }
+        let payload = body(&text);
+        assert_eq!((payload.code, payload.message.as_str()), (Some(503), "the core, , of it"));
+        assert_eq!(payload.details.len(), 1);
+    }
+
+    #[test]
+    fn pages_and_words_become_a_message() {
+        assert_eq!(body("<html><title>502 Bad\nGateway</title>").message, "502 Bad Gateway");
+        assert_eq!(body("upstream is away").message, "upstream is away");
+        assert_eq!(body("").message, "");
+        assert_eq!(body(r#"{"error":"no"}"#).message, "no");
+        assert_eq!(body(r#"{"error":{"message":null,"code":"400"}}"#).code, Some(400));
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_is_read_without_panic(text in ".{0,200}", bytes: Vec<u8>) {
+            let _ = (body(&text), Payload::from_body(&bytes));
+            let _ = body(&format!("{{\"error\":{{\"message\":{text}}}}}"));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading the answer of one request, chunk by chunk.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use parallax_http::Failure;
+use parallax_http::reqwest::Response;
+use parallax_protocol::model::Chunk;
+use tokio::time::Instant;
+
+use crate::chunk::{ChunkError, read_chunk};
+use crate::payload::Payload;
+use crate::sse::{SseDecoder, SseError};
+
+/// The most bytes of one answer.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Why reading stopped.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The service sent an error.
+    Refused(Box<Payload>),
+    /// The connection failed.
+    Network(Failure),
+    /// Nothing came for that long.
+    Silent(Duration),
+    /// The stream ended inside of a piece.
+    Incomplete,
+    /// A piece is not JSON.
+    NotJson,
+    /// A piece or the whole is too large.
+    TooLarge(String),
+}
+
+/// An answer being read.
+pub(crate) struct Reader {
+    /// `None` at the end of the bytes.
+    response: Option<Response>,
+    decoder: Option<SseDecoder>,
+    events: VecDeque<Vec<u8>>,
+    /// The event whose blank line was missing: not whole if it does not parse.
+    last: Option<Vec<u8>>,
+    trouble: Option<Trouble>,
+    bytes: u64,
+    idle: Duration,
+    /// When the stream counts as silent: comments and empty events are silence.
+    deadline: Instant,
+}
+
+impl Reader {
+    pub(crate) fn new(response: Response, idle: Duration) -> Self {
+        Self {
+            response: Some(response),
+            decoder: Some(SseDecoder::default()),
+            events: VecDeque::new(),
+            last: None,
+            trouble: None,
+            bytes: 0,
+            idle,
+            deadline: Instant::now() + idle,
+        }
+    }
+
+    /// The next chunk; `None` at the end. What came whole before a trouble is
+    /// given before it.
+    pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, Trouble> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                let chunk = read_chunk(&event).map_err(|error| match error {
+                    ChunkError::NotJson => Trouble::NotJson,
+                    ChunkError::Refused(payload) => Trouble::Refused(payload),
+                })?;
+                if says_something(&chunk) {
+                    self.deadline = Instant::now() + self.idle;
+                }
+                return Ok(Some(chunk));
+            }
+            if let Some(event) = self.last.take() {
+                return read_chunk(&event).map(Some).map_err(|error| match error {
+                    ChunkError::NotJson => Trouble::Incomplete,
+                    ChunkError::Refused(payload) => Trouble::Refused(payload),
+                });
+            }
+            if let Some(trouble) = self.trouble.take() {
+                return Err(trouble);
+            }
+            let Some(response) = &mut self.response else { return Ok(None) };
+            match tokio::time::timeout_at(self.deadline, response.chunk()).await {
+                Err(_) => self.stop(Trouble::Silent(self.idle)),
+                Ok(Err(error)) => self.stop(Trouble::Network(error.into())),
+                Ok(Ok(Some(bytes))) => self.take(&bytes),
+                Ok(Ok(None)) => self.end(),
+            }
+        }
+    }
+
+    /// The bytes are over, or what follows does not belong to the answer.
+    fn end(&mut self) {
+        self.response = None;
+        match self.decoder.take().map(SseDecoder::finish) {
+            Some(Ok(last)) => self.last = last,
+            Some(Err(_)) => self.trouble = Some(Trouble::Incomplete),
+            None => {}
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        if self.bytes > MOST_BYTES {
+            self.stop(Trouble::TooLarge(format!("the answer is larger than {MOST_BYTES} bytes")));
+            return;
+        }
+        let Some(decoder) = &mut self.decoder else { return };
+        let events = &mut self.events;
+        if let Err(error @ (SseError::TooLarge { .. } | SseError::Incomplete)) =
+            decoder.push(bytes, |event| events.push_back(event))
+        {
+            self.stop(Trouble::TooLarge(error.to_string()));
+        } else if decoder.is_done() {
+            // Some gateways leave the connection open behind `[DONE]`.
+            self.end();
+        }
+    }
+
+    /// Ends the connection.
+    fn stop(&mut self, trouble: Trouble) {
+        self.response = None;
+        self.decoder = None;
+        self.trouble = Some(trouble);
+    }
+}
+
+/// Whether a chunk brings anything at all.
+fn says_something(chunk: &Chunk) -> bool {
+    !chunk.parts.is_empty()
+        || chunk.finish.is_some()
+        || chunk.usage.is_some()
+        || chunk.blocked.is_some()
+        || chunk.grounding.is_some()
+}

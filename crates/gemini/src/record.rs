@@ -1,0 +1,460 @@
+//! Recording what a model answers, in the format of a script.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{
+    Answer, Chunk, Citation, Limits, Model, ModelError, Request, Retry, StreamEvent, Usage,
+};
+use parallax_protocol::secret::Secret;
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::digest::Digest;
+use crate::redact::Secrets;
+use crate::regular::special;
+
+/// How a recording is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordFormat {
+    /// As the reference's `--record-responses`: candidates and usage of finished
+    /// calls.
+    Reference,
+    /// Ours (`--record`): also a digest of the request, errors, cut streams.
+    Full,
+}
+
+/// A recording that cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file cannot be opened for appending.
+    #[error("cannot write the recording `{path}`: {source}")]
+    Open {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There is a recording already, and a second one behind it would make a
+    /// file that replays neither.
+    #[error("the recording `{path}` exists already; choose another name or delete it")]
+    Exists {
+        /// The file.
+        path: String,
+    },
+    /// The name stands for a folder, a pipe or a device.
+    #[error("cannot write the recording `{path}`: it is {what}, not a regular file")]
+    NotAFile {
+        /// What was named.
+        path: String,
+        /// What it is.
+        what: &'static str,
+    },
+}
+
+/// A model that writes down what another answers.
+#[derive(Clone)]
+pub struct Recorder {
+    model: Arc<dyn Model>,
+    tape: Arc<Tape>,
+}
+
+struct Tape {
+    path: String,
+    file: Mutex<File>,
+    secrets: Secrets,
+    format: RecordFormat,
+}
+
+impl Recorder {
+    /// Records `model` into a file. The reference's format appends to what is
+    /// there; ours wants a new or empty file. The texts in `secrets` are never
+    /// written, wherever they turn up.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or is no regular file, and in our
+    /// format when it holds something.
+    pub fn new(
+        model: Arc<dyn Model>,
+        path: &Path,
+        format: RecordFormat,
+        secrets: Vec<Secret>,
+    ) -> Result<Self, RecordError> {
+        let mut options = File::options();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let path_text = path.display().to_string();
+        let failed = |source| RecordError::Open { path: path_text.clone(), source };
+        // Before it is opened: opening a pipe waits.
+        match std::fs::metadata(path) {
+            Ok(metadata) => {
+                if let Some(what) = special(&metadata) {
+                    return Err(RecordError::NotAFile { path: path_text, what });
+                }
+                if format == RecordFormat::Full && metadata.len() > 0 {
+                    return Err(RecordError::Exists { path: path_text });
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let file = options.open(path).map_err(failed)?;
+        let secrets = Secrets::new(secrets);
+        let tape = Tape { path: path_text, file: Mutex::new(file), secrets, format };
+        Ok(Self { model, tape: Arc::new(tape) })
+    }
+}
+
+impl Tape {
+    fn is_full(&self) -> bool {
+        self.format == RecordFormat::Full
+    }
+
+    /// What the full format remembers of a request.
+    fn digest(&self, request: &Request) -> Option<Digest> {
+        self.is_full().then(|| Digest::of(request, &self.secrets))
+    }
+
+    async fn append(self: Arc<Self>, call: Call) -> Result<(), ModelError> {
+        let path = self.path.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            let text = serde_json::to_string(&call.into_line(&self))?;
+            let mut text = self.secrets.redact(text.into()).into_owned();
+            text.push('\n');
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.write_all(text.as_bytes())
+        });
+        match written.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+        .map_err(|why| ModelError::Script {
+            message: format!("cannot write the recording `{path}`: {why}"),
+        })
+    }
+}
+
+/// A call that is over.
+struct Call {
+    chunks: Vec<Chunk>,
+    is_stream: bool,
+    error: Option<RecordedError>,
+    retries: Vec<Retry>,
+    digest: Option<Digest>,
+}
+
+impl Call {
+    fn into_line(mut self, tape: &Tape) -> Line {
+        let mut parts: Vec<_> =
+            self.chunks.iter_mut().flat_map(|chunk| chunk.parts.iter_mut()).collect();
+        tape.secrets.redact_parts(&mut parts);
+        if self.chunks.is_empty() && !tape.is_full() {
+            // A script has no stream without chunks.
+            self.chunks.push(Chunk::default());
+        }
+        let mut chunks = self.chunks.iter().map(|chunk| wire(chunk, tape.format));
+        let response = if self.is_stream {
+            Response::Stream(chunks.collect())
+        } else {
+            Response::Whole(chunks.next().unwrap_or_else(|| wire(&Chunk::default(), tape.format)))
+        };
+        let method = if self.is_stream { "generateContentStream" } else { "generateContent" };
+        Line { method, response, error: self.error, retries: self.retries, request: self.digest }
+    }
+}
+
+/// One line of a recording.
+#[derive(Serialize)]
+struct Line {
+    method: &'static str,
+    response: Response,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<RecordedError>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    retries: Vec<Retry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<Digest>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Response {
+    Stream(Vec<Box<RawValue>>),
+    Whole(Box<RawValue>),
+}
+
+/// A chunk in the API's shape; parts keep their bytes.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireChunk<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidates: Option<[WireCandidate<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_feedback: Option<WireFeedback<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage_metadata: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireCandidate<'a> {
+    content: WireContent<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    citation_metadata: Option<WireCitations<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grounding_metadata: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url_context_metadata: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct WireContent<'a> {
+    parts: &'a [Part],
+    role: &'static str,
+}
+
+#[derive(Serialize)]
+struct WireCitations<'a> {
+    citations: &'a [Citation],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireFeedback<'a> {
+    block_reason: &'a str,
+}
+
+fn wire(chunk: &Chunk, format: RecordFormat) -> Box<RawValue> {
+    let parts = chunk.parts.as_slice();
+    let has_candidate = !parts.is_empty()
+        || chunk.finish.is_some()
+        || !chunk.citations.is_empty()
+        || chunk.grounding.is_some()
+        || chunk.url_context.is_some();
+    let full = format == RecordFormat::Full;
+    let wire = WireChunk {
+        candidates: has_candidate.then(|| {
+            [WireCandidate {
+                content: WireContent { parts, role: "model" },
+                finish_reason: chunk.finish.as_ref().map(|finish| finish.as_str()),
+                finish_message: chunk.finish_message.as_deref(),
+                citation_metadata: (!chunk.citations.is_empty())
+                    .then_some(WireCitations { citations: &chunk.citations }),
+                grounding_metadata: chunk.grounding.as_ref(),
+                url_context_metadata: chunk.url_context.as_ref(),
+            }]
+        }),
+        prompt_feedback: chunk.blocked.as_deref().map(|block_reason| WireFeedback { block_reason }),
+        usage_metadata: chunk.usage,
+        model_version: chunk.model_version.as_deref().filter(|_| full),
+        response_id: chunk.response_id.as_deref().filter(|_| full),
+    };
+    // Strings and values cannot fail to serialise into memory.
+    serde_json::value::to_raw_value(&wire).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// A failed call as a recording keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RecordedError {
+    kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reset: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
+    /// Retryable, or a daily quota.
+    #[serde(default)]
+    flag: bool,
+    message: String,
+}
+
+impl From<&ModelError> for RecordedError {
+    fn from(error: &ModelError) -> Self {
+        let mut recorded = Self {
+            kind: String::new(),
+            status: error.status(),
+            code: None,
+            reset: None,
+            delay_ms: None,
+            flag: false,
+            message: error.to_string(),
+        };
+        let kind = match error {
+            ModelError::Cancelled => "cancelled",
+            ModelError::Auth { .. } => "auth",
+            ModelError::ModelNotFound { .. } => "modelNotFound",
+            ModelError::Quota { daily, reset, .. } => {
+                recorded.flag = *daily;
+                recorded.reset.clone_from(reset);
+                "quota"
+            }
+            ModelError::BadRequest { code, .. } => {
+                recorded.code.clone_from(code);
+                "badRequest"
+            }
+            ModelError::Unavailable { delay, class, .. } => {
+                recorded.delay_ms = delay.and_then(|d| u64::try_from(d.as_millis()).ok());
+                recorded.code = Some((*class).to_owned());
+                "unavailable"
+            }
+            ModelError::Broken { retryable, .. } => {
+                recorded.flag = *retryable;
+                "broken"
+            }
+            ModelError::Script { .. } => "script",
+        };
+        recorded.kind = kind.to_owned();
+        recorded
+    }
+}
+
+impl RecordedError {
+    pub(crate) fn into_error(self, model: &str) -> ModelError {
+        let Self { kind, status, code, reset, delay_ms, flag, message } = self;
+        match kind.as_str() {
+            "cancelled" => ModelError::Cancelled,
+            "auth" => ModelError::Auth { status, message },
+            "modelNotFound" => ModelError::ModelNotFound { model: model.to_owned(), message },
+            "quota" => {
+                ModelError::Quota { daily: flag, reset, status: status.unwrap_or(429), message }
+            }
+            "badRequest" => ModelError::BadRequest { status: status.unwrap_or(400), code, message },
+            "unavailable" => ModelError::Unavailable {
+                status,
+                delay: delay_ms.map(Duration::from_millis),
+                class: match code.as_deref() {
+                    Some("rate_limit") => "rate_limit",
+                    Some("network") => "network",
+                    Some("timeout") => "timeout",
+                    Some("incomplete") => "incomplete",
+                    Some("tls") => "tls",
+                    _ => "server",
+                },
+                message,
+            },
+            "broken" => ModelError::Broken { status, message, retryable: flag, delay: None },
+            _ => ModelError::Script { message },
+        }
+    }
+}
+
+/// A stream being recorded.
+struct Taping {
+    stream: BoxStream<'static, Result<StreamEvent, ModelError>>,
+    tape: Arc<Tape>,
+    /// Taken when the stream is over.
+    call: Option<Call>,
+}
+
+impl Taping {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ModelError>> {
+        let call = self.call.as_mut()?;
+        let next = futures_util::StreamExt::next(&mut self.stream).await;
+        match &next {
+            Some(Ok(StreamEvent::Chunk(chunk))) => {
+                call.chunks.push((**chunk).clone());
+                return next;
+            }
+            Some(Ok(StreamEvent::Retry(retry))) => {
+                if self.tape.is_full() {
+                    call.retries.push(retry.clone());
+                }
+                return next;
+            }
+            Some(Err(error)) => call.error = Some(RecordedError::from(error)),
+            None => {}
+        }
+        let call = self.call.take()?;
+        if call.error.is_some() && !self.tape.is_full() {
+            return next;
+        }
+        match self.tape.clone().append(call).await {
+            // The answer's own error is the more important one.
+            Err(unwritten) if next.is_none() => Some(Err(unwritten)),
+            _ => next,
+        }
+    }
+}
+
+impl Model for Recorder {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        let call = Call {
+            chunks: Vec::new(),
+            is_stream: true,
+            error: None,
+            retries: Vec::new(),
+            digest: self.tape.digest(&request),
+        };
+        let stream = self.model.stream(request, cancel);
+        let taping = Taping { stream, tape: self.tape.clone(), call: Some(call) };
+        Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
+            let next = taping.next().await?;
+            Some((next, taping))
+        }))
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        let digest = self.tape.digest(&request);
+        let tape = self.tape.clone();
+        let answer = self.model.generate(request, cancel);
+        Box::pin(async move {
+            let result = answer.await;
+            let (chunks, error) = match &result {
+                Ok(answer) => {
+                    (vec![Chunk { parts: answer.parts.clone(), ..answer.meta.clone() }], None)
+                }
+                Err(error) if tape.is_full() => (Vec::new(), Some(RecordedError::from(error))),
+                Err(_) => return result,
+            };
+            let call = Call { chunks, is_stream: false, error, retries: Vec::new(), digest };
+            match (tape.append(call).await, result) {
+                (Err(unwritten), Ok(_)) => Err(unwritten),
+                (_, result) => result,
+            }
+        })
+    }
+
+    fn limits(&self, model: &str) -> Limits {
+        self.model.limits(model)
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        self.model.resolve(name)
+    }
+
+    fn utility(&self, name: &str, main: &str) -> String {
+        self.model.utility(name, main)
+    }
+
+    fn is_scripted(&self) -> bool {
+        self.model.is_scripted()
+    }
+}

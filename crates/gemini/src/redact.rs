@@ -1,0 +1,234 @@
+//! Taking secrets out of what is recorded, also where one lies across several
+//! parts, whose texts a reader joins.
+
+use std::borrow::Cow;
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::secret::Secret;
+use serde_json::Value;
+
+/// Shorter texts are no secrets, and replacing them would garble the line.
+const SHORTEST: usize = 8;
+/// What stands in the place of a secret.
+const REDACTED: &str = "[redacted]";
+
+/// The texts that are never written.
+#[derive(Default)]
+pub(crate) struct Secrets(Vec<Secret>);
+
+/// Parts whose texts belong together.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Thought,
+    Call,
+    Other,
+}
+
+impl Secrets {
+    pub(crate) fn new(mut secrets: Vec<Secret>) -> Self {
+        secrets.retain(|secret| secret.expose().len() >= SHORTEST);
+        // One that holds another goes first, so that nothing of it is left.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
+        Self(secrets)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A text, which may be JSON, without the secrets.
+    pub(crate) fn redact<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
+        for secret in &self.0 {
+            let plain = secret.expose();
+            // In JSON a secret may be written with escapes.
+            let escaped = serde_json::to_string(plain).unwrap_or_default();
+            for form in [plain, escaped.trim_matches('"')] {
+                if text.contains(form) {
+                    text = Cow::Owned(text.replace(form, REDACTED));
+                }
+            }
+        }
+        text
+    }
+
+    /// Takes the secrets out of the parts of one answer: neither a string of
+    /// them nor the strings of one kind joined hold one afterwards. Parts
+    /// without a piece of a secret keep their bytes, and all keep their
+    /// signatures. Tells whether there was one.
+    pub(crate) fn redact_parts(&self, parts: &mut [&mut Part]) -> bool {
+        let mut found = false;
+        for kind in [Kind::Text, Kind::Thought, Kind::Call, Kind::Other] {
+            found |= self.redact_kind(parts, kind);
+        }
+        found
+    }
+
+    fn redact_kind(&self, parts: &mut [&mut Part], kind: Kind) -> bool {
+        let mut pieces = Vec::new();
+        for part in parts.iter().filter(|part| kind_of(part) == kind) {
+            gather(part.object(), kind, &mut pieces);
+        }
+        let joined = pieces.concat();
+        if !self.0.iter().any(|secret| joined.contains(secret.expose())) {
+            return false;
+        }
+        let mut pieces: Vec<String> = pieces.into_iter().map(str::to_owned).collect();
+        for secret in &self.0 {
+            cut(&mut pieces, secret.expose());
+        }
+        let mut pieces = pieces.into_iter();
+        for part in parts.iter_mut().filter(|part| kind_of(part) == kind) {
+            let mut object = part.object().clone();
+            if put_back(&mut object, kind, &mut pieces) {
+                **part = Part::from(object);
+            }
+        }
+        true
+    }
+}
+
+fn kind_of(part: &Part) -> Kind {
+    match part.view() {
+        PartView::Text(_) => Kind::Text,
+        PartView::Thought(_) => Kind::Thought,
+        PartView::Call(_) => Kind::Call,
+        _ => Kind::Other,
+    }
+}
+
+/// Whether a value of a part holds the texts of its kind: not the signature,
+/// which no reader joins to them.
+fn holds_text(kind: Kind, key: &str) -> bool {
+    match kind {
+        Kind::Text | Kind::Thought => key == "text",
+        Kind::Call => key == "functionCall",
+        Kind::Other => key != "thoughtSignature",
+    }
+}
+
+fn gather<'a>(object: &'a Object, kind: Kind, pieces: &mut Vec<&'a str>) {
+    for (_, value) in object.iter().filter(|(key, _)| holds_text(kind, key)) {
+        let value = if kind == Kind::Call { value.get("args") } else { Some(value) };
+        if let Some(value) = value {
+            gather_value(value, pieces);
+        }
+    }
+}
+
+fn gather_value<'a>(value: &'a Value, pieces: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => pieces.push(text),
+        Value::Array(items) => items.iter().for_each(|item| gather_value(item, pieces)),
+        Value::Object(object) => object.values().for_each(|item| gather_value(item, pieces)),
+        _ => {}
+    }
+}
+
+/// Sets the strings to the pieces, in the order in which they were gathered,
+/// and tells whether any has changed.
+fn put_back(object: &mut Object, kind: Kind, pieces: &mut impl Iterator<Item = String>) -> bool {
+    let mut changed = false;
+    for (_, value) in object.iter_mut().filter(|(key, _)| holds_text(kind, key)) {
+        let value = if kind == Kind::Call { value.get_mut("args") } else { Some(value) };
+        if let Some(value) = value {
+            put_back_value(value, pieces, &mut changed);
+        }
+    }
+    changed
+}
+
+fn put_back_value(
+    value: &mut Value,
+    pieces: &mut impl Iterator<Item = String>,
+    changed: &mut bool,
+) {
+    match value {
+        Value::String(text) => {
+            if let Some(piece) = pieces.next() {
+                *changed |= *text != piece;
+                *text = piece;
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                put_back_value(item, pieces, changed);
+            }
+        }
+        Value::Object(object) => {
+            for item in object.values_mut() {
+                put_back_value(item, pieces, changed);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes a secret out of the pieces of a text: what stands for it goes where
+/// it began.
+fn cut(pieces: &mut [String], secret: &str) {
+    let joined = pieces.concat();
+    let mut found = joined.match_indices(secret).map(|(at, _)| (at, at + secret.len())).peekable();
+    let mut start = 0;
+    for piece in pieces {
+        let end = start + piece.len();
+        let mut kept = String::new();
+        let mut at = start;
+        while let Some(&(from, to)) = found.peek() {
+            if from >= end {
+                break;
+            }
+            if from >= start {
+                kept.push_str(joined.get(at..from).unwrap_or_default());
+                kept.push_str(REDACTED);
+            }
+            at = to.min(end);
+            if to > end {
+                break;
+            }
+            found.next();
+        }
+        if at > start {
+            kept.push_str(joined.get(at..end).unwrap_or_default());
+            *piece = kept;
+        }
+        start = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_secret_across_pieces_is_replaced_where_it_began() {
+        let mut pieces = ["a SEC", "", "RET", "KEY b SECRETKEY", " c"].map(str::to_owned);
+        cut(&mut pieces, "SECRETKEY");
+        assert_eq!(pieces, ["a [redacted]", "", "", " b [redacted]", " c"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_way_of_cutting_a_text_keeps_a_secret(
+            words in prop::collection::vec("(SECRETKEY|SECRET|KEY|é|x){0,4}", 0..5),
+            cuts in prop::collection::vec(1..9usize, 1..9),
+        ) {
+            let text: Vec<char> = words.concat().chars().collect();
+            let mut rest = text.as_slice();
+            let mut pieces = Vec::new();
+            for count in cuts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (piece, after) = rest.split_at((*count).min(rest.len()));
+                pieces.push(piece.iter().collect::<String>());
+                rest = after;
+            }
+            cut(&mut pieces, "SECRETKEY");
+            let whole: String = text.iter().collect();
+            prop_assert_eq!(pieces.concat(), whole.replace("SECRETKEY", REDACTED));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Files that a person names: only regular ones are opened, since a pipe
+//! waits for its other end and a device may never end.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// Why a file is not read.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    /// It is this instead of a regular file.
+    Special(&'static str),
+    TooLarge,
+    Io(io::Error),
+}
+
+/// What a path stands for when it is no regular file.
+pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return None;
+    }
+    if kind.is_dir() {
+        return Some("a folder");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if kind.is_fifo() {
+            return Some("a pipe");
+        }
+        if kind.is_socket() {
+            return Some("a socket");
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return Some("a device");
+        }
+    }
+    Some("something else")
+}
+
+/// Reads a regular file of at most so many bytes.
+pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
+    // Before it is opened: opening a pipe waits.
+    let metadata = std::fs::metadata(path).map_err(Unreadable::Io)?;
+    if let Some(what) = special(&metadata) {
+        return Err(Unreadable::Special(what));
+    }
+    if metadata.len() > most {
+        return Err(Unreadable::TooLarge);
+    }
+    let file = File::open(path).map_err(Unreadable::Io)?;
+    // Files of the kernel tell no length, and others may grow.
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(Unreadable::Io)?;
+    if bytes.len() as u64 > most { Err(Unreadable::TooLarge) } else { Ok(bytes) }
+}

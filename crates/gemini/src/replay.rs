@@ -1,0 +1,125 @@
+//! Playing a recording again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+
+use crate::digest::{Digest, lasting};
+use crate::models::ModelTable;
+use crate::payload::clipped;
+use crate::redact::Secrets;
+use crate::script::{Reply, Script, ScriptError};
+use crate::scripted::{play_answer, play_stream};
+
+/// A model that answers from a recording of [`crate::Recorder`].
+#[derive(Debug, Clone)]
+pub struct Replay {
+    script: Arc<Script>,
+    strict: bool,
+    models: Arc<ModelTable>,
+}
+
+impl Replay {
+    /// Loads a recording. When `strict`, a call is answered only by a line that
+    /// was recorded for the very same contents, the `<session_context>` left
+    /// out (lines without a digest fit any); else the lines of each method are taken in order.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a line is broken.
+    pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
+        let script = Arc::new(Script::from_file(path)?);
+        Ok(Self { script, strict, models: Arc::default() })
+    }
+
+    /// Sets the table that aliases and limits come from.
+    #[must_use]
+    pub fn with_models(mut self, models: Arc<ModelTable>) -> Self {
+        self.models = models;
+        self
+    }
+
+    fn take(&self, method: &str, request: &Request) -> Result<Reply, ModelError> {
+        let digest = self.strict.then(|| Digest::of(request, &Secrets::default()));
+        let found = self.script.take(method, request, Path::new(""), &|line| match (
+            &digest,
+            &line.digest,
+        ) {
+            (Some(now), Some(then)) => now.contents == then.contents,
+            _ => true,
+        })?;
+        if let Some(reply) = found {
+            return Ok(reply);
+        }
+        let difference = digest.and_then(|now| {
+            self.script.with_next(method, |line| {
+                let then = line.digest.as_ref()?;
+                Some(self.difference(line.number, &now, then, request))
+            })?
+        });
+        Err(difference.unwrap_or_else(|| self.script.exhausted(method, request, "replay")))
+    }
+
+    fn difference(
+        &self,
+        line: usize,
+        now: &Digest,
+        then: &Digest,
+        request: &Request,
+    ) -> ModelError {
+        let at = now.hashes.iter().zip(&then.hashes).take_while(|(a, b)| a == b).count();
+        let what = match request.contents.get(at) {
+            Some(content) => format!(
+                "content {} of {} (recorded: {} contents) differs; it is now {}",
+                at + 1,
+                now.hashes.len(),
+                then.hashes.len(),
+                clipped(&lasting(content, &Secrets::default()), 600)
+            ),
+            None => format!(
+                "{} contents were recorded and {} are sent",
+                then.hashes.len(),
+                now.hashes.len()
+            ),
+        };
+        ModelError::Script {
+            message: format!(
+                "{}:{line}: the request differs from the recorded one: {what}; the recorded prompt was `{}`, it is now `{}`",
+                self.script.name(),
+                then.last_user_text,
+                now.last_user_text
+            ),
+        }
+    }
+}
+
+impl Model for Replay {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        play_stream(self.take("generateContentStream", &request), request.model, cancel)
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        play_answer(self.take("generateContent", &request), request.model, cancel)
+    }
+
+    fn limits(&self, model: &str) -> Limits {
+        self.models.limits(model)
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        self.models.resolve(name)
+    }
+
+    fn is_scripted(&self) -> bool {
+        true
+    }
+}

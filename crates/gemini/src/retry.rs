@@ -1,0 +1,118 @@
+//! How long is waited before another attempt.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime};
+
+/// The most attempts of any call.
+pub(crate) const MOST_ATTEMPTS: u32 = 10;
+/// The attempts of a utility call.
+pub(crate) const UTILITY_ATTEMPTS: u32 = 5;
+
+/// The first wait; `PARALLAX_RETRY_BASE_MS` may make it shorter (see
+/// [`Backoff::from_env`]).
+const START: Duration = Duration::from_secs(5);
+
+/// Waits that double: 5 s, 10 s, 20 s, 30 s, 30 s …
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Backoff {
+    start: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { start: START }
+    }
+}
+
+impl Backoff {
+    /// For runs against scripted servers `PARALLAX_RETRY_BASE_MS` scales all the
+    /// waits that *we* choose down (never up): it is the first wait in
+    /// milliseconds in the place of 5000. What a server asks for is still kept.
+    pub(crate) fn from_env(value: Option<&str>) -> Self {
+        let start = value.and_then(|text| text.trim().parse().ok()).map(Duration::from_millis);
+        Self { start: start.unwrap_or(START).min(START) }
+    }
+
+    /// The wait after the given failed attempt (from 1). `told` is the server's
+    /// delay: never less than that is waited. `guessed` delays are ours.
+    pub(crate) fn wait(self, attempt: u32, told: Option<Duration>, guessed: bool) -> Duration {
+        let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+        let current = doubled.min(self.start * 6);
+        match told {
+            Some(told) => {
+                let told = if guessed { self.scale(told) } else { told };
+                current.max(told).mul_f64(1.0 + 0.2 * random())
+            }
+            None => current.mul_f64(0.7 + 0.6 * random()),
+        }
+    }
+
+    fn scale(self, delay: Duration) -> Duration {
+        delay.mul_f64(self.start.as_secs_f64() / START.as_secs_f64())
+    }
+}
+
+/// A number in 0..1, good enough to spread retries.
+fn random() -> f64 {
+    let bits = RandomState::new().hash_one(std::process::id());
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Reads a `Retry-After` header: seconds, or a date.
+pub(crate) fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_cap_with_jitter() {
+        let backoff = Backoff::default();
+        for (attempt, seconds) in [(1, 5.0), (2, 10.0), (3, 20.0), (4, 30.0), (9, 30.0), (99, 30.0)]
+        {
+            for _ in 0..20 {
+                let wait = backoff.wait(attempt, None, false).as_secs_f64();
+                assert!((seconds * 0.7..=seconds * 1.3).contains(&wait), "{attempt}: {wait}");
+            }
+        }
+    }
+
+    #[test]
+    fn never_less_than_the_server_asks() {
+        for _ in 0..20 {
+            let wait =
+                Backoff::default().wait(1, Some(Duration::from_secs(34)), false).as_secs_f64();
+            assert!((34.0..=34.0 * 1.2).contains(&wait));
+            let wait =
+                Backoff::default().wait(3, Some(Duration::from_secs(1)), false).as_secs_f64();
+            assert!((20.0..=24.0).contains(&wait));
+        }
+    }
+
+    #[test]
+    fn the_variable_only_shortens() {
+        assert_eq!(Backoff::from_env(Some("9000")), Backoff::default());
+        assert_eq!(Backoff::from_env(Some("x")), Backoff::default());
+        let short = Backoff::from_env(Some("5"));
+        assert!(short.wait(9, None, false) < Duration::from_millis(40));
+        assert!(short.wait(1, Some(Duration::from_secs(60)), true) < Duration::from_millis(80));
+        assert!(short.wait(1, Some(Duration::from_millis(80)), false) >= Duration::from_millis(80));
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777 - 30);
+        let parse = |text: &str| parse_retry_after(text, now);
+        assert_eq!(parse(" 12 "), Some(Duration::from_secs(12)));
+        assert_eq!(parse("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(parse("Sat, 06 Nov 1993 08:49:37 GMT"), Some(Duration::ZERO));
+        assert_eq!((parse("-1"), parse("soon"), parse("1e400")), (None, None, None));
+    }
+}

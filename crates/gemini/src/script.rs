@@ -1,0 +1,300 @@
+//! The file of a scripted or recorded model.
+//!
+//! One JSON object a line, blank lines skipped; the format of the reference's
+//! testing flags, with additions of ours:
+//!
+//! | key | meaning |
+//! | --- | --- |
+//! | `method` | `generateContentStream`, `generateContent` (or `countTokens`, `embedContent`: never asked for) |
+//! | `response` | for the stream a list of chunks (at least one), else one object, in the API's shape; an `{"error": …}` object among the chunks is an error of the service |
+//! | `when` | conditions, all of which must hold: `lastToolResultContains`, `lastToolResultLacks`, `promptContains` (texts). A line whose conditions fail is skipped for this call, not used up |
+//! | `vars` | values for this and later lines: name → JSON pointer into the last tool result (`"/path/0"`), or a regular expression whose first group is taken from its text (`"id=(\\d+)"`), or `{"from": "prompt", "regex": …}` |
+//! | `delayMs` | a wait before each chunk (one number), or before the first, second, … (a list) |
+//! | `request`, `error`, `retries` | written by a recording; no other keys are allowed |
+//!
+//! In the strings of a response `${cwd}`, `${prompt}` (what the person typed last),
+//! `${result.N}` and `${result.last}` (the text of a tool result; the first is
+//! 1), `${result.N.some.key}` (a value inside of it) and `${var.NAME}` are
+//! replaced. A string that is nothing but one placeholder takes the value's own
+//! type. `$${` stands for `${`; other `${…}` are left alone.
+//!
+//! A call takes the first unused line of its method.
+
+mod read;
+mod scene;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::model::{ModelError, Request};
+use regex::Regex;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+pub(crate) use self::scene::{Scene, is_session_context};
+use crate::digest::{Digest, lasting};
+use crate::payload::clipped;
+use crate::record::RecordedError;
+use crate::redact::Secrets;
+use crate::regular::{self, Unreadable};
+
+/// No script is larger.
+const MOST_BYTES: u64 = 512 << 20;
+/// No chunk waits longer.
+const LONGEST_DELAY: u64 = 600_000;
+
+/// A script that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file cannot be read.
+    #[error("cannot read the script `{path}`: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is a folder, a pipe or a device.
+    #[error("cannot read the script `{path}`: it is {what}, not a regular file")]
+    NotAFile {
+        /// What was named.
+        path: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// It is larger than any script.
+    #[error("cannot read the script `{path}`: it is larger than 512 MiB")]
+    TooLarge {
+        /// The file.
+        path: String,
+    },
+    /// It has no lines.
+    #[error("the script `{name}` is empty: it needs a line for each call of the model")]
+    Empty {
+        /// The script's name.
+        name: String,
+    },
+    /// A line is not as it should be.
+    #[error("{name}:{line}: {why}")]
+    Line {
+        /// The script's name.
+        name: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl From<ScriptError> for ModelError {
+    fn from(error: ScriptError) -> Self {
+        Self::Script { message: error.to_string() }
+    }
+}
+
+/// One line of a script.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) number: usize,
+    method: String,
+    chunks: Vec<Box<RawValue>>,
+    when: When,
+    vars: Vec<(String, Capture)>,
+    delays: Vec<u64>,
+    delay: u64,
+    pub(crate) error: Option<RecordedError>,
+    pub(crate) digest: Option<Digest>,
+}
+
+#[derive(Debug, Default)]
+struct When {
+    last_tool_result_contains: Option<String>,
+    last_tool_result_lacks: Option<String>,
+    prompt_contains: Option<String>,
+}
+
+#[derive(Debug)]
+enum Capture {
+    Pointer(String),
+    Regex { regex: Regex, from_prompt: bool },
+}
+
+impl When {
+    fn holds(&self, scene: &Scene<'_>) -> bool {
+        let result_has = |text: &String| {
+            scene.last_result().is_some_and(|result| {
+                scene::text_of(&result).contains(text) || result.to_string().contains(text)
+            })
+        };
+        self.last_tool_result_contains.as_ref().is_none_or(result_has)
+            && !self.last_tool_result_lacks.as_ref().is_some_and(result_has)
+            && self.prompt_contains.as_ref().is_none_or(|text| scene.prompt().contains(text))
+    }
+}
+
+/// What a line answers, its placeholders filled.
+pub(crate) struct Reply {
+    /// Each chunk's JSON and the wait before it.
+    pub(crate) chunks: Vec<(Duration, String)>,
+    pub(crate) error: Option<RecordedError>,
+}
+
+/// A loaded script and what of it is used up.
+#[derive(Debug)]
+pub(crate) struct Script {
+    name: String,
+    lines: Vec<Line>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: Vec<bool>,
+    vars: BTreeMap<String, Value>,
+}
+
+impl Script {
+    pub(crate) fn from_file(path: &Path) -> Result<Self, ScriptError> {
+        let name = path.display().to_string();
+        let bytes = regular::read(path, MOST_BYTES).map_err(|error| match error {
+            Unreadable::Special(what) => ScriptError::NotAFile { path: name.clone(), what },
+            Unreadable::TooLarge => ScriptError::TooLarge { path: name.clone() },
+            Unreadable::Io(source) => ScriptError::Read { path: name.clone(), source },
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+            let line = good.filter(|byte| **byte == b'\n').count() + 1;
+            ScriptError::Line { name: name.clone(), line, why: "this is not UTF-8 text".to_owned() }
+        })?;
+        Self::from_text(&name, &text)
+    }
+
+    pub(crate) fn from_text(name: &str, text: &str) -> Result<Self, ScriptError> {
+        let mut lines = Vec::new();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (at, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let line = read::line(line, at + 1).map_err(|why| ScriptError::Line {
+                name: name.to_owned(),
+                line: at + 1,
+                why,
+            })?;
+            lines.push(line);
+        }
+        if lines.is_empty() {
+            return Err(ScriptError::Empty { name: name.to_owned() });
+        }
+        let state = State { used: vec![false; lines.len()], ..State::default() };
+        Ok(Self { name: name.to_owned(), lines, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Uses up the first unused line of the method that fits and gives its
+    /// reply. `fits` may add a condition of its own.
+    pub(crate) fn take(
+        &self,
+        method: &str,
+        request: &Request,
+        cwd: &Path,
+        fits: &dyn Fn(&Line) -> bool,
+    ) -> Result<Option<Reply>, ModelError> {
+        let scene = Scene::new(request, cwd);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { used, vars } = &mut *state;
+        let unused = self.lines.iter().zip(used.iter_mut()).filter(|(_, used)| !**used);
+        let found = unused
+            .filter(|(line, _)| line.method == method)
+            .find(|(line, _)| fits(line) && line.when.holds(&scene));
+        let Some((line, used)) = found else { return Ok(None) };
+        *used = true;
+        let fail = |why: String| ModelError::Script {
+            message: format!("{}:{}: {why}{}", self.name, line.number, last_content(request)),
+        };
+        for (name, capture) in &line.vars {
+            let value = capture.evaluate(&scene);
+            let value = value.ok_or_else(|| {
+                fail(format!("the variable `{name}` finds nothing in the last tool result"))
+            })?;
+            vars.insert(name.clone(), value);
+        }
+        let mut chunks = Vec::with_capacity(line.chunks.len());
+        for (at, raw) in line.chunks.iter().enumerate() {
+            let text = scene::fill(raw.get(), &scene, vars).map_err(fail)?;
+            let delay = line.delays.get(at).copied().unwrap_or(line.delay).min(LONGEST_DELAY);
+            chunks.push((Duration::from_millis(delay), text));
+        }
+        Ok(Some(Reply { chunks, error: line.error.clone() }))
+    }
+
+    /// The first unused line of a method, to tell what was expected.
+    pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&Line) -> T) -> Option<T> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused = self.lines.iter().zip(&state.used).filter(|(_, used)| !**used);
+        unused.map(|(line, _)| line).find(|line| line.method == method).map(tell)
+    }
+
+    /// The error for a call that no line answers.
+    pub(crate) fn exhausted(&self, method: &str, request: &Request, flag: &str) -> ModelError {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |used: bool, same: bool| {
+            let lines = self.lines.iter().zip(&state.used);
+            lines.filter(|(line, is)| **is == used && (line.method == method) == same).count()
+        };
+        let (left, others) = (count(false, true), count(false, false));
+        let used = count(true, true) + count(true, false);
+        let why = if left > 0 {
+            format!("none of the {left} unused `{method}` lines has conditions that hold")
+        } else {
+            format!(
+                "no unused `{method}` line is left ({used} lines used, {others} unused of other methods)"
+            )
+        };
+        ModelError::Script {
+            message: format!(
+                "the script `{}` ({flag}) has no answer: {why}{}",
+                self.name,
+                last_content(request)
+            ),
+        }
+    }
+}
+
+impl Capture {
+    fn evaluate(&self, scene: &Scene<'_>) -> Option<Value> {
+        match self {
+            Self::Pointer(pointer) => {
+                let result = scene.last_result()?;
+                let inside = scene::output_json(&result);
+                let found = inside.as_ref().and_then(|inside| inside.pointer(pointer));
+                found.or_else(|| result.pointer(pointer)).cloned()
+            }
+            Self::Regex { regex, from_prompt } => {
+                let text = if *from_prompt {
+                    scene.prompt()
+                } else {
+                    scene::text_of(&scene.last_result()?)
+                };
+                let found = regex.captures(&text)?;
+                let group = found.get(1).or_else(|| found.get(0))?;
+                Some(Value::String(group.as_str().to_owned()))
+            }
+        }
+    }
+}
+
+fn last_content(request: &Request) -> String {
+    match request.contents.last() {
+        Some(content) => {
+            let json = lasting(content, &Secrets::default());
+            format!("; the request ended with {}", clipped(&json, 600))
+        }
+        None => "; the request was empty".to_owned(),
+    }
+}

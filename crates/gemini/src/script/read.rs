@@ -1,0 +1,234 @@
+//! Reading one line of a script. People write these by hand: what is wrong is
+//! told in the words of the format.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Capture, Line, When};
+use crate::digest::Digest;
+use crate::payload::{clipped, one_line};
+use crate::record::RecordedError;
+
+const STREAM: &str = "generateContentStream";
+const METHODS: [&str; 4] = [STREAM, "generateContent", "countTokens", "embedContent"];
+/// What a person writes, then what a recording adds.
+const KEYS: [&str; 8] =
+    ["method", "response", "when", "vars", "delayMs", "error", "request", "retries"];
+
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+/// Reads a line; the error says what is wrong with it, but not where it stands.
+pub(super) fn line(text: &str, number: usize) -> Result<Line, String> {
+    let mut fields = fields(text)?;
+    known(fields.keys(), &KEYS, "this line")?;
+    let mut take = |key: &str| fields.remove(key).filter(|raw| raw.get() != "null");
+    let method = match take("method") {
+        Some(raw) => words(&value(&raw), "`method`")?,
+        None => return Err("there is no `method`".to_owned()),
+    };
+    if !METHODS.contains(&method.as_str()) {
+        return Err(format!("unknown method `{}`; known are {}", short(&method), list(&METHODS)));
+    }
+    let error = take("error").map(|raw| recorded_error(&raw)).transpose()?;
+    let digest = take("request").map(|raw| digest(&raw)).transpose()?;
+    // Only a recording has streams that ended before they began.
+    let may_be_empty = error.is_some() || digest.is_some();
+    let chunks = match take("response") {
+        Some(raw) if method == STREAM => chunks(&raw, may_be_empty)?,
+        Some(raw) => match kind(&raw) {
+            "an object" => vec![raw],
+            other => {
+                return Err(format!("`response` of `{method}` must be an object, not {other}"));
+            }
+        },
+        None if error.is_some() => Vec::new(),
+        None => return Err("there is no `response`".to_owned()),
+    };
+    let when = take("when").map(|raw| when(&value(&raw))).transpose()?.unwrap_or_default();
+    let vars = take("vars").map(|raw| vars(&value(&raw))).transpose()?.unwrap_or_default();
+    let (delays, delay) =
+        take("delayMs").map(|raw| delays(&value(&raw))).transpose()?.unwrap_or_default();
+    Ok(Line { number, method, chunks, when, vars, delays, delay, error, digest })
+}
+
+fn fields(text: &str) -> Result<Fields, String> {
+    let raw: &RawValue = serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let what = message.split(" at line ").next().unwrap_or_default();
+        format!("this is not JSON: {what} at column {}", error.column())
+    })?;
+    match kind(raw) {
+        "an object" => serde_json::from_str(raw.get()).map_err(|error| error.to_string()),
+        other => Err(format!("a line of a script is one JSON object, this is {other}")),
+    }
+}
+
+/// What a value is, for messages.
+fn kind(raw: &RawValue) -> &'static str {
+    match raw.get().trim_start().bytes().next() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "a text",
+        Some(b't' | b'f') => "a truth value",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "an object",
+        Value::Array(_) => "a list",
+        Value::String(_) => "a text",
+        Value::Bool(_) => "a truth value",
+        Value::Null => "null",
+        Value::Number(_) => "a number",
+    }
+}
+
+fn value(raw: &RawValue) -> Value {
+    // It was read as JSON before, and numbers too large for a value are none of
+    // those that are wanted.
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}
+
+fn words(value: &Value, what: &str) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        other => Err(format!("{what} must be a text, not {}", kind_of(other))),
+    }
+}
+
+fn known<'a>(
+    keys: impl Iterator<Item = &'a String>,
+    known: &[&str],
+    what: &str,
+) -> Result<(), String> {
+    for key in keys {
+        if !known.contains(&key.as_str()) {
+            return Err(format!(
+                "unknown key `{}` in {what}; known are {}",
+                short(key),
+                list(known)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn list(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn short(text: &str) -> String {
+    one_line(clipped(text, 80))
+}
+
+fn chunks(raw: &RawValue, may_be_empty: bool) -> Result<Vec<Box<RawValue>>, String> {
+    if kind(raw) != "a list" {
+        return Err(format!(
+            "`response` of `{STREAM}` must be a list of chunks, not {}",
+            kind(raw)
+        ));
+    }
+    let chunks: Vec<Box<RawValue>> =
+        serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
+    if chunks.is_empty() && !may_be_empty {
+        return Err(format!("`response` of `{STREAM}` must have at least one chunk"));
+    }
+    match chunks.iter().position(|chunk| kind(chunk) != "an object") {
+        Some(at) => {
+            let kind = chunks.get(at).map_or("missing", |chunk| kind(chunk));
+            Err(format!("chunk {} of `response` must be an object, not {kind}", at + 1))
+        }
+        None => Ok(chunks),
+    }
+}
+
+fn when(value: &Value) -> Result<When, String> {
+    let Value::Object(object) = value else {
+        return Err(format!("`when` must be an object, not {}", kind_of(value)));
+    };
+    let names = ["lastToolResultContains", "lastToolResultLacks", "promptContains"];
+    known(object.keys(), &names, "`when`")?;
+    let text = |name: &str| {
+        let value = object.get(name).filter(|value| !value.is_null());
+        value.map(|value| words(value, &format!("`when.{name}`"))).transpose()
+    };
+    Ok(When {
+        last_tool_result_contains: text("lastToolResultContains")?,
+        last_tool_result_lacks: text("lastToolResultLacks")?,
+        prompt_contains: text("promptContains")?,
+    })
+}
+
+fn vars(value: &Value) -> Result<Vec<(String, Capture)>, String> {
+    let Value::Object(object) = value else {
+        return Err(format!("`vars` must be an object, not {}", kind_of(value)));
+    };
+    let captures = object.iter().map(|(name, value)| {
+        let capture = capture(value).map_err(|why| format!("variable `{}`: {why}", short(name)))?;
+        Ok((name.clone(), capture))
+    });
+    captures.collect()
+}
+
+fn capture(value: &Value) -> Result<Capture, String> {
+    let regex = |text: &str| {
+        Regex::new(text)
+            .map_err(|error| format!("no regular expression: {}", one_line(&error.to_string())))
+    };
+    let (from, text) = match value {
+        Value::String(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
+            return Ok(Capture::Pointer(pointer.clone()));
+        }
+        Value::String(text) => ("lastToolResult", text),
+        Value::Object(object) => {
+            known(object.keys(), &["from", "regex"], "it")?;
+            match (object.get("from"), object.get("regex")) {
+                (Some(Value::String(from)), Some(Value::String(text))) => (from.as_str(), text),
+                _ => return Err("it needs the texts `from` and `regex`".to_owned()),
+            }
+        }
+        other => {
+            return Err(format!(
+                "it must be a JSON pointer, a regular expression or an object with `from` and `regex`, not {}",
+                kind_of(other)
+            ));
+        }
+    };
+    match from {
+        "prompt" => Ok(Capture::Regex { regex: regex(text)?, from_prompt: true }),
+        "lastToolResult" => Ok(Capture::Regex { regex: regex(text)?, from_prompt: false }),
+        _ => Err(format!("`from` is `prompt` or `lastToolResult`, not `{}`", short(from))),
+    }
+}
+
+/// The waits before the chunks, and the one before all others.
+fn delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
+    let wrong = || "`delayMs` must be a whole number of milliseconds, or a list of such".to_owned();
+    match value {
+        Value::Array(items) => {
+            let delays = items.iter().map(|item| item.as_u64().ok_or_else(wrong));
+            Ok((delays.collect::<Result<_, _>>()?, 0))
+        }
+        one => Ok((Vec::new(), one.as_u64().ok_or_else(wrong)?)),
+    }
+}
+
+fn recorded_error(raw: &RawValue) -> Result<RecordedError, String> {
+    serde_json::from_str(raw.get()).map_err(|_| {
+        "`error` must be an object with the texts `kind` and `message`, as a recording has it"
+            .to_owned()
+    })
+}
+
+fn digest(raw: &RawValue) -> Result<Digest, String> {
+    serde_json::from_str(raw.get()).map_err(|_| {
+        "`request` must be an object with the texts `model` and `contents`, as a recording has it"
+            .to_owned()
+    })
+}

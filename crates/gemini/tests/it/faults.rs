@@ -1,0 +1,208 @@
+//! Everything that can go wrong on the way.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use parallax_gemini::Gemini;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::model::{Model, ModelError, StreamEvent};
+
+use crate::server::*;
+
+fn refusal(status: u16, message: &str, details: &str) -> Answer {
+    let body = format!(
+        r#"{{"error":{{"code":{status},"message":"{message}","status":"SOME_STATUS","details":[{details}]}}}}"#
+    );
+    whole(status, "", &body)
+}
+
+fn ok() -> Answer {
+    stream(&[&last_chunk("ok")])
+}
+
+#[tokio::test]
+async fn transient_answers_are_tried_again_and_told() {
+    let (got, server) = serve(vec![
+        refusal(429, "slow down", ""),
+        refusal(500, "oops", ""),
+        whole(499, "", ""),
+        ok(),
+    ])
+    .await;
+    assert_eq!(got.text, "ok");
+    let told: Vec<_> = got
+        .retries
+        .iter()
+        .map(|r| (r.attempt, r.max_attempts, r.class.as_str(), r.status))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (1, 10, "rate_limit", Some(429)),
+            (2, 10, "server", Some(500)),
+            (3, 10, "server", Some(499))
+        ]
+    );
+    assert_eq!(got.retries[0].message, "429 SOME_STATUS: slow down");
+    assert_eq!(server.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn the_servers_delay_is_kept() {
+    let delay = r#"{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"120ms"}"#;
+    let start = Instant::now();
+    let (got, _) = serve(vec![refusal(429, "later", delay), ok()]).await;
+    assert_eq!(got.text, "ok");
+    assert!((120..=150).contains(&got.retries[0].delay_ms), "{}", got.retries[0].delay_ms);
+    assert!(start.elapsed() >= Duration::from_millis(120));
+
+    let (got, _) = serve(vec![whole(503, "Retry-After: 0.1\r\n", "busy"), ok()]).await;
+    assert!((100..=130).contains(&got.retries[0].delay_ms), "{}", got.retries[0].delay_ms);
+}
+
+#[tokio::test]
+async fn what_cannot_get_better_ends_at_once() {
+    let daily =
+        r#"{"@type":"google.rpc.QuotaFailure","violations":[{"quotaId":"RequestsPerDay"}]}"#;
+    for (answer, check) in [
+        (refusal(400, "bad tool", ""), "bad"),
+        (refusal(400, "API key not valid.", ""), "auth"),
+        (refusal(401, "who", ""), "auth"),
+        (refusal(403, "no", ""), "auth"),
+        (refusal(404, "which", ""), "model"),
+        (refusal(429, "spent", daily), "quota"),
+        (whole(429, "Retry-After: 3600\r\n", ""), "quota"),
+        (whole(302, "Location: http://elsewhere/\r\n", ""), "bad"),
+    ] {
+        let (got, server) = serve(vec![answer, ok()]).await;
+        let error = got.end.expect_err(check);
+        let kind = match &error {
+            ModelError::BadRequest { .. } => "bad",
+            ModelError::Auth { .. } => "auth",
+            ModelError::ModelNotFound { .. } => "model",
+            ModelError::Quota { reset, .. } => {
+                assert!(reset.is_some());
+                "quota"
+            }
+            _ => "other",
+        };
+        assert_eq!(kind, check, "{error}");
+        assert_eq!(server.seen().len(), 1, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn attempts_are_limited_by_the_request() {
+    let server = Server::start(vec![refusal(503, "a", ""), refusal(503, "b", ""), ok()]).await;
+    let mut request = request();
+    request.max_attempts = Some(2);
+    let got = drain(&gemini(&server), request).await;
+    assert_eq!(got.retries.len(), 1);
+    assert!(matches!(
+        got.end,
+        Err(ModelError::Unavailable { status: Some(503), class: "server", .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_dead_or_cutting_server_is_asked_again() {
+    let (got, _) = serve(vec![vec![], head(), ok()]).await;
+    assert_eq!(got.text, "ok");
+    let classes: Vec<_> = got.retries.iter().map(|retry| retry.class.as_str()).collect();
+    assert_eq!(classes, ["network", "network"]);
+
+    let mut options = options("http://127.0.0.1:1");
+    options.max_attempts = 2;
+    let got = drain(&Gemini::new(options).expect("a model"), request()).await;
+    assert_eq!(got.retries.len(), 1);
+    assert!(matches!(got.end, Err(ModelError::Unavailable { class: "network", .. })));
+}
+
+#[tokio::test]
+async fn silence_ends_the_wait_for_headers_and_for_chunks() {
+    let (got, _) = serve(vec![vec![Piece::Hang], ok()]).await;
+    assert_eq!(got.retries[0].class, "timeout");
+    assert_eq!(got.text, "ok");
+
+    let mut answer = head();
+    answer.extend([data(&text_chunk("a")), Piece::Hang]);
+    let (got, _) = serve(vec![answer]).await;
+    assert_eq!(got.text, "a");
+    let error = got.end.expect_err("silence");
+    assert!(matches!(error, ModelError::Broken { status: None, retryable: true, .. }), "{error}");
+    assert!(error.to_string().contains("nothing came for"), "{error}");
+}
+
+#[tokio::test]
+async fn slow_chunks_are_not_silence() {
+    let mut answer = head();
+    for _ in 0..4 {
+        answer.extend([data(&text_chunk("a")), Piece::Wait(Duration::from_millis(60))]);
+    }
+    answer.extend([data(&last_chunk("b")), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
+    let (got, _) = serve(vec![answer]).await;
+    assert_eq!((got.text.as_str(), got.end.is_ok()), ("aaaab", true));
+}
+
+#[tokio::test]
+async fn a_stream_cut_after_its_first_chunk_is_broken() {
+    let mut cut = head();
+    cut.push(data(&text_chunk("a")));
+    let incomplete = whole(200, "", &format!("data: {}\n\ndata: {{\"cand", text_chunk("a")));
+    let not_json = stream(&[&text_chunk("a"), "{oops secret}"]);
+    for answer in [cut, incomplete, not_json] {
+        let (got, server) = serve(vec![answer, ok()]).await;
+        assert_eq!(got.text, "a");
+        let error = got.end.expect_err("broken");
+        assert!(matches!(error, ModelError::Broken { retryable: true, .. }), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_of_a_stream_counts_by_its_code() {
+    let busy = r#"{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}"#;
+    // Before the first chunk it is tried again, also without `data:`.
+    let mut bare = head();
+    bare.extend([raw(busy), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
+    let (got, _) = serve(vec![stream(&[busy]), bare, ok()]).await;
+    assert_eq!((got.text.as_str(), got.retries.len()), ("ok", 2));
+
+    let mut late = head();
+    late.extend([data(&text_chunk("a")), raw(busy), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
+    let (got, _) = serve(vec![late]).await;
+    assert!(matches!(got.end, Err(ModelError::Broken { status: Some(503), retryable: true, .. })));
+
+    let bad = r#"{"error":{"code":400,"message":"no"}}"#;
+    let (got, _) = serve(vec![stream(&[&text_chunk("a"), bad])]).await;
+    assert!(matches!(got.end, Err(ModelError::Broken { status: Some(400), retryable: false, .. })));
+}
+
+#[tokio::test]
+async fn a_wait_is_cancelled_at_once() {
+    let server = Server::start(vec![whole(503, "Retry-After: 60\r\n", "")]).await;
+    let cancel = CancellationToken::new();
+    let mut stream = gemini(&server).stream(request(), cancel.clone());
+    assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Retry(_)))));
+    let start = Instant::now();
+    let (next, ()) = tokio::join!(stream.next(), async { cancel.cancel() });
+    assert!(matches!(next, Some(Err(ModelError::Cancelled))));
+    assert!(start.elapsed() < Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn a_utility_call_tries_five_times() {
+    let server = Server::start((0..6).map(|_| refusal(503, "x", "")).collect()).await;
+    let error = gemini(&server).generate(request(), CancellationToken::new()).await;
+    assert!(matches!(error, Err(ModelError::Unavailable { status: Some(503), .. })));
+    assert_eq!(server.seen().len(), 5);
+}
+
+#[tokio::test]
+async fn messages_never_hold_the_key_and_are_short() {
+    let long = "x".repeat(100_000);
+    let (got, _) = serve(vec![refusal(400, &format!("key {KEY} {long}"), "")]).await;
+    let text = got.end.expect_err("an error").to_string();
+    assert!(text.contains("[secret]") && !text.contains(KEY) && text.len() < 3000, "{text}");
+}

@@ -1,0 +1,103 @@
+//! Streams that work, in all the shapes they come in.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::model::{Model, ModelError, StreamEvent};
+
+use crate::server::*;
+
+#[tokio::test]
+async fn chunks_arrive_while_the_stream_is_open() {
+    let mut answer = head();
+    answer.push(data(&text_chunk("a")));
+    answer.push(Piece::Hang);
+    let mut server = Server::start(vec![answer]).await;
+    let cancel = CancellationToken::new();
+    let mut options = options(&server.base);
+    options.idle_timeout = Duration::from_secs(60);
+    let model = parallax_gemini::Gemini::new(options).expect("a model");
+    let mut stream = model.stream(request(), cancel.clone());
+    assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Chunk(_)))));
+    // Cancelling ends the stream at once and frees the connection.
+    cancel.cancel();
+    assert!(matches!(stream.next().await, Some(Err(ModelError::Cancelled))));
+    assert!(stream.next().await.is_none());
+    tokio::time::timeout(Duration::from_secs(1), server.closed.recv()).await.expect("closed");
+}
+
+#[tokio::test]
+async fn letters_split_across_packets_come_whole() {
+    let event = format!("data: {}\n\n", last_chunk("grüße 😀"));
+    let bytes = event.as_bytes();
+    let mut answer = head();
+    for byte in bytes {
+        answer.push(Piece::Bytes([b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()));
+    }
+    answer.push(Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    let (got, _) = serve(vec![answer]).await;
+    assert!(got.end.is_ok());
+    assert_eq!(got.text, "grüße 😀");
+}
+
+#[tokio::test]
+async fn a_json_array_and_a_missing_last_line_are_taken() {
+    let array = format!("[{},\n{}]", text_chunk("a"), last_chunk("b"));
+    let cut_end = format!("data: {}\n\ndata: {}", text_chunk("c"), last_chunk("d"));
+    let (got, server) = serve(vec![whole(200, "", &array)]).await;
+    assert_eq!((got.text.as_str(), got.end.is_ok()), ("ab", true));
+    assert_eq!(server.seen().len(), 1);
+    let (got, _) = serve(vec![whole(200, "", &cut_end)]).await;
+    assert_eq!((got.text.as_str(), got.end.is_ok()), ("cd", true));
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_an_empty_stream() {
+    let (got, server) = serve(vec![whole(200, "", "")]).await;
+    assert!(got.end.is_ok() && got.text.is_empty() && got.retries.is_empty());
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_utility_answer_is_joined_and_signatures_stay() {
+    let body = r#"{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b"},{"text":"","thoughtSignature":"c2ln"}]},
+        "finishReason":"STOP","groundingMetadata":{"webSearchQueries":["q"]}}],"usageMetadata":{"totalTokenCount":9}}"#;
+    let server = Server::start(vec![whole(200, "", body)]).await;
+    let answer =
+        gemini(&server).generate(request(), CancellationToken::new()).await.expect("an answer");
+    assert_eq!(
+        serde_json::to_string(&answer.parts).expect("json"),
+        r#"[{"text":"ab"},{"text":"","thoughtSignature":"c2ln"}]"#
+    );
+    assert!(answer.meta.grounding.is_some());
+    assert_eq!(answer.meta.usage.map(|usage| usage.total_token_count), Some(9));
+    let seen = server.seen();
+    assert!(
+        seen[0]
+            .head
+            .starts_with("POST /v1beta/models/gemini-3-flash-preview:generateContent HTTP/1.1")
+    );
+}
+
+#[tokio::test]
+async fn a_missing_utility_model_is_replaced_and_remembered() {
+    let missing = || whole(404, "", r#"{"error":{"code":404,"message":"no such model"}}"#);
+    let server = Server::start(vec![
+        missing(),
+        whole(200, "", &last_chunk("a")),
+        whole(200, "", &last_chunk("b")),
+    ])
+    .await;
+    let model = gemini(&server);
+    for want in ["a", "b"] {
+        let mut request = request();
+        request.role = "web_search".into();
+        request.model = model.utility("web_search", "gemini-3-pro-preview");
+        let answer = model.generate(request, CancellationToken::new()).await.expect("an answer");
+        assert_eq!(answer.text(), want);
+    }
+    let models: Vec<_> =
+        server.seen().iter().map(|seen| seen.head.contains("gemini-3.8-flash:")).collect();
+    assert_eq!(models, [true, false, false]);
+}
