@@ -1,0 +1,131 @@
+//! The syntax of `.env` files.
+
+/// More names than this are not taken from one file.
+const MOST: usize = 1000;
+
+/// Names and values in order. What is not an assignment is skipped, as all
+/// readers of such files do.
+pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() && found.len() < MOST {
+        let line = rest.find(['\n', '\r']).map_or(rest, |end| rest.get(..end).unwrap_or(rest));
+        let after_line =
+            rest.get(line.len()..).unwrap_or_default().trim_start_matches(['\n', '\r']);
+        let Some((name, start)) = assignment(line) else {
+            rest = after_line;
+            continue;
+        };
+        let value = rest.get(start..).unwrap_or_default();
+        match quoted(value) {
+            Some((text, after)) => {
+                found.push((name.to_owned(), text));
+                rest = after;
+            }
+            None => {
+                let value = line.get(start..).unwrap_or_default();
+                let value = value.split('#').next().unwrap_or_default().trim();
+                found.push((name.to_owned(), unquoted(value).to_owned()));
+                rest = after_line;
+            }
+        }
+    }
+    found
+}
+
+/// The name, and where in the line its value begins.
+fn assignment(line: &str) -> Option<(&str, usize)> {
+    let equals = line.find('=')?;
+    let name = line.get(..equals)?.trim();
+    let name = match name.strip_prefix("export") {
+        Some(exported) if exported.starts_with([' ', '\t']) => exported.trim_start(),
+        _ => name,
+    };
+    let valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    (!name.is_empty() && name.bytes().all(valid)).then_some((name, equals + 1))
+}
+
+/// The value between quotes, which may span lines, and the text after its line.
+/// `None` when it is not quoted, or something other than a comment follows.
+fn quoted(value: &str) -> Option<(String, &str)> {
+    let value = value.trim_start_matches([' ', '\t']);
+    let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"' | '`'))?;
+    let mut text = String::new();
+    let mut characters = value.char_indices().skip(1);
+    while let Some((at, character)) = characters.next() {
+        if character == quote {
+            let after = value.get(at + 1..)?;
+            let line =
+                after.find(['\n', '\r']).map_or(after, |end| after.get(..end).unwrap_or(after));
+            let tail = line.trim();
+            return (tail.is_empty() || tail.starts_with('#'))
+                .then(|| (text, after.get(line.len()..).unwrap_or_default()));
+        }
+        if character == '\\' && quote == '"' {
+            match characters.next()?.1 {
+                'n' => text.push('\n'),
+                'r' => text.push('\r'),
+                't' => text.push('\t'),
+                escaped @ ('"' | '\\') => text.push(escaped),
+                other => text.extend(['\\', other]),
+            }
+        } else {
+            text.push(character);
+        }
+    }
+    None
+}
+
+fn unquoted(value: &str) -> &str {
+    ['\'', '"', '`']
+        .iter()
+        .find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)))
+        .unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use proptest::prelude::*;
+
+    fn pairs(text: &str) -> Vec<(String, String)> {
+        parse(text)
+    }
+
+    #[test]
+    fn values_are_read_as_node_reads_them() {
+        let text = "# comment\r\nA=1\r\nexport B = two words # said\nC='x # y'\nD=\"a\\nb \\\"q\\\"\"\nE=\nF=`z`\n\
+                    G='one\ntwo'\nnot an assignment\n=x\nH=a=b\nexportJ=3\nK.L-M=\"q\" # c\n1 2=3\nN='a'b";
+        let wanted = [
+            ("A", "1"),
+            ("B", "two words"),
+            ("C", "x # y"),
+            ("D", "a\nb \"q\""),
+            ("E", ""),
+            ("F", "z"),
+            ("G", "one\ntwo"),
+            ("H", "a=b"),
+            ("exportJ", "3"),
+            ("K.L-M", "q"),
+            ("N", "'a'b"),
+        ];
+        assert_eq!(pairs(text), wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn an_unclosed_quote_does_not_swallow_the_file() {
+        assert_eq!(
+            pairs("I=\"unclosed\nJ=3"),
+            vec![("I".to_owned(), "\"unclosed".to_owned()), ("J".to_owned(), "3".to_owned())]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "(\\PC|[\n\r=\"'`\\\\# ]){0,200}") {
+            for (name, _) in pairs(&text) {
+                prop_assert!(!name.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The variables a run sees: those of the process, and those of one `.env`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::dotenv;
+use crate::homes::Homes;
+use crate::read::{ReadError, read_at_most, to_text};
+
+const LIMIT: u64 = 256 * 1024;
+
+/// A snapshot of the process's variables and what a `.env` file added. The
+/// process itself is never changed.
+#[derive(Clone, Default)]
+pub struct Environment {
+    process: HashMap<String, String>,
+    dotenv: BTreeMap<String, String>,
+    file: Option<PathBuf>,
+}
+
+/// Names only: values may be secrets.
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment")
+            .field("process", &self.process.len())
+            .field("dotenv", &self.dotenv.keys())
+            .field("file", &self.file)
+            .finish()
+    }
+}
+
+impl Environment {
+    /// A snapshot of the given variables (`std::env::vars_os()` in a program).
+    /// Those that are not Unicode are left out: none of ours is.
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let process = variables
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Self { process, ..Self::default() }
+    }
+
+    /// The value of a variable; an empty one counts as not set. For a
+    /// `GEMINI_` name the same name with `PARALLAX_` comes first.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
+        ours.and_then(|ours| self.set(&ours)).or_else(|| self.set(name))
+    }
+
+    /// Whether the variable says yes: `true` or `1`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+
+    fn set(&self, name: &str) -> Option<&str> {
+        self.variable(name).filter(|value| !value.is_empty())
+    }
+
+    /// The variable of exactly this name, empty or not.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.process.get(name).or_else(|| self.dotenv.get(name)).map(String::as_str)
+    }
+
+    /// Names that only the `.env` file brought. They are for this program and
+    /// go to no child process.
+    pub fn dotenv_names(&self) -> impl Iterator<Item = &str> {
+        self.dotenv.keys().map(String::as_str)
+    }
+
+    /// The `.env` file that was read, if any.
+    pub fn dotenv_file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    fn add(&mut self, file: PathBuf, variables: Vec<(String, String)>, excluded: &[String]) {
+        for (name, value) in variables {
+            if !self.process.contains_key(&name) && !excluded.contains(&name) {
+                self.dotenv.insert(name, value);
+            }
+        }
+        self.file = Some(file);
+    }
+}
+
+/// What decides which `.env` counts.
+pub(crate) struct DotenvSearch<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) homes: &'a Homes,
+    pub(crate) trusted: bool,
+    /// Plain `.env` files outside the home directory do not count.
+    pub(crate) ignore_local: bool,
+    /// Names that a plain `.env` may not set.
+    pub(crate) excluded: &'a [String],
+}
+
+impl DotenvSearch<'_> {
+    /// Reads the first `.env` file there is. Returns a warning when one is
+    /// there and cannot be used.
+    pub(crate) fn read_into(&self, environment: &mut Environment) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (path, of_ours) in self.candidates() {
+            match read_at_most(&path, LIMIT) {
+                Ok(None) => {}
+                Ok(Some(read)) if read.cut => {
+                    warnings.push(format!(
+                        "`{}` is larger than {LIMIT} bytes and is not used",
+                        path.display()
+                    ));
+                }
+                Ok(Some(read)) if !self.is_ours_to_trust(&read.metadata) => {
+                    warnings.push(format!(
+                        "`{}` belongs to another user and is not used",
+                        path.display()
+                    ));
+                }
+                Ok(Some(read)) => {
+                    let excluded = if of_ours { &[] } else { self.excluded };
+                    environment.add(path, dotenv::parse(&to_text(&read.bytes)), excluded);
+                    break;
+                }
+                // A folder of that name (Python's usual one) is no error.
+                Err(ReadError::NotAFile | ReadError::TooLarge) => {}
+                Err(ReadError::Io(error)) => {
+                    warnings
+                        .push(format!("Cannot read `{}`: {error}; it is not used", path.display()));
+                }
+            }
+        }
+        warnings
+    }
+
+    /// Paths in the order of search, each with whether it is a file of ours.
+    fn candidates(&self) -> Vec<(PathBuf, bool)> {
+        let mut paths = Vec::new();
+        if self.trusted {
+            for folder in self.cwd.ancestors() {
+                paths.push((folder.join(".parallax/.env"), true));
+                paths.push((folder.join(".gemini/.env"), true));
+                if !self.ignore_local || folder == self.homes.user {
+                    paths.push((folder.join(".env"), false));
+                }
+            }
+        }
+        paths.push((self.homes.parallax.join(".env"), true));
+        paths.push((self.homes.gemini.join(".env"), true));
+        paths.push((self.homes.user.join(".env"), false));
+        paths
+    }
+
+    /// Somebody else's `.env` in a shared parent folder could redirect our
+    /// requests, with the key in them.
+    #[cfg(unix)]
+    fn is_ours_to_trust(&self, metadata: &std::fs::Metadata) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let owner = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
+        let uid = metadata.uid();
+        uid == 0 || owner(self.cwd) == Some(uid) || owner(&self.homes.user) == Some(uid)
+    }
+
+    #[cfg(not(unix))]
+    fn is_ours_to_trust(&self, _metadata: &std::fs::Metadata) -> bool {
+        true
+    }
+}

@@ -1,0 +1,122 @@
+//! `$NAME`, `${NAME}` and `${NAME:-default}` in the values of settings.
+
+use serde_json::Value;
+
+use crate::environment::Environment;
+
+/// How many bytes all expansions of one load may add.
+const BUDGET: usize = 4 * 1024 * 1024;
+
+/// Replaces variables in texts; unknown names stay as they are.
+pub(crate) struct Expander<'a> {
+    environment: &'a Environment,
+    left: usize,
+}
+
+impl<'a> Expander<'a> {
+    pub(crate) fn new(environment: &'a Environment) -> Self {
+        Self { environment, left: BUDGET }
+    }
+
+    /// Expands every text in the value; keys are left alone.
+    pub(crate) fn value(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if text.contains('$') {
+                    *text = self.text(text);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.value(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    pub(crate) fn text(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find('$') {
+            let (before, from) = rest.split_at(start);
+            out.push_str(before);
+            let (written, value) = match reference(from) {
+                Some((written, name, default)) => {
+                    (written, self.environment.variable(name).or(default))
+                }
+                None => ("$", None),
+            };
+            match value.filter(|value| value.len() <= self.left) {
+                Some(value) => {
+                    self.left -= value.len();
+                    out.push_str(value);
+                }
+                None => out.push_str(written),
+            }
+            rest = from.get(written.len()..).unwrap_or_default();
+        }
+        out.push_str(rest);
+        out
+    }
+}
+
+/// What is written, the name, and the default, of a text that begins with `$`.
+fn reference(text: &str) -> Option<(&str, &str, Option<&str>)> {
+    let after = text.get(1..)?;
+    if let Some(inner) = after.strip_prefix('{') {
+        let end = inner.find('}')?;
+        let inner = inner.get(..end)?;
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        return (name_length(name) == name.len() && !name.is_empty()).then_some((
+            text.get(..end + 3)?,
+            name,
+            default,
+        ));
+    }
+    let length = name_length(after);
+    (length > 0).then_some((text.get(..=length)?, after.get(..length)?, None))
+}
+
+fn name_length(text: &str) -> usize {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        return 0;
+    }
+    text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Expander;
+    use crate::environment::Environment;
+
+    #[test]
+    fn forms() {
+        let environment = Environment::new([("A".into(), "x".into()), ("E".into(), "".into())]);
+        let expand = |text: &str| Expander::new(&environment).text(text);
+        for (text, wanted) in [
+            ("$A", "x"),
+            ("a${A}b", "axb"),
+            ("$A$A/$B", "xx/$B"),
+            ("${B:-y}", "y"),
+            ("${A:-y}", "x"),
+            ("${B:-}", ""),
+            ("$E", ""),
+            ("${B}", "${B}"),
+            ("$", "$"),
+            ("$$A", "$x"),
+            ("$1", "$1"),
+            ("${A", "${A"),
+            ("${a b}", "${a b}"),
+            ("$Ä", "$Ä"),
+        ] {
+            assert_eq!(expand(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn expansion_cannot_fill_the_memory() {
+        let environment = Environment::new([("A".into(), "x".repeat(100_000).into())]);
+        assert!(Expander::new(&environment).text(&"$A".repeat(100_000)).len() < 5_000_000);
+    }
+}

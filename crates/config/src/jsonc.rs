@@ -1,0 +1,65 @@
+//! JSON objects with comments, from files that people write.
+
+use std::path::Path;
+
+use jsonc_parser::ParseOptions;
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::read::{ReadError, read_text};
+
+/// No settings file of a person comes near.
+const LIMIT: u64 = 2 * 1024 * 1024;
+
+/// The object in the file; `None` when there is no file (or it is `/dev/null`).
+pub(crate) fn read_object(path: &Path) -> Result<Option<Object>, ConfigError> {
+    let text = match read_text(path, LIMIT) {
+        Ok(None) => return Ok(None),
+        Ok(Some(text)) => text,
+        Err(ReadError::NotAFile) if path == Path::new("/dev/null") => return Ok(None),
+        Err(ReadError::NotAFile) => return Err(ConfigError::NotAFile { path: path.to_owned() }),
+        Err(ReadError::TooLarge) => {
+            return Err(ConfigError::TooLarge { path: path.to_owned(), limit: LIMIT });
+        }
+        Err(ReadError::Io(source)) => {
+            return Err(ConfigError::Unreadable { path: path.to_owned(), source });
+        }
+    };
+    parse_object(path, &text).map(Some)
+}
+
+/// The object in the text. Comments are the only extension to JSON.
+pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigError> {
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_loose_object_property_names: false,
+        allow_trailing_commas: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    match jsonc_parser::parse_to_serde_value::<Value>(text, &options) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(ConfigError::NotAnObject { path: path.to_owned() }),
+        Err(error) => {
+            let message = error.kind().to_string();
+            let (line, column) = match message.contains("end of input") {
+                true => end_of(text),
+                false => (error.line_display(), error.column_display()),
+            };
+            Err(ConfigError::Syntax { path: path.to_owned(), line, column, message })
+        }
+    }
+}
+
+/// Line and column of the end of a text, from 1: where something is missing.
+fn end_of(text: &str) -> (usize, usize) {
+    let line = text.split('\n').count();
+    let last = text.rsplit('\n').next().unwrap_or("");
+    (line, last.chars().count() + 1)
+}

@@ -1,0 +1,448 @@
+//! The one table of settings: names, types, defaults, meaning. Types are
+//! checked by it and documents are made from it. Keys that are not in it are
+//! kept as they are.
+
+use std::path::Path;
+
+use parallax_protocol::Object;
+use serde_json::{Number, Value};
+
+use crate::migrate::{look, take};
+
+/// What a setting may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Flag,
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// One of some texts.
+    Choice(&'static [&'static str]),
+    /// A length of time in `h`, `d`, `w` or `m`.
+    Age,
+    /// A list of texts.
+    Texts,
+    /// A text or a list of texts.
+    TextOrTexts,
+    /// A list of anything.
+    List,
+    /// An object.
+    Object,
+    /// A yes or no, a text or an object.
+    FlagTextOrObject,
+}
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// The dotted name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// The default as JSON; empty: none.
+    pub default: &'static str,
+    /// What it does, in a few words.
+    pub doc: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
+    Key { name, kind, default, doc }
+}
+
+use Kind::{
+    Age, Choice, Flag, FlagTextOrObject, List, Number as Num, Object as Obj, Text, TextOrTexts,
+    Texts,
+};
+
+/// All settings that have a meaning here.
+pub const KEYS: &[Key] = &[
+    key(
+        "general.preferredEditor",
+        Text,
+        "",
+        "Editor for prompts and files; else `$VISUAL`, `$EDITOR`",
+    ),
+    key("general.vimMode", Flag, "false", "Vim keys in the composer"),
+    key(
+        "general.defaultApprovalMode",
+        Choice(&["default", "auto_edit", "plan"]),
+        "\"default\"",
+        "Approval mode at start",
+    ),
+    key("general.enableNotifications", Flag, "false", "Notifications of the terminal"),
+    key("general.checkpointing.enabled", Flag, "false", "Checkpoints before edits"),
+    key("general.plan.enabled", Flag, "true", "Plan mode exists"),
+    key("general.plan.directory", Text, "", "Folder for plans, inside the project"),
+    key("general.plan.modelRouting", Flag, "true", "A stronger model while planning"),
+    key("general.retryFetchErrors", Flag, "true", "Retry after network failures"),
+    key("general.maxAttempts", Num, "10", "Attempts of a model request, at most 10"),
+    key("general.sessionRetention.enabled", Flag, "true", "Delete old sessions"),
+    key("general.sessionRetention.maxAge", Age, "\"30d\"", "Older sessions go"),
+    key("general.sessionRetention.maxCount", Num, "", "More sessions than this go, oldest first"),
+    key("general.sessionRetention.minRetention", Age, "\"1d\"", "Younger sessions stay"),
+    key("general.topicUpdateNarration", Flag, "true", "The model names its topic as it works"),
+    key(
+        "output.format",
+        Choice(&["text", "json", "stream-json"]),
+        "\"text\"",
+        "Format of headless output",
+    ),
+    key("ui.theme", Text, "", "Name or file of the theme"),
+    key("ui.hideTips", Flag, "false", "No tips at start"),
+    key("ui.hideBanner", Flag, "false", "No banner at start"),
+    key("ui.hideFooter", Flag, "false", "No footer"),
+    key("ui.useAlternateBuffer", Flag, "false", "Full-screen mode"),
+    key("ui.showCitations", Flag, "false", "Show the sources of an answer"),
+    key("ui.showMemoryUsage", Flag, "false", "Show how much memory the program uses"),
+    key("ui.showLineNumbers", Flag, "true", "Line numbers in code"),
+    key("ui.inlineThinkingMode", Choice(&["off", "full"]), "\"off\"", "Show thoughts"),
+    key("ui.errorVerbosity", Choice(&["low", "full"]), "\"low\"", "How much of an error is shown"),
+    key("ui.accessibility.screenReader", Flag, "false", "Plain lines for screen readers"),
+    key("ide.enabled", Flag, "false", "Link to the editor"),
+    key("privacy.usageStatisticsEnabled", Flag, "false", "Accepted; nothing is ever sent"),
+    key("telemetry", FlagTextOrObject, "", "Where OpenTelemetry data goes"),
+    key("model.name", Text, "", "The model"),
+    key("model.maxSessionTurns", Num, "-1", "Turns of a session; -1: no limit"),
+    key("model.summarizeToolOutput", Obj, "", "Tools whose output is summarised"),
+    key(
+        "model.compressionThreshold",
+        Num,
+        "0.5",
+        "Share of the window at which history is compressed",
+    ),
+    key("model.compactAtTokens", Num, "", "Tokens at which history is compressed (ours)"),
+    key("model.disableLoopDetection", Flag, "false", "No loop guard"),
+    key("model.skipNextSpeakerCheck", Flag, "true", "Accepted"),
+    key(
+        "model.streamIdleTimeoutMs",
+        Num,
+        "120000",
+        "A silent stream is cut after so long; 0: never (ours)",
+    ),
+    key("modelConfigs", Obj, "", "Named generation presets, overrides, model definitions"),
+    key("agents.overrides", Obj, "{}", "Settings of single agents"),
+    key("context.fileName", TextOrTexts, "[\"GEMINI.md\",\"AGENTS.md\"]", "Names of memory files"),
+    key(
+        "context.importFormat",
+        Choice(&["tree", "flat"]),
+        "\"tree\"",
+        "How imports of memory files are shown",
+    ),
+    key(
+        "context.includeDirectoryTree",
+        Flag,
+        "true",
+        "The folder tree goes with the first request",
+    ),
+    key("context.discoveryMaxDirs", Num, "200", "Accepted"),
+    key(
+        "context.memoryBoundaryMarkers",
+        Texts,
+        "[\".git\"]",
+        "Names that mark the top of a project; empty: look no higher",
+    ),
+    key("context.includeDirectories", Texts, "[]", "More workspace folders"),
+    key("context.loadMemoryFromIncludeDirectories", Flag, "false", "Read memory files there too"),
+    key("context.fileFiltering.respectGitIgnore", Flag, "true", "Leave out what git ignores"),
+    key(
+        "context.fileFiltering.respectGeminiIgnore",
+        Flag,
+        "true",
+        "Leave out what `.geminiignore` names",
+    ),
+    key(
+        "context.fileFiltering.enableRecursiveFileSearch",
+        Flag,
+        "true",
+        "`@` completes in subfolders",
+    ),
+    key("context.fileFiltering.enableFuzzySearch", Flag, "true", "`@` completes by loose match"),
+    key(
+        "context.fileFiltering.customIgnoreFilePaths",
+        Texts,
+        "[]",
+        "More ignore files; the first is the strongest",
+    ),
+    key("tools.sandbox", FlagTextOrObject, "", "Sandbox for the whole program"),
+    key("tools.shell.enableInteractiveShell", Flag, "true", "Commands run in a terminal"),
+    key(
+        "tools.shell.backgroundCompletionBehavior",
+        Choice(&["silent", "inject", "notify"]),
+        "\"silent\"",
+        "What happens when a background command ends",
+    ),
+    key("tools.shell.pager", Text, "\"cat\"", "Pager of commands"),
+    key("tools.shell.showColor", Flag, "true", "Colours of commands are shown"),
+    key(
+        "tools.shell.inactivityTimeout",
+        Num,
+        "300",
+        "Seconds of silence after which a command is ended; 0: never",
+    ),
+    key(
+        "tools.shell.enableShellOutputEfficiency",
+        Flag,
+        "true",
+        "Tell the model to prefer quiet flags",
+    ),
+    key("tools.core", Texts, "", "The only tools there are; they do not ask"),
+    key("tools.allowed", Texts, "[]", "Tools and commands that do not ask"),
+    key("tools.confirmationRequired", Texts, "[]", "Tools and commands that always ask"),
+    key("tools.exclude", Texts, "[]", "Tools and commands that are not there"),
+    key("tools.useRipgrep", Flag, "true", "Accepted; the search is built in"),
+    key(
+        "tools.truncateToolOutputThreshold",
+        Num,
+        "40000",
+        "Characters of a tool's output; 0: no limit",
+    ),
+    key("tools.disableLLMCorrection", Flag, "true", "Edits are not repaired by a model"),
+    key("useWriteTodos", Flag, "true", "The todo tool exists"),
+    key("mcp.serverCommand", Text, "", "Command that starts an MCP server"),
+    key("mcp.allowed", Texts, "", "The only MCP servers that start"),
+    key("mcp.excluded", Texts, "[]", "MCP servers that do not start"),
+    key("mcpServers", Obj, "{}", "MCP servers by name"),
+    key("security.toolSandboxing", FlagTextOrObject, "\"auto\"", "Sandbox for single commands"),
+    key("security.disableYoloMode", Flag, "false", "Mode `yolo` is refused"),
+    key("security.disableAlwaysAllow", Flag, "false", "No \"always\" answers"),
+    key("security.enablePermanentToolApproval", Flag, "false", "\"Always\" answers can be saved"),
+    key("security.folderTrust.enabled", Flag, "true", "Folders must be trusted"),
+    key(
+        "security.buildFileGuard",
+        Choice(&["ask", "off"]),
+        "\"ask\"",
+        "Edits of build files ask (ours)",
+    ),
+    key(
+        "security.environmentVariableRedaction.enabled",
+        Flag,
+        "true",
+        "Secrets are kept from child processes",
+    ),
+    key("security.environmentVariableRedaction.allowed", Texts, "[]", "Variables that always pass"),
+    key("security.environmentVariableRedaction.blocked", Texts, "[]", "Variables that never pass"),
+    key("security.auth.selectedType", Text, "", "How to authenticate"),
+    key("security.auth.enforcedType", Text, "", "The only way to authenticate"),
+    key("security.auth.useExternal", Flag, "false", "Credentials come from outside"),
+    key(
+        "advanced.excludedEnvVars",
+        Texts,
+        "[\"DEBUG\",\"DEBUG_MODE\"]",
+        "Names that a project's `.env` may not set",
+    ),
+    key(
+        "advanced.ignoreLocalEnv",
+        Flag,
+        "false",
+        "Plain `.env` files outside the home do not count",
+    ),
+    key("advanced.bugCommand", Obj, "", "Where bugs are reported"),
+    key("experimental.enableAgents", Flag, "true", "Agents exist"),
+    key("experimental.worktrees", Flag, "false", "`--worktree` exists"),
+    key("skills.enabled", Flag, "true", "Skills exist"),
+    key("skills.disabled", Texts, "[]", "Skills that are off"),
+    key("hooksConfig.enabled", Flag, "true", "Hooks run"),
+    key("hooksConfig.disabled", Texts, "[]", "Hooks that are off"),
+    key("hooks", Obj, "{}", "Hooks by event"),
+    key("policyPaths", Texts, "[]", "Policy files of the user"),
+    key("adminPolicyPaths", Texts, "[]", "Policy files of the machine"),
+    key("hooks.BeforeTool", List, "[]", "Hooks before a tool runs"),
+    key("hooks.AfterTool", List, "[]", "Hooks after a tool ran"),
+];
+
+/// The default of a key, if it has one.
+pub(crate) fn default_of(name: &str) -> Option<Value> {
+    let key = KEYS.iter().find(|key| key.name == name)?;
+    serde_json::from_str(key.default).ok()
+}
+
+impl Kind {
+    fn expected(self) -> String {
+        match self {
+            Flag => "`true` or `false`".to_owned(),
+            Num => "a number".to_owned(),
+            Text => "a text".to_owned(),
+            Choice(choices) => {
+                format!(
+                    "one of {}",
+                    choices
+                        .iter()
+                        .map(|choice| format!("`{choice}`"))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
+            }
+            Age => "a time such as `30d` (units h, d, w, m)".to_owned(),
+            Texts => "a list of texts".to_owned(),
+            TextOrTexts => "a text or a list of texts".to_owned(),
+            List => "a list".to_owned(),
+            Obj => "an object".to_owned(),
+            FlagTextOrObject => "`true`, `false`, a text or an object".to_owned(),
+        }
+    }
+
+    /// The value as this kind takes it: numbers and flags may be written as
+    /// text. `None` when it does not fit.
+    fn accept(self, value: &Value) -> Option<Value> {
+        let texts = |value: &Value| {
+            value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
+        };
+        let fits = match self {
+            Flag => match value.as_str() {
+                Some("true") => return Some(Value::Bool(true)),
+                Some("false") => return Some(Value::Bool(false)),
+                _ => value.is_boolean(),
+            },
+            Num => match value.as_str() {
+                Some(text) => return number(text.trim()).map(Value::Number),
+                None => value.is_number(),
+            },
+            Text => value.is_string(),
+            Choice(choices) => value.as_str().is_some_and(|text| choices.contains(&text)),
+            Age => value.as_str().is_some_and(|text| crate::settings::parse_age(text).is_some()),
+            Texts => texts(value),
+            TextOrTexts => value.is_string() || texts(value),
+            List => value.is_array(),
+            Obj => value.is_object(),
+            FlagTextOrObject => value.is_boolean() || value.is_string() || value.is_object(),
+        };
+        fits.then(|| value.clone())
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    text.parse::<i64>().map(Number::from).ok().or_else(|| Number::from_f64(text.parse().ok()?))
+}
+
+/// At most so many complaints about one file.
+const MOST: usize = 5;
+
+/// Checks the values of one file against the table. A value of the wrong type
+/// is taken out, so that the next lower layer's counts, and reported.
+pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
+    let mut issues = Vec::new();
+    for key in KEYS {
+        if let Some(group) = group_that_is_none(values, key.name) {
+            let value = take(values, &group).unwrap_or_default();
+            issues.push(format!("`{group}` must be an object, not {}", shown(&value)));
+            continue;
+        }
+        let Some(value) = look(values, key.name) else { continue };
+        match key.kind.accept(value) {
+            Some(accepted) if accepted == *value => {}
+            Some(accepted) => replace(values, key.name, accepted),
+            // `null` says "not set".
+            None => {
+                let value = take(values, key.name).unwrap_or_default();
+                if !value.is_null() {
+                    issues.push(format!(
+                        "`{}` must be {}, not {}",
+                        key.name,
+                        key.kind.expected(),
+                        shown(&value)
+                    ));
+                }
+            }
+        }
+    }
+    let more = issues.len().saturating_sub(MOST);
+    issues.truncate(MOST);
+    let mut warnings: Vec<String> = issues
+        .into_iter()
+        .map(|issue| format!("{}: {issue}; the value is not used", path.display()))
+        .collect();
+    if more > 0 {
+        warnings.push(format!("{}: … and {more} more such values", path.display()));
+    }
+    warnings
+}
+
+/// The first part of the key that is there and holds no object.
+fn group_that_is_none(values: &Object, name: &str) -> Option<String> {
+    name.match_indices('.').find_map(|(end, _)| {
+        let group = name.get(..end)?;
+        let value = look(values, group)?;
+        (!value.is_object()).then(|| group.to_owned())
+    })
+}
+
+fn replace(values: &mut Object, name: &str, value: Value) {
+    match name.split_once('.') {
+        None => {
+            values.insert(name.to_owned(), value);
+        }
+        Some((group, rest)) => {
+            if let Some(Value::Object(group)) = values.get_mut(group) {
+                replace(group, rest, value);
+            }
+        }
+    }
+}
+
+/// A value for people, shortened. Only its kind when it may hold a secret.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "`null`".to_owned(),
+        Value::Bool(flag) => format!("`{flag}`"),
+        Value::Number(number) => format!("`{number}`"),
+        Value::String(text) if text.len() <= 20 => format!("`\"{text}\"`"),
+        Value::String(_) => "a text".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::{KEYS, check, default_of};
+
+    #[test]
+    fn the_table_is_sound() {
+        let mut names = HashSet::new();
+        for key in KEYS {
+            assert!(names.insert(key.name), "{} stands twice", key.name);
+            assert!(!key.doc.is_empty() && !key.doc.ends_with('.'), "{}", key.name);
+            if !key.default.is_empty() {
+                let default = default_of(key.name);
+                assert!(
+                    default.is_some_and(|default| key.kind.accept(&default) == Some(default)),
+                    "{}",
+                    key.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_types_are_taken_out_and_named() {
+        let mut values = json!({
+            "general": {"vimMode": "true", "maxAttempts": "3", "retryFetchErrors": 1, "defaultApprovalMode": "yolo",
+                        "sessionRetention": {"maxAge": "soon"}},
+            "ui": "dark", "tools": {"core": ["a", 1], "exclude": ["b"]}, "own": {"x": 1}, "model": {"name": null}
+        });
+        let object = values.as_object_mut().expect("object");
+        let warnings = check(object, Path::new("/s.json"));
+        assert_eq!(
+            values,
+            json!({"general": {"vimMode": true, "maxAttempts": 3, "sessionRetention": {}}, "tools": {"exclude": ["b"]},
+                   "own": {"x": 1}, "model": {}})
+        );
+        assert_eq!(
+            warnings,
+            [
+                "/s.json: `general.defaultApprovalMode` must be one of `default`, `auto_edit`, `plan`, not `\"yolo\"`; the value is not used",
+                "/s.json: `general.retryFetchErrors` must be `true` or `false`, not `1`; the value is not used",
+                "/s.json: `general.sessionRetention.maxAge` must be a time such as `30d` (units h, d, w, m), not `\"soon\"`; the value is not used",
+                "/s.json: `ui` must be an object, not `\"dark\"`; the value is not used",
+                "/s.json: `tools.core` must be a list of texts, not a list; the value is not used",
+            ]
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! The layers of settings, from low to high.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::Object;
+
+use crate::environment::Environment;
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::jsonc;
+
+/// Where a setting comes from. A later layer wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// Of the machine, below the user.
+    SystemDefaults,
+    /// `~/.gemini/settings.json`.
+    UserGemini,
+    /// `~/.parallax/settings.json`.
+    User,
+    /// `<project>/.gemini/settings.json`.
+    WorkspaceGemini,
+    /// `<project>/.parallax/settings.json`.
+    Workspace,
+    /// Of the machine, above all.
+    System,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SystemDefaults => "system defaults",
+            Self::UserGemini => "user (.gemini)",
+            Self::User => "user",
+            Self::WorkspaceGemini => "workspace (.gemini)",
+            Self::Workspace => "workspace",
+            Self::System => "system",
+        })
+    }
+}
+
+/// The layer and file of one value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The layer.
+    pub layer: Layer,
+    /// The file.
+    pub file: PathBuf,
+}
+
+/// One file as read.
+#[derive(Debug, Clone)]
+pub(crate) struct LayerFile {
+    pub(crate) layer: Layer,
+    pub(crate) path: PathBuf,
+    pub(crate) values: Object,
+}
+
+/// The layers that count whatever folder one is in.
+pub(crate) fn read_outer(
+    environment: &Environment,
+    homes: &Homes,
+    cwd: &Path,
+) -> Result<Vec<LayerFile>, ConfigError> {
+    let system = match environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") {
+        Some(path) => cwd.join(path),
+        None => system_directory().join("settings.json"),
+    };
+    let defaults = match environment.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH") {
+        Some(path) => cwd.join(path),
+        None => system.with_file_name("system-defaults.json"),
+    };
+    read(vec![
+        (Layer::SystemDefaults, defaults),
+        (Layer::UserGemini, homes.gemini.join("settings.json")),
+        (Layer::User, homes.parallax.join("settings.json")),
+        (Layer::System, system),
+    ])
+}
+
+/// The layers of the project. In the home directory there are none: its files
+/// are the user's.
+pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, ConfigError> {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if real(cwd) == real(&homes.user) {
+        return Ok(Vec::new());
+    }
+    read(vec![
+        (Layer::WorkspaceGemini, cwd.join(".gemini/settings.json")),
+        (Layer::Workspace, cwd.join(".parallax/settings.json")),
+    ])
+}
+
+fn read(files: Vec<(Layer, PathBuf)>) -> Result<Vec<LayerFile>, ConfigError> {
+    let mut layers = Vec::new();
+    for (layer, path) in files {
+        if let Some(values) = jsonc::read_object(&path)? {
+            layers.push(LayerFile { layer, path, values });
+        }
+    }
+    Ok(layers)
+}
+
+fn system_directory() -> &'static Path {
+    Path::new(if cfg!(target_os = "macos") {
+        "/Library/Application Support/GeminiCli"
+    } else if cfg!(windows) {
+        r"C:\ProgramData\gemini-cli"
+    } else {
+        "/etc/gemini-cli"
+    })
+}

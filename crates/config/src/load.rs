@@ -1,0 +1,124 @@
+//! Reading everything, in the order that keeps a strange folder from having a
+//! say in whether it is trusted.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::environment::{DotenvSearch, Environment};
+use crate::error::ConfigError;
+use crate::expand::Expander;
+use crate::homes::Homes;
+use crate::layers::{self, LayerFile};
+use crate::migrate;
+use crate::settings::Settings;
+use crate::trust::{self, Trust};
+
+/// What is known before any file is read.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// The working directory, absolute.
+    pub cwd: PathBuf,
+    /// The variables of the process (`std::env::vars_os()`).
+    pub variables: Vec<(OsString, OsString)>,
+    /// `--skip-trust`.
+    pub skip_trust: bool,
+    /// `--ignore-env`.
+    pub ignore_env: bool,
+}
+
+/// Everything a run knows from files and variables.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// Where the user's files are.
+    pub homes: Homes,
+    /// The variables, those of a `.env` file included.
+    pub environment: Environment,
+    /// Whether the working directory is trusted.
+    pub trust: Trust,
+    /// The settings of all layers.
+    pub settings: Settings,
+    /// What people should hear about files, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads homes, trust, settings and `.env`, in this order: nothing in the
+/// project is read before the folder is known to be trusted.
+///
+/// # Errors
+/// A file that is there and cannot be used (exit code 52).
+pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
+    let LoadOptions { cwd, variables, skip_trust, ignore_env } = options;
+    let mut environment = Environment::new(variables);
+    let homes = Homes::find(&environment, &cwd)?;
+    let mut warnings = Vec::new();
+
+    let mut layers = layers::read_outer(&environment, &homes, &cwd)?;
+    migrate_all(&mut layers, &mut warnings);
+    let enabled = early_flag(&layers, &environment, "security.folderTrust.enabled").unwrap_or(true);
+    let trust = trust::decide(&environment, &homes, &cwd, skip_trust, enabled)?;
+    if trust.trusted {
+        let mut project = layers::read_project(&homes, &cwd)?;
+        migrate_all(&mut project, &mut warnings);
+        layers.extend(project);
+        layers.sort_by_key(|file| file.layer);
+    }
+
+    let ignore_local =
+        ignore_env || early_flag(&layers, &environment, "advanced.ignoreLocalEnv").unwrap_or(false);
+    let excluded = excluded_names(&layers);
+    warnings.extend(read_dotenv(&mut environment, &cwd, &homes, &trust, ignore_local, &excluded));
+
+    let settings = Settings::from_layers(layers, &environment, &mut warnings);
+    Ok(Config { cwd, homes, environment, trust, settings, warnings })
+}
+
+fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
+    for file in layers {
+        warnings.extend(migrate::migrate(&mut file.values, &file.path));
+    }
+}
+
+fn read_dotenv(
+    environment: &mut Environment,
+    cwd: &Path,
+    homes: &Homes,
+    trust: &Trust,
+    ignore_local: bool,
+    excluded: &[String],
+) -> Vec<String> {
+    DotenvSearch { cwd, homes, trusted: trust.trusted, ignore_local, excluded }
+        .read_into(environment)
+}
+
+/// A yes or no that is needed before the settings are complete: the highest
+/// layer that says it, variables of the process filled in.
+fn early_flag(layers: &[LayerFile], environment: &Environment, key: &str) -> Option<bool> {
+    let mut by_rank: Vec<&LayerFile> = layers.iter().collect();
+    by_rank.sort_by_key(|file| std::cmp::Reverse(file.layer));
+    by_rank.into_iter().find_map(|file| match migrate::look(&file.values, key)? {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(text) => match Expander::new(environment).text(text).as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// `advanced.excludedEnvVars` of all layers together.
+fn excluded_names(layers: &[LayerFile]) -> Vec<String> {
+    let lists: Vec<&Value> = layers
+        .iter()
+        .filter_map(|file| migrate::look(&file.values, "advanced.excludedEnvVars"))
+        .collect();
+    if lists.is_empty() {
+        return vec!["DEBUG".to_owned(), "DEBUG_MODE".to_owned()];
+    }
+    let names = lists.into_iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
+}

@@ -1,0 +1,115 @@
+//! Which memory files there are.
+
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+use super::imports::Imports;
+use super::{Memory, MemoryFile, MemoryOptions};
+use crate::read::{ReadError, read_at_most, to_text};
+
+/// Bytes of one file.
+pub(super) const LIMIT: u64 = 1024 * 1024;
+/// Folders looked at on the way up.
+const HIGHEST: usize = 128;
+
+pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
+    let mut reader = Reader { options, seen: HashSet::new(), warnings: Vec::new() };
+    let mut global = Vec::new();
+    for home in [&options.homes.gemini, &options.homes.parallax] {
+        for name in options.names {
+            global.extend(reader.read(&home.join(name), home, &|_| false));
+        }
+    }
+    let mut project = Vec::new();
+    if options.trusted {
+        let folders = upwards(options.cwd, options.boundary_markers);
+        let root = folders.first().cloned().unwrap_or_else(|| options.cwd.to_owned());
+        let own = folders.iter().map(|folder| (folder, &root));
+        let more = options.more_folders.iter().map(|folder| (folder, folder));
+        for (folder, root) in own.chain(more) {
+            for name in options.names {
+                let path = folder.join(name);
+                if !(options.ignored)(&path) {
+                    project.extend(reader.read(&path, root, options.ignored));
+                }
+            }
+        }
+    }
+    Memory { global, project, warnings: reader.warnings }
+}
+
+/// The folders from the top of the project down to `cwd`.
+fn upwards(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
+    let ancestors = || cwd.ancestors().take(HIGHEST);
+    let marked = |folder: &Path| {
+        markers.iter().any(|marker| !marker.is_empty() && folder.join(marker).exists())
+    };
+    let Some(height) = ancestors().position(marked) else { return vec![cwd.to_owned()] };
+    let mut folders: Vec<PathBuf> = ancestors().take(height + 1).map(Path::to_owned).collect();
+    folders.reverse();
+    folders
+}
+
+/// The same file under two names is one file.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    #[cfg(unix)]
+    Inode(u64, u64),
+    #[cfg(not(unix))]
+    Path(PathBuf),
+}
+
+#[cfg(unix)]
+fn identity(_path: &Path, metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    Identity::Inode(metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path, _metadata: &Metadata) -> Identity {
+    Identity::Path(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+struct Reader<'a> {
+    options: &'a MemoryOptions<'a>,
+    seen: HashSet<Identity>,
+    warnings: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// Reads a file once. Imports stay inside `root` and are not `ignored`.
+    fn read(
+        &mut self,
+        path: &Path,
+        root: &Path,
+        ignored: &dyn Fn(&Path) -> bool,
+    ) -> Option<MemoryFile> {
+        let read = match read_at_most(path, LIMIT) {
+            Ok(read) => read?,
+            Err(ReadError::Io(error)) => {
+                self.warnings
+                    .push(format!("Cannot read the memory file `{}`: {error}", path.display()));
+                return None;
+            }
+            Err(ReadError::NotAFile | ReadError::TooLarge) => {
+                self.warnings
+                    .push(format!("The memory file `{}` is not a regular file", path.display()));
+                return None;
+            }
+        };
+        if !self.seen.insert(identity(path, &read.metadata)) {
+            return None;
+        }
+        if read.cut {
+            self.warnings.push(format!(
+                "The memory file `{}` is larger than {LIMIT} bytes: only its beginning is used",
+                path.display()
+            ));
+        }
+        let mut imports = Imports::new(root, self.options.import_format, ignored);
+        let text = imports.process(to_text(&read.bytes), path);
+        self.warnings.append(&mut imports.warnings);
+        Some(MemoryFile { path: path.to_owned(), text })
+    }
+}

@@ -1,0 +1,386 @@
+//! `@path` in memory files.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::ImportFormat;
+use super::discovery::LIMIT;
+use crate::read::{ReadError, read_at_most, to_text};
+
+/// How deep imports go.
+const DEEPEST: usize = 5;
+/// Bytes that all imports of one file may bring.
+const MOST_BYTES: usize = 2 * 1024 * 1024;
+/// Imports that one file may lead to.
+const MOST_IMPORTS: usize = 500;
+
+/// Works imports into one memory file.
+pub(super) struct Imports<'a> {
+    root: PathBuf,
+    ignored: &'a dyn Fn(&Path) -> bool,
+    format: ImportFormat,
+    seen: HashSet<PathBuf>,
+    bytes: usize,
+    count: usize,
+    /// Imported files after the first, for the flat format.
+    flat: Vec<(String, String)>,
+    pub(super) warnings: Vec<String>,
+}
+
+enum Found {
+    File {
+        real: PathBuf,
+        text: String,
+    },
+    /// Nothing there, and the text does not look like a file name either.
+    NotAnImport,
+    Failed(String),
+}
+
+impl<'a> Imports<'a> {
+    /// Imports must really lie inside `root` and not be `ignored`.
+    pub(super) fn new(
+        root: &Path,
+        format: ImportFormat,
+        ignored: &'a dyn Fn(&Path) -> bool,
+    ) -> Self {
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        Self {
+            root,
+            ignored,
+            format,
+            seen: HashSet::new(),
+            bytes: 0,
+            count: 0,
+            flat: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The text of `file` with its imports.
+    pub(super) fn process(&mut self, text: String, file: &Path) -> String {
+        self.seen.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
+        let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+        let text = self.expand(text, &folder, 0);
+        if self.flat.is_empty() {
+            return text;
+        }
+        let mut out = text;
+        for (name, text) in self.flat.drain(..) {
+            out.push_str(&format!(
+                "\n\n--- File: {name} ---\n{}\n--- End of File: {name} ---",
+                text.trim()
+            ));
+        }
+        out
+    }
+
+    fn expand(&mut self, text: String, folder: &Path, depth: usize) -> String {
+        let imports = find(&text);
+        if imports.is_empty() {
+            return text;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for span in imports {
+            let written = text.get(span.start + 1..span.end).unwrap_or_default();
+            let (written, found) = self.resolve(written, folder, depth);
+            let end = span.start + 1 + written.len();
+            let replacement = match found {
+                Found::NotAnImport => continue,
+                Found::Failed(reason) => comment(&format!("Import of {written} failed: {reason}")),
+                Found::File { real, text } => {
+                    let below = real.parent().unwrap_or(&self.root).to_owned();
+                    match self.format {
+                        ImportFormat::Tree => {
+                            let inner = self.expand(text, &below, depth + 1);
+                            let (from, to) = (
+                                format!("Imported from: {written}"),
+                                format!("End of import from: {written}"),
+                            );
+                            format!("{}\n{}\n{}", comment(&from), inner.trim(), comment(&to))
+                        }
+                        ImportFormat::Flat => {
+                            let place = self.flat.len();
+                            let name = real
+                                .strip_prefix(&self.root)
+                                .unwrap_or(&real)
+                                .display()
+                                .to_string();
+                            self.flat.push((name, String::new()));
+                            let inner = self.expand(text, &below, depth + 1);
+                            if let Some(entry) = self.flat.get_mut(place) {
+                                entry.1 = inner;
+                            }
+                            continue;
+                        }
+                    }
+                }
+            };
+            out.push_str(text.get(done..span.start).unwrap_or_default());
+            out.push_str(&replacement);
+            done = end;
+        }
+        out.push_str(text.get(done..).unwrap_or_default());
+        out
+    }
+
+    /// What the words behind `@` name, and how much of them is the name:
+    /// punctuation at the end counts only when a file is called so.
+    fn resolve<'w>(&mut self, written: &'w str, folder: &Path, depth: usize) -> (&'w str, Found) {
+        let trimmed = written.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'']);
+        let name =
+            if folder.join(written).exists() || trimmed.is_empty() { written } else { trimmed };
+        (name, self.open(name, folder, depth))
+    }
+
+    fn open(&mut self, name: &str, folder: &Path, depth: usize) -> Found {
+        if name.contains("://") {
+            return Found::Failed("addresses (URLs) are not imported".to_owned());
+        }
+        let path = folder.join(name);
+        let Ok(real) = std::fs::canonicalize(&path) else {
+            // `@alice` and `@Override` are words, not files.
+            return if name.contains(['.', '/']) {
+                Found::Failed("there is no such file".to_owned())
+            } else {
+                Found::NotAnImport
+            };
+        };
+        if !real.starts_with(&self.root) {
+            return Found::Failed("it lies outside the project".to_owned());
+        }
+        if real.is_dir() {
+            return if name.contains(['.', '/']) {
+                Found::Failed("it is a folder".to_owned())
+            } else {
+                Found::NotAnImport
+            };
+        }
+        let below = real.strip_prefix(&self.root).unwrap_or(&real);
+        if is_closed(below) || is_closed(Path::new(name)) {
+            return Found::Failed("files of this name are closed to tools".to_owned());
+        }
+        if (self.ignored)(&path) || (self.ignored)(&real) {
+            return Found::Failed("it is ignored".to_owned());
+        }
+        if depth >= DEEPEST {
+            return Found::Failed(format!("imports go {DEEPEST} files deep at most"));
+        }
+        if !self.seen.insert(real.clone()) {
+            return Found::Failed("the file was already processed".to_owned());
+        }
+        self.count += 1;
+        if self.count > MOST_IMPORTS || self.bytes >= MOST_BYTES {
+            return Found::Failed("there are too many imports".to_owned());
+        }
+        match read_at_most(&real, LIMIT) {
+            Ok(Some(read)) => {
+                if read.cut {
+                    self.warnings.push(format!(
+                        "The memory file `{}` is larger than {LIMIT} bytes: only its beginning is used",
+                        real.display()
+                    ));
+                }
+                self.bytes += read.bytes.len();
+                Found::File { real, text: to_text(&read.bytes) }
+            }
+            Ok(None) => Found::Failed("there is no such file".to_owned()),
+            Err(ReadError::NotAFile | ReadError::TooLarge) => {
+                Found::Failed("it is not a regular file".to_owned())
+            }
+            Err(ReadError::Io(error)) => Found::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Whether a part of the path names version control data or secrets, which no
+/// tool reads either.
+fn is_closed(path: &Path) -> bool {
+    path.components().any(|part| {
+        // Case is folded: on some disks `.ENV` is `.env`.
+        let name = part.as_os_str().to_string_lossy().to_lowercase();
+        matches!(name.as_str(), ".git" | ".env")
+            || (name.starts_with("gha-creds-") && name.ends_with(".json"))
+    })
+}
+
+/// An HTML comment; the text cannot end it.
+fn comment(text: &str) -> String {
+    let text: String = text.replace("--", "- -").chars().take(300).collect();
+    format!("<!-- {text} -->")
+}
+
+/// Where imports stand: `@` and what follows up to the next blank, at the start
+/// of a line or behind a blank, outside code.
+fn find(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut fence: Option<(char, usize)> = None;
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let start = offset;
+        offset += line.len();
+        if let Some(mark) = fence_mark(line) {
+            match fence {
+                None => fence = Some((mark.0, mark.1)),
+                // It ends with the same sign, as long at least, and nothing else.
+                Some((sign, length)) if sign == mark.0 && mark.1 >= length && mark.2 => {
+                    fence = None
+                }
+                Some(_) => {}
+            }
+            continue;
+        }
+        if fence.is_none() {
+            found.extend(
+                find_in_line(line).into_iter().map(|span| start + span.start..start + span.end),
+            );
+        }
+    }
+    found
+}
+
+/// The sign of a fence, its length, and whether nothing follows.
+fn fence_mark(line: &str) -> Option<(char, usize, bool)> {
+    let inner = line.trim_start_matches(' ');
+    if line.len() - inner.len() > 3 {
+        return None;
+    }
+    let sign = inner.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
+    let after = inner.trim_start_matches(sign);
+    let length = inner.len() - after.len();
+    // ``` `a` ``` in one line is a code span.
+    let opens = length >= 3 && !(sign == '`' && after.contains('`'));
+    opens.then_some((sign, length, after.trim().is_empty()))
+}
+
+fn find_in_line(line: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut before = ' ';
+    let mut at = 0;
+    // How long the runs of back-ticks are that have no partner in this line.
+    let mut lonely = HashSet::new();
+    while let Some(character) = line.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = line.get(at..).unwrap_or_default();
+        if character == '`' {
+            let length = rest.len() - rest.trim_start_matches('`').len();
+            let behind = rest.get(length..).unwrap_or_default();
+            at += length;
+            before = '`';
+            if !lonely.contains(&length) {
+                match closing(behind, length) {
+                    Some(end) => at += end,
+                    None => {
+                        lonely.insert(length);
+                    }
+                }
+            }
+            continue;
+        }
+        if character == '@' && before.is_whitespace() {
+            let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+            let name = word.get(1..).unwrap_or_default();
+            if name.starts_with(|first: char| {
+                first == '.' || first == '/' || first.is_ascii_alphabetic()
+            }) {
+                found.push(at..at + word.len());
+                at += word.len();
+                before = '@';
+                continue;
+            }
+        }
+        before = character;
+        at += character.len_utf8();
+    }
+    found
+}
+
+/// Behind the next run of exactly `length` back-ticks.
+fn closing(text: &str, length: usize) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let start = at + text.get(at..)?.find('`')?;
+        let rest = text.get(start..)?;
+        let run = rest.len() - rest.trim_start_matches('`').len();
+        at = start + run;
+        if run == length {
+            return Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Imports, find};
+    use crate::memory::ImportFormat;
+    use proptest::prelude::*;
+
+    fn words(text: &str) -> Vec<&str> {
+        find(text).into_iter().filter_map(|span| text.get(span)).collect()
+    }
+
+    #[test]
+    fn imports_are_found_outside_code_only() {
+        for (text, wanted) in [
+            ("@a.md", vec!["@a.md"]),
+            ("see @./b.md and\t@/c.md", vec!["@./b.md", "@/c.md"]),
+            ("bob@x.md (@y.md) @1.md @", vec![]),
+            ("`@a.md` @b.md ``x ` @c.md``", vec!["@b.md"]),
+            ("a ` lonely @a.md", vec!["@a.md"]),
+            ("```\n@a.md\n```\n@b.md", vec!["@b.md"]),
+            ("~~~~ text\n@a.md\n~~~\n@b.md\n~~~~\n@c.md", vec!["@c.md"]),
+            ("``` `x` ``` @a.md", vec!["@a.md"]),
+            ("```\n@never closed", vec![]),
+        ] {
+            assert_eq!(words(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_tools_may_not_read_is_not_imported() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        std::fs::create_dir(root.join(".git")).expect("a folder");
+        for name in ["good.md", "secret.md", ".env", ".git/config", "gha-creds-1.json"] {
+            std::fs::write(root.join(name), "TEXT").expect("written");
+        }
+        std::os::unix::fs::symlink(".env", root.join("link.md")).expect("a link");
+        let ignored = |path: &Path| path.ends_with("secret.md");
+        let process = |text: &str| {
+            Imports::new(root, ImportFormat::Tree, &ignored)
+                .process(text.to_owned(), &root.join("GEMINI.md"))
+        };
+        assert!(process("@good.md").contains("TEXT"));
+        for (text, reason) in [
+            ("@secret.md", "it is ignored"),
+            ("@.env", "files of this name are closed to tools"),
+            ("@./.git/config", "files of this name are closed to tools"),
+            ("@gha-creds-1.json", "files of this name are closed to tools"),
+            ("@link.md", "files of this name are closed to tools"),
+            ("@https://example.org/a.md", "addresses (URLs) are not imported"),
+        ] {
+            let name = text.trim_start_matches('@');
+            assert_eq!(process(text), format!("<!-- Import of {name} failed: {reason} -->"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_worked_through(text in "(@\\./[ab]\\.md|@a|[`~ \n]|```\n|\\PC){0,60}", flat: bool) {
+            let folder = tempfile::tempdir().expect("a folder");
+            for name in ["a.md", "b.md"] {
+                std::fs::write(folder.path().join(name), &text).expect("written");
+            }
+            let format = if flat { ImportFormat::Flat } else { ImportFormat::Tree };
+            let mut imports = Imports::new(folder.path(), format, &|_| false);
+            let out = imports.process(text.clone(), &folder.path().join("a.md"));
+            prop_assert!(out.len() < 100_000);
+            if find(&text).is_empty() {
+                prop_assert_eq!(out, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the model is told of its surroundings at the start of a chat.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// The pieces of the block. Fixed when the chat starts, so that the provider's
+/// cache of the beginning holds.
+#[derive(Debug, Clone, Default)]
+pub struct SessionContext {
+    /// Today in the long local form (`Sunday, November 22, 2026`).
+    pub date: String,
+    /// The operating system (`linux`); empty: not said.
+    pub os: String,
+    /// The project's folder for temporary files, if it has one.
+    pub temp_dir: Option<PathBuf>,
+    /// The workspace folders.
+    pub directories: Vec<PathBuf>,
+    /// Their trees, already drawn; empty when they are not wanted.
+    pub tree: String,
+    /// The project's memory with its wrapper ([`crate::Memory::project_block`]).
+    pub memory: String,
+}
+
+/// The `<session_context>` block.
+pub fn session_context(context: &SessionContext) -> String {
+    let mut text = String::from("<session_context>\n");
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "{label}: {value}");
+    };
+    line("Date", &context.date);
+    if !context.os.is_empty() {
+        line("Operating system", &context.os);
+    }
+    if let Some(folder) = &context.temp_dir {
+        line("Temporary files of this project", &folder.display().to_string());
+    }
+    let folders: Vec<String> =
+        context.directories.iter().map(|folder| folder.display().to_string()).collect();
+    match folders.as_slice() {
+        [] => {}
+        [folder] => line("Workspace folder", folder),
+        several => line("Workspace folders", &several.join(", ")),
+    }
+    for block in [&context.tree, &context.memory] {
+        let block = block.trim_end();
+        if !block.is_empty() {
+            text.push('\n');
+            text.push_str(block);
+            text.push('\n');
+        }
+    }
+    text.push_str("</session_context>");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SessionContext, session_context};
+
+    #[test]
+    fn only_what_is_there_is_said() {
+        let mut context = SessionContext {
+            date: "Sunday".into(),
+            os: "linux".into(),
+            ..SessionContext::default()
+        };
+        assert_eq!(
+            session_context(&context),
+            "<session_context>\nDate: Sunday\nOperating system: linux\n</session_context>"
+        );
+        context.temp_dir = Some("/t".into());
+        context.directories = vec!["/w".into(), "/v".into()];
+        context.tree = "/w/\n└───a\n".into();
+        context.memory = "<project_context>\nx\n</project_context>".into();
+        assert_eq!(
+            session_context(&context),
+            "<session_context>\nDate: Sunday\nOperating system: linux\nTemporary files of this project: /t\n\
+             Workspace folders: /w, /v\n\n/w/\n└───a\n\n<project_context>\nx\n</project_context>\n</session_context>"
+        );
+    }
+}

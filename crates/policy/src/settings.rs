@@ -1,0 +1,166 @@
+//! Rules made from settings and flags.
+
+use std::path::PathBuf;
+
+use parallax_protocol::policy::{ApprovalMode, Decision};
+
+use crate::names::{SHELL, canonical};
+use crate::rule::{CommandPrefix, Rule, Source, ToolPattern};
+
+/// What an edit of a build file needs (`security.buildFileGuard`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BuildFileGuard {
+    /// A person, except in yolo mode.
+    #[default]
+    Ask,
+    /// No more than any other edit.
+    Off,
+}
+
+/// What the user said about tools. Entries are names (old and class-style ones
+/// too), `*`, `prefix*`, or `run_shell_command(command prefix)`.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyOptions {
+    /// `tools.core`: the only tools there are, and they do not ask. `None`: all.
+    pub core: Option<Vec<String>>,
+    /// `tools.allowed` and `--allowed-tools`: these do not ask.
+    pub allowed: Vec<String>,
+    /// `tools.exclude` and `--exclude-tools`: these are not there.
+    pub exclude: Vec<String>,
+    /// `tools.confirmationRequired`: these always ask.
+    pub confirmation_required: Vec<String>,
+    /// `security.buildFileGuard`.
+    pub build_file_guard: BuildFileGuard,
+    /// The folder for plan files, resolved.
+    pub plans_directory: Option<PathBuf>,
+}
+
+const NOT_PLAN: [ApprovalMode; 3] =
+    [ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
+
+/// The entries of one setting, told apart.
+#[derive(Default)]
+struct Entries {
+    tools: Vec<String>,
+    commands: Vec<String>,
+}
+
+/// The rules, and what could not become one (for people).
+pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
+    let mut notices = Vec::new();
+    let mut rules = Vec::new();
+
+    let exclude = read(&options.exclude, "tools.exclude", true, &mut notices);
+    rules.extend(exclude.rules("excluded", "tools.exclude", 4400, Decision::Deny));
+
+    let ask =
+        read(&options.confirmation_required, "tools.confirmationRequired", true, &mut notices);
+    rules.extend(ask.rules("always asks", "tools.confirmationRequired", 4350, Decision::Ask));
+
+    let allowed = read(&options.allowed, "tools.allowed", false, &mut notices);
+    for mut rule in allowed.rules("allowed", "tools.allowed", 4300, Decision::Allow) {
+        rule.safe_parts = true;
+        rules.push(rule);
+    }
+    if !allowed.commands.is_empty() && !allowed.whole_shell() {
+        let mut narrow =
+            settings_rule("only the allowed commands", "tools.allowed", 4290, Decision::Deny);
+        narrow.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
+        narrow.deny_message = Some(format!(
+            "Only these shell commands are allowed, without redirection or expansion: {}",
+            listed(&allowed.commands)
+        ));
+        rules.push(narrow);
+    }
+
+    if let Some(core) = &options.core {
+        let core = read(core, "tools.core", false, &mut notices);
+        for mut rule in core.rules("in the list of tools", "tools.core", 4250, Decision::Allow) {
+            rule.modes = NOT_PLAN.to_vec();
+            rules.push(rule);
+        }
+        let mut others =
+            settings_rule("not in the list of tools", "tools.core", 4240, Decision::Deny);
+        others.tools = vec![ToolPattern::Any];
+        others.modes = NOT_PLAN.to_vec();
+        others.deny_message = Some(if core.commands.is_empty() {
+            "The setting `tools.core` does not list this tool".to_owned()
+        } else {
+            format!(
+                "The setting `tools.core` does not list this call; of shell commands it lists {}, \
+                 without redirection or expansion",
+                listed(&core.commands)
+            )
+        });
+        rules.push(others);
+    }
+    (rules, notices)
+}
+
+/// Tells whole tools from shell commands. A narrowed entry of another tool
+/// counts for the whole tool where that is the stricter reading, else not.
+fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) -> Entries {
+    let mut read = Entries::default();
+    for entry in entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty()) {
+        let Some((name, argument)) = entry.strip_suffix(')').and_then(|rest| rest.split_once('('))
+        else {
+            read.tools.push(entry.to_owned());
+            continue;
+        };
+        let name = name.trim();
+        if canonical(name) == SHELL {
+            match argument.trim() {
+                "" | "*" => read.tools.push(SHELL.to_owned()),
+                prefix => read.commands.push(prefix.to_owned()),
+            }
+        } else if strict {
+            read.tools.push(name.to_owned());
+            notices.push(format!(
+                "`{entry}` in `{key}` counts for all of `{name}`: only `{SHELL}` can be narrowed"
+            ));
+        } else {
+            notices
+                .push(format!("`{entry}` in `{key}` is ignored: only `{SHELL}` can be narrowed"));
+        }
+    }
+    read
+}
+
+impl Entries {
+    fn whole_shell(&self) -> bool {
+        self.tools.iter().any(|tool| ToolPattern::parse(tool).matches(&[SHELL]))
+    }
+
+    fn rules(&self, what: &str, key: &'static str, priority: u32, decision: Decision) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for tool in &self.tools {
+            let mut rule = settings_rule(&format!("`{tool}` {what}"), key, priority, decision);
+            rule.tools = vec![ToolPattern::parse(tool)];
+            rule.deny_message = Some(format!("The setting `{key}` excludes this tool"));
+            rules.push(rule);
+        }
+        if !self.commands.is_empty() {
+            let name = format!("commands {} {what}", listed(&self.commands));
+            let mut rule = settings_rule(&name, key, priority, decision);
+            rule.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
+            rule.commands =
+                self.commands.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
+            rule.deny_message = Some(format!(
+                "The setting `{key}` excludes commands that begin with {}",
+                listed(&self.commands)
+            ));
+            rules.push(rule);
+        }
+        rules
+    }
+}
+
+fn settings_rule(name: &str, key: &'static str, priority: u32, decision: Decision) -> Rule {
+    let mut rule = Rule::new(name, priority, decision);
+    rule.source = Source::Setting(key);
+    rule
+}
+
+fn listed(commands: &[String]) -> String {
+    commands.iter().map(|command| format!("`{command}`")).collect::<Vec<_>>().join(", ")
+}
