@@ -1,0 +1,159 @@
+//! Processes in the background: which there are, and the ends of their logs.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::Ending;
+use crate::record::open_no_follow;
+
+/// Older ones are forgotten.
+const REMEMBERED: usize = 100;
+/// How much of a log is read.
+const READ_OF_LOG: u64 = 64 * 1024;
+
+/// A process in the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundProcess {
+    /// The process.
+    pub pid: i32,
+    /// The command that started it, as typed.
+    pub command: String,
+    /// Its log; missing when it wrote nothing or has closed its output.
+    pub log: PathBuf,
+    /// Whether it runs.
+    pub state: BackgroundState,
+}
+
+/// Whether a process in the background runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackgroundState {
+    /// It does.
+    Running,
+    /// It ended; how, when that is known.
+    Exited(Option<Ending>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    entries: VecDeque<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    process: BackgroundProcess,
+    /// Not followed by a task of ours: its end is noticed by looking.
+    orphan: bool,
+}
+
+impl History {
+    pub(crate) fn add(&mut self, pid: i32, command: &str, log: &Path, orphan: bool) {
+        if self.entries.len() >= REMEMBERED {
+            let over = |entry: &Entry| entry.process.state != BackgroundState::Running;
+            let oldest = self.entries.iter().position(over).unwrap_or(0);
+            self.entries.remove(oldest);
+        }
+        let process = BackgroundProcess {
+            pid,
+            command: command.to_owned(),
+            log: log.to_owned(),
+            state: BackgroundState::Running,
+        };
+        self.entries.push_back(Entry { process, orphan });
+    }
+
+    /// Notes an end; gives the process when it was not known yet.
+    pub(crate) fn ended(&mut self, pid: i32, ending: Option<Ending>) -> Option<BackgroundProcess> {
+        let running = self
+            .entries
+            .iter_mut()
+            .rev()
+            .map(|entry| &mut entry.process)
+            .find(|process| process.pid == pid && process.state == BackgroundState::Running)?;
+        running.state = BackgroundState::Exited(ending);
+        Some(running.clone())
+    }
+
+    pub(crate) fn running_orphans(&self) -> Vec<i32> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.orphan && entry.process.state == BackgroundState::Running)
+            .map(|entry| entry.process.pid)
+            .collect()
+    }
+
+    pub(crate) fn list(&self) -> Vec<BackgroundProcess> {
+        self.entries.iter().map(|entry| entry.process.clone()).collect()
+    }
+}
+
+/// The last lines of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The lines.
+    pub lines: Vec<String>,
+    /// How many lines the part of the log has that was read.
+    pub total: usize,
+    /// Whether the log is longer than what was read of it.
+    pub cut: bool,
+}
+
+/// Reads the last lines of a log; of a long one only the last 64 KiB count.
+/// Blocking.
+///
+/// # Errors
+/// When it is not there, cannot be read, or is a symbolic link.
+pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
+    let mut file = open_no_follow(path)?;
+    let length = file.seek(SeekFrom::End(0))?;
+    let from = length.saturating_sub(READ_OF_LOG);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(READ_OF_LOG).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut all: Vec<&str> = text.lines().collect();
+    if from > 0 && !all.is_empty() {
+        // The first line is not whole.
+        all.remove(0);
+    }
+    let total = all.len();
+    let lines = all.split_off(total.saturating_sub(lines));
+    Ok(LogEnd { lines: lines.into_iter().map(str::to_owned).collect(), total, cut: from > 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_forgets_what_ended_first() {
+        let mut history = History::default();
+        for pid in 1..=100 {
+            history.add(pid, "c", Path::new("/l"), false);
+        }
+        history.ended(7, Some(Ending::Exited { code: 3 }));
+        history.add(101, "c", Path::new("/l"), false);
+        let pids: Vec<i32> = history.list().iter().map(|process| process.pid).collect();
+        assert_eq!(pids.len(), 100);
+        assert!(!pids.contains(&7) && pids.contains(&1) && pids.contains(&101));
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_read_and_no_link_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, "a\nb\nc").unwrap();
+        let end = read_log(&path, 2).unwrap();
+        assert_eq!((end.lines, end.total, end.cut), (vec!["b".into(), "c".into()], 3, false));
+
+        let long: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+        std::fs::write(&path, long).unwrap();
+        let end = read_log(&path, 3).unwrap();
+        assert_eq!(end.lines, ["line 19997", "line 19998", "line 19999"]);
+        assert!(end.cut && end.total < 20_000);
+
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(read_log(&link, 1).is_err());
+    }
+}

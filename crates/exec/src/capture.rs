@@ -1,0 +1,251 @@
+//! The part of an output that is kept in memory: its beginning and its end.
+
+/// How many characters of an output are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaptureLimits {
+    /// Characters of the beginning.
+    pub head: usize,
+    /// Characters of the end.
+    pub tail: usize,
+}
+
+/// What is kept when the user has switched truncation off: enough for any
+/// model, and still a bound.
+const UNTRUNCATED: usize = 4_000_000;
+
+impl CaptureLimits {
+    /// A fifth at the beginning, the rest at the end. 0 = as much as memory
+    /// reasonably holds.
+    pub fn of_threshold(threshold: usize) -> Self {
+        let total = if threshold == 0 { UNTRUNCATED } else { threshold };
+        Self { head: total / 5, tail: total - total / 5 }
+    }
+}
+
+/// The beginning and the end of a text that may be endless.
+#[derive(Debug)]
+pub struct Capture {
+    limits: CaptureLimits,
+    head: String,
+    head_characters: usize,
+    tail: String,
+    tail_characters: usize,
+    total_characters: u64,
+}
+
+impl Capture {
+    /// An empty capture.
+    pub fn new(limits: CaptureLimits) -> Self {
+        Self {
+            limits,
+            head: String::new(),
+            head_characters: 0,
+            tail: String::new(),
+            tail_characters: 0,
+            total_characters: 0,
+        }
+    }
+
+    /// Takes a piece of text.
+    pub fn push(&mut self, text: &str) {
+        self.push_untrimmed(text);
+        // Dropped in large steps, so that each character is moved about once.
+        if self.tail_characters > self.limits.tail.saturating_mul(2) {
+            self.trim();
+        }
+    }
+
+    /// Takes a piece of text and drops nothing yet.
+    pub(crate) fn push_untrimmed(&mut self, text: &str) {
+        let mut rest = text;
+        let mut characters = rest.chars().count();
+        self.total_characters += characters as u64;
+        if self.head_characters < self.limits.head {
+            let taken = characters.min(self.limits.head - self.head_characters);
+            let (head, tail) = rest.split_at(offset_of(rest, characters, taken));
+            self.head.push_str(head);
+            self.head_characters += taken;
+            rest = tail;
+            characters -= taken;
+        }
+        self.tail.push_str(rest);
+        self.tail_characters += characters;
+    }
+
+    pub(crate) fn trim(&mut self) {
+        if self.tail_characters > self.limits.tail {
+            let excess = self.tail_characters - self.limits.tail;
+            let offset = offset_of(&self.tail, self.tail_characters, excess);
+            self.tail.drain(..offset);
+            self.tail_characters = self.limits.tail;
+        }
+    }
+
+    /// Whether more has come than is kept.
+    pub fn is_over(&self) -> bool {
+        self.total_characters > (self.limits.head + self.limits.tail) as u64
+    }
+
+    /// All text so far, as long as nothing was dropped.
+    pub(crate) fn pieces(&self) -> [&str; 2] {
+        [&self.head, &self.tail]
+    }
+
+    /// How many characters have come.
+    pub fn total_characters(&self) -> u64 {
+        self.total_characters
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.limits);
+    }
+
+    /// What is kept so far. A cut falls on a line border where one is near.
+    pub fn kept(&mut self) -> Kept {
+        self.trim();
+        if !self.is_over() {
+            let mut text = String::with_capacity(self.head.len() + self.tail.len());
+            text.push_str(&self.head);
+            text.push_str(&self.tail);
+            text.truncate(text.trim_end().len());
+            return Kept { head: text, tail: None, omitted_characters: 0 };
+        }
+        let head = match self.head.rfind('\n') {
+            Some(border) if border >= self.head.len() / 2 => self.head.get(..border),
+            _ => None,
+        }
+        .unwrap_or(&self.head);
+        let tail = match self.tail.find('\n') {
+            Some(border) if border <= self.tail.len() / 2 => self.tail.get(border + 1..),
+            _ => None,
+        }
+        .unwrap_or(&self.tail);
+        let kept = head.chars().count() + tail.chars().count();
+        Kept {
+            head: head.to_owned(),
+            tail: Some(tail.trim_end().to_owned()),
+            omitted_characters: self.total_characters.saturating_sub(kept as u64),
+        }
+    }
+}
+
+/// What is kept of an output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// The beginning, or all of it.
+    pub head: String,
+    /// The end, when something between was left out.
+    pub tail: Option<String>,
+    /// How many characters were left out.
+    pub omitted_characters: u64,
+}
+
+/// The byte offset behind the first `count` of `total` characters.
+fn offset_of(text: &str, total: usize, count: usize) -> usize {
+    if count >= total {
+        text.len()
+    } else if total == text.len() {
+        count
+    } else {
+        text.char_indices().nth(count).map_or(text.len(), |(offset, _)| offset)
+    }
+}
+
+/// The newest part of a text, for people: bounded in bytes.
+#[derive(Debug)]
+pub struct Newest {
+    text: String,
+    limit: usize,
+}
+
+impl Newest {
+    /// Keeps at most about `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { text: String::new(), limit }
+    }
+
+    /// Takes a piece of text.
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        if self.text.len() > self.limit.saturating_mul(2) {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        let mut from = self.text.len().saturating_sub(self.limit);
+        while !self.text.is_char_boundary(from) {
+            from += 1;
+        }
+        // Not in the middle of a line, and so of a control sequence.
+        if let Some(border) = self.text.get(from..).and_then(|rest| rest.find('\n')) {
+            from += border + 1;
+        }
+        self.text.drain(..from);
+    }
+
+    /// Takes the text out.
+    pub fn take(&mut self) -> String {
+        if self.text.len() > self.limit {
+            self.trim();
+        }
+        std::mem::take(&mut self.text)
+    }
+
+    /// Whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_the_threshold_nothing_is_lost() {
+        let mut capture = Capture::new(CaptureLimits::of_threshold(10));
+        capture.push("äbcd");
+        capture.push("efghiü");
+        let kept = capture.kept();
+        assert_eq!((kept.head.as_str(), kept.tail), ("äbcdefghiü", None));
+    }
+
+    #[test]
+    fn beyond_it_a_fifth_and_the_end_stay() {
+        for step in [1, 7, 1000] {
+            let mut capture = Capture::new(CaptureLimits::of_threshold(100));
+            let text: Vec<char> = ('a'..='z').cycle().take(1000).collect();
+            for piece in text.chunks(step) {
+                capture.push(&piece.iter().collect::<String>());
+            }
+            let kept = capture.kept();
+            assert_eq!(kept.head, text[..20].iter().collect::<String>());
+            assert_eq!(kept.tail, Some(text[920..].iter().collect()));
+            assert_eq!(kept.omitted_characters, 900);
+        }
+    }
+
+    #[test]
+    fn cuts_fall_between_lines() {
+        let mut capture = Capture::new(CaptureLimits::of_threshold(100));
+        for number in 0..100 {
+            capture.push(&format!("line {number}\n"));
+        }
+        let kept = capture.kept();
+        assert_eq!(kept.head, "line 0\nline 1");
+        let tail = kept.tail.unwrap_or_default();
+        assert!(tail.starts_with("line ") && tail.ends_with("line 99"), "{tail}");
+    }
+
+    #[test]
+    fn the_newest_part_starts_at_a_line() {
+        let mut newest = Newest::new(20);
+        for number in 0..100 {
+            newest.push(&format!("line {number}\n"));
+        }
+        assert_eq!(newest.take(), "line 98\nline 99\n");
+        assert!(newest.is_empty());
+    }
+}

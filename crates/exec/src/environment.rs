@@ -1,0 +1,476 @@
+//! The environment a child gets: what passes, what stays here, what is set.
+//!
+//! Pure: the caller hands in the variables of the parent.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::sync::LazyLock;
+
+use regex::RegexSet;
+
+/// Credentials of the product itself, also behind `PARALLAX_` and with that in
+/// place of `GEMINI_`. They go to no child, whatever is set.
+/// Custom headers may hold an `Authorization`.
+const OWN_CREDENTIALS: [&str; 4] = [
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GEMINI_CLI_CUSTOM_HEADERS",
+];
+
+const ALWAYS_ALLOWED: &[&str] = &[
+    "PATH",
+    "SYSTEMROOT",
+    "COMSPEC",
+    "PATHEXT",
+    "WINDIR",
+    "TEMP",
+    "TMP",
+    "USERPROFILE",
+    "SYSTEMDRIVE",
+    "HOME",
+    "LANG",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "TERM",
+    "COLORTERM",
+    // What the published GitHub action hands to its prompts.
+    "ADDITIONAL_CONTEXT",
+    "AVAILABLE_LABELS",
+    "BRANCH_NAME",
+    "DESCRIPTION",
+    "EVENT_NAME",
+    "GITHUB_ENV",
+    "IS_PULL_REQUEST",
+    "ISSUES_TO_TRIAGE",
+    "ISSUE_BODY",
+    "ISSUE_NUMBER",
+    "ISSUE_TITLE",
+    "PULL_REQUEST_NUMBER",
+    "REPOSITORY",
+    "TITLE",
+    "TRIGGERING_ACTOR",
+    // Harmless names that the patterns below would hit.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "XAUTHORITY",
+];
+
+const ALWAYS_ALLOWED_PREFIXES: [&str; 2] = ["GIT_AUTHOR_", "GIT_COMMITTER_"];
+
+const NEVER_ALLOWED: &[&str] = &[
+    "CLIENT_ID",
+    "DB_URI",
+    "CONNECTION_STRING",
+    "AWS_DEFAULT_REGION",
+    "AZURE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "SLACK_WEBHOOK_URL",
+    "TWILIO_ACCOUNT_SID",
+    "DATABASE_URL",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_ACCOUNT",
+    "FIREBASE_PROJECT_ID",
+];
+
+const SECRET_NAME_PARTS: [&str; 10] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "KEY",
+    "AUTH",
+    "CREDENTIAL",
+    "CREDS",
+    "PRIVATE",
+    "CERT",
+];
+
+/// Values that are secrets by their look.
+static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
+    RegexSet::new([
+        r"(?i)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)",
+        r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@",
+        r"(?i)\bgh[a-z]_[a-z0-9_]{36,}",
+        r"(?i)\bgithub_pat_[a-z0-9_]{22,}",
+        r"(?i)\bAIzaSy[a-z0-9_-]{33}",
+        r"(?i)\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+        r"(?i)\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]+\.[a-z0-9_-]+",
+        r"(?i)\b[sr]k_(?:live|test)_[a-z0-9]{16,}",
+        r"(?i)\bxox[a-z]-[a-z0-9-]{8,}",
+    ])
+    .ok()
+});
+
+/// The user's settings `security.environmentVariableRedaction` and what the
+/// caller knows of the surroundings.
+#[derive(Debug, Clone)]
+pub struct Redaction {
+    /// Whether names and values are judged at all. What the project's `.env`
+    /// brought and the product's own credentials stay here even when false.
+    pub enabled: bool,
+    /// Names that pass, whatever they look like (any case).
+    pub allowed: Vec<String>,
+    /// Names that do not pass (any case).
+    pub blocked: Vec<String>,
+    /// Names that the project's `.env` file brought into this process.
+    pub dotenv_names: Vec<String>,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new(), dotenv_names: Vec::new() }
+    }
+}
+
+/// How `git` in a child treats the user's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GitConfiguration {
+    /// Identity, aliases and hooks of the user count; only prompts are off.
+    #[default]
+    User,
+    /// For folders that are not trusted: no global configuration, and none of
+    /// the keys by which a repository can start a program.
+    Isolated,
+}
+
+/// An environment and what was left out of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    /// Names and values, in the order of the parent's, then what we set.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Names that were left out, sorted: for a notice, never with values.
+    pub dropped: Vec<String>,
+}
+
+/// Builds the environment of a command.
+pub fn build(
+    parent: impl IntoIterator<Item = (OsString, OsString)>,
+    redaction: &Redaction,
+    pager: &str,
+    git: GitConfiguration,
+) -> Environment {
+    let parent: Vec<_> = parent.into_iter().collect();
+    let strict = is_strict(&parent);
+    let upper = |names: &[String]| -> HashSet<String> {
+        names.iter().map(|name| name.to_uppercase()).collect()
+    };
+    let judge = Judge {
+        enabled: redaction.enabled || strict,
+        strict,
+        allowed: upper(&redaction.allowed),
+        blocked: upper(&redaction.blocked),
+        dotenv: upper(&redaction.dotenv_names),
+    };
+
+    let set = fixed(&parent, pager, git);
+    let mut variables = Vec::with_capacity(parent.len() + set.len());
+    let mut dropped = Vec::new();
+    for (name, value) in parent {
+        if set.iter().any(|(other, _)| *other == name) {
+            continue;
+        }
+        if judge.passes(&name.to_string_lossy(), &value.to_string_lossy()) {
+            variables.push((name, value));
+        } else {
+            dropped.push(name.to_string_lossy().into_owned());
+        }
+    }
+    variables.extend(set);
+    dropped.sort();
+    Environment { variables, dropped }
+}
+
+/// On GitHub's runners secrets of others are near: only what is known passes.
+fn is_strict(parent: &[(OsString, OsString)]) -> bool {
+    parent.iter().any(|(name, value)| {
+        (name == "GITHUB_SHA" && !value.is_empty()) || (name == "SURFACE" && value == "Github")
+    })
+}
+
+struct Judge {
+    enabled: bool,
+    strict: bool,
+    allowed: HashSet<String>,
+    blocked: HashSet<String>,
+    dotenv: HashSet<String>,
+}
+
+impl Judge {
+    /// The first rule that speaks decides.
+    fn passes(&self, name: &str, value: &str) -> bool {
+        let name = name.to_uppercase();
+        let name = name.as_str();
+        if is_own_credential(name) {
+            return false;
+        }
+        if self.dotenv.contains(name) && !self.allowed.contains(name) {
+            return false;
+        }
+        if !self.enabled || name.starts_with("GEMINI_CLI_") {
+            return true;
+        }
+        if SECRET_VALUES.as_ref().is_some_and(|set| set.is_match(value)) {
+            return false;
+        }
+        if name.starts_with("GIT_CONFIG_") || self.allowed.contains(name) {
+            return true;
+        }
+        if self.blocked.contains(name) {
+            return false;
+        }
+        if ALWAYS_ALLOWED.contains(&name)
+            || ALWAYS_ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        {
+            return true;
+        }
+        if NEVER_ALLOWED.contains(&name) || self.strict {
+            return false;
+        }
+        !SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
+    }
+}
+
+fn is_own_credential(name: &str) -> bool {
+    let is = |name: &str| OWN_CREDENTIALS.contains(&name);
+    is(name)
+        || name
+            .strip_prefix("PARALLAX_")
+            .is_some_and(|rest| is(rest) || is(&format!("GEMINI_{rest}")))
+}
+
+/// What every command gets: who started it, and nothing that asks questions
+/// nobody would answer.
+fn fixed(
+    parent: &[(OsString, OsString)],
+    pager: &str,
+    git: GitConfiguration,
+) -> Vec<(OsString, OsString)> {
+    let mut set: Vec<(OsString, OsString)> = [
+        ("GEMINI_CLI", "1"),
+        ("PARALLAX", "1"),
+        ("TERM", "xterm-256color"),
+        ("PAGER", pager),
+        ("GIT_PAGER", pager),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ASKPASS", ""),
+        ("SSH_ASKPASS", ""),
+        ("GH_PROMPT_DISABLED", "1"),
+        ("GCM_INTERACTIVE", "never"),
+        ("DISPLAY", ""),
+        ("DBUS_SESSION_BUS_ADDRESS", ""),
+        // `cd` goes where the text says.
+        ("CDPATH", ""),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.into(), value.into()))
+    .collect();
+    // A repository may name a program as its monitor, which `git status` runs.
+    let mut keys = vec![("core.fsmonitor", "false")];
+    if git == GitConfiguration::Isolated {
+        for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
+            set.push((name.into(), "/dev/null".into()));
+        }
+        set.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
+        keys.extend([
+            ("credential.helper", ""),
+            ("core.hooksPath", ""),
+            ("core.sshCommand", ""),
+            ("core.editor", ""),
+            ("sequence.editor", ""),
+            ("diff.external", ""),
+            ("core.pager", "cat"),
+        ]);
+    }
+    configure_git(parent, &keys, &mut set);
+    set
+}
+
+/// Numbered pairs of the parent stay; ours follow them and so win.
+fn configure_git(
+    parent: &[(OsString, OsString)],
+    keys: &[(&str, &str)],
+    set: &mut Vec<(OsString, OsString)>,
+) {
+    let first = parent
+        .iter()
+        .find(|(name, _)| name == "GIT_CONFIG_COUNT")
+        .and_then(|(_, value)| value.to_str()?.parse::<usize>().ok())
+        .filter(|count| *count < 10_000)
+        .unwrap_or(0);
+    for (offset, (key, value)) in keys.iter().enumerate() {
+        let number = first + offset;
+        set.push((format!("GIT_CONFIG_KEY_{number}").into(), key.into()));
+        set.push((format!("GIT_CONFIG_VALUE_{number}").into(), value.into()));
+    }
+    set.push(("GIT_CONFIG_COUNT".into(), (first + keys.len()).to_string().into()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parent(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
+        let found = environment.variables.iter().find(|(other, _)| other == name)?;
+        found.1.to_str()
+    }
+
+    #[test]
+    fn each_variable_passes_or_stays_by_the_first_rule_that_speaks() {
+        let redaction = Redaction {
+            allowed: vec!["my_token".into(), "BOTH".into(), "FROM_DOTENV_ALLOWED".into()],
+            blocked: vec!["harmless".into(), "both".into(), "path".into()],
+            dotenv_names: vec!["FROM_DOTENV".into(), "FROM_DOTENV_ALLOWED".into()],
+            ..Redaction::default()
+        };
+        let pem = "-----BEGIN RSA PRIVATE KEY-----\nx";
+        let github = format!("ghp_{}", "a1".repeat(18));
+        // (name, value, passes)
+        let table: &[(&str, &str, bool)] = &[
+            ("LANG", "C.UTF-8", true),
+            ("EDITOR", "vi", true),
+            ("GEMINI_CLI_ACTIVITY_TOKEN", "x", true),
+            ("GEMINI_API_KEY", "x", false),
+            ("Google_Api_Key", "x", false),
+            ("GOOGLE_APPLICATION_CREDENTIALS", "/k.json", false),
+            ("GEMINI_CLI_CUSTOM_HEADERS", "Authorization: x", false),
+            ("PARALLAX_TELEMETRY", "x", true),
+            ("SOME_TOKEN", "x", false),
+            ("npm_config_authtoken", "x", false),
+            ("MY_TOKEN", "x", true),
+            ("HARMLESS", "x", false),
+            ("BOTH", "x", true),
+            ("PATH", "/bin", false),
+            ("DATABASE_URL", "x", false),
+            ("GOOGLE_CLOUD_PROJECT", "x", false),
+            ("GIT_CONFIG_KEY_7", "x", true),
+            ("GIT_CONFIG_VALUE_7", &github, false),
+            ("GIT_AUTHOR_NAME", "Jo", true),
+            ("GIT_COMMITTER_EMAIL", "a@b", true),
+            ("XAUTHORITY", "/x", true),
+            ("SSL_CERT_FILE", "/c", true),
+            ("A", pem, false),
+            ("B", "postgres://jo:pw@host/db", false),
+            ("C", "https://host/path", true),
+            ("D", &github, false),
+            ("E", "AIzaSyA1234567890abcdefghijklmnopqrstuvw", false),
+            ("F", "AKIAIOSFODNN7EXAMPLE", false),
+            ("G", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx.c2ln", false),
+            ("H", "sk_live_0123456789abcdefghijklmn", false),
+            ("I", "xoxb-1234567890-abc", false),
+            ("FROM_DOTENV", "plain", false),
+            ("FROM_DOTENV_ALLOWED", "plain", true),
+        ];
+        let pairs: Vec<(&str, &str)> = table.iter().map(|(n, v, _)| (*n, *v)).collect();
+        let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
+        for (name, _, passes) in table {
+            assert_eq!(value(&built, name).is_some(), *passes, "{name}");
+            assert_eq!(built.dropped.iter().any(|other| other == name), !passes, "{name}");
+        }
+    }
+
+    #[test]
+    fn switched_off_only_our_credentials_and_the_dotenv_stay() {
+        let redaction = Redaction {
+            enabled: false,
+            dotenv_names: vec!["FROM_DOTENV".into()],
+            ..Redaction::default()
+        };
+        let parent = parent(&[
+            ("A_TOKEN", "x"),
+            ("GEMINI_API_KEY", "x"),
+            ("PARALLAX_API_KEY", "x"),
+            ("PARALLAX_GEMINI_API_KEY", "x"),
+            ("PARALLAX_GOOGLE_API_KEY", "x"),
+            ("PARALLAX_GOOGLE_APPLICATION_CREDENTIALS", "x"),
+            ("FROM_DOTENV", "x"),
+        ]);
+        let built = build(parent, &redaction, "cat", GitConfiguration::User);
+        assert_eq!(
+            built.dropped,
+            [
+                "FROM_DOTENV",
+                "GEMINI_API_KEY",
+                "PARALLAX_API_KEY",
+                "PARALLAX_GEMINI_API_KEY",
+                "PARALLAX_GOOGLE_API_KEY",
+                "PARALLAX_GOOGLE_APPLICATION_CREDENTIALS",
+            ]
+        );
+        assert_eq!(value(&built, "A_TOKEN"), Some("x"));
+    }
+
+    #[test]
+    fn on_the_runner_only_known_names_pass_even_when_switched_off() {
+        let redaction = Redaction { enabled: false, ..Redaction::default() };
+        for mark in [("GITHUB_SHA", "abc"), ("SURFACE", "Github")] {
+            let parent = parent(&[mark, ("PATH", "/bin"), ("EDITOR", "vi"), ("TITLE", "t")]);
+            let built = build(parent, &redaction, "cat", GitConfiguration::User);
+            assert_eq!(value(&built, "EDITOR"), None);
+            assert_eq!(value(&built, "PATH"), Some("/bin"));
+            assert_eq!(value(&built, "TITLE"), Some("t"));
+        }
+    }
+
+    #[test]
+    fn prompts_are_off_and_ours_replace_the_parents() {
+        let parent = parent(&[("PAGER", "less"), ("TERM", "dumb"), ("DISPLAY", ":0")]);
+        let built = build(parent, &Redaction::default(), "more", GitConfiguration::User);
+        for (name, expected) in [
+            ("GEMINI_CLI", "1"),
+            ("PARALLAX", "1"),
+            ("TERM", "xterm-256color"),
+            ("PAGER", "more"),
+            ("GIT_PAGER", "more"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("DISPLAY", ""),
+        ] {
+            let found = built.variables.iter().filter(|(other, _)| other == name).count();
+            assert_eq!((found, value(&built, name)), (1, Some(expected)), "{name}");
+        }
+        // The user's identity, aliases and hooks stay in force.
+        assert_eq!(value(&built, "GIT_CONFIG_GLOBAL"), None);
+        assert!(built.dropped.is_empty());
+    }
+
+    #[test]
+    fn the_users_git_keeps_its_pairs_and_gets_no_monitor() {
+        let parent = parent(&[
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "user.name"),
+            ("GIT_CONFIG_VALUE_0", "Jo"),
+        ]);
+        for parent in [parent, Vec::new()] {
+            let number = usize::from(!parent.is_empty());
+            let built = build(parent, &Redaction::default(), "cat", GitConfiguration::User);
+            let pair = |what: &str| value(&built, &format!("GIT_CONFIG_{what}_{number}"));
+            assert_eq!((pair("KEY"), pair("VALUE")), (Some("core.fsmonitor"), Some("false")));
+            let count = (number + 1).to_string();
+            assert_eq!(value(&built, "GIT_CONFIG_COUNT"), Some(count.as_str()));
+        }
+    }
+
+    #[test]
+    fn isolated_git_appends_to_the_pairs_already_there() {
+        let parent = parent(&[
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "user.name"),
+            ("GIT_CONFIG_VALUE_0", "Jo"),
+        ]);
+        let built = build(parent, &Redaction::default(), "cat", GitConfiguration::Isolated);
+        assert_eq!(value(&built, "GIT_CONFIG_GLOBAL"), Some("/dev/null"));
+        assert_eq!(value(&built, "GIT_CONFIG_KEY_0"), Some("user.name"));
+        assert_eq!(value(&built, "GIT_CONFIG_KEY_1"), Some("core.fsmonitor"));
+        assert_eq!(value(&built, "GIT_CONFIG_KEY_2"), Some("credential.helper"));
+        assert_eq!(value(&built, "GIT_CONFIG_COUNT"), Some("9"));
+    }
+}

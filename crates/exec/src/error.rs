@@ -1,0 +1,26 @@
+//! What can go wrong before a command runs.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A command that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Neither `bash` nor `sh` is there.
+    #[error("no shell found: neither `bash` nor `sh` is on the path")]
+    NoShell,
+    /// The working folder is not there.
+    #[error("the folder `{}` does not exist or is not a folder", .0.display())]
+    NoFolder(PathBuf),
+    /// The system refused.
+    #[error("`{program}` could not be started: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The session is ending: nothing is started any more.
+    #[error("the session is ending, no command is started any more")]
+    Closed,
+}

@@ -1,0 +1,282 @@
+//! The processes that belong to one command, however far they ran away.
+//!
+//! A command leads its own process group. What leaves the group is still a
+//! descendant; what is orphaned becomes a child of ours, because this process
+//! is a child subreaper; and which command an orphan came from is told by a
+//! mark in its environment. On systems without `/proc` only the group is known.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+/// The variable that carries the mark of a command to all its descendants.
+pub(crate) const MARK: &str = "PARALLAX_COMMAND_ID";
+
+/// One process, told apart from a later one with the same number by its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Member {
+    pub(crate) pid: i32,
+    /// Start time in clock ticks since boot.
+    pub(crate) start: u64,
+}
+
+/// What identifies the processes of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Family {
+    /// The shell: leader of the group, and of the session where it has one.
+    pub(crate) root: i32,
+    /// The value of [`MARK`].
+    pub(crate) mark: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    member: Member,
+    parent: i32,
+    group: i32,
+    session: i32,
+    zombie: bool,
+}
+
+/// The processes of a command at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    /// All that live, the shell among them.
+    pub(crate) alive: Vec<Member>,
+    /// Those that live and whose parent is none of them: what a shell started
+    /// in the background, not what that started in turn.
+    pub(crate) roots: Vec<i32>,
+    /// Dead orphans that wait for us to collect them.
+    pub(crate) dead: Vec<i32>,
+}
+
+/// All processes of the system at one moment.
+pub(crate) struct Table {
+    processes: Vec<Process>,
+    own: i32,
+}
+
+impl Table {
+    /// Looks at them. Blocking, some milliseconds.
+    pub(crate) fn read() -> Self {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let processes = std::fs::read_dir("/proc")
+            .map(|entries| {
+                entries
+                    .flatten()
+                    .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                    .filter_map(read_process)
+                    .collect()
+            })
+            .unwrap_or_default();
+        Self { processes, own }
+    }
+}
+
+impl Family {
+    /// Those of the table that belong to this command.
+    pub(crate) fn census(&self, table: &Table) -> Census {
+        let Table { processes, own } = table;
+        // Groups 0 and 1 are the system's own.
+        if self.root <= 1 {
+            return Census::default();
+        }
+        let mut members: HashSet<i32> = processes
+            .iter()
+            .filter(|process| {
+                process.member.pid == self.root
+                    || process.group == self.root
+                    || process.session == self.root
+                    || (process.parent == *own
+                        && !process.zombie
+                        && self.marked(process.member.pid))
+            })
+            .map(|process| process.member.pid)
+            .collect();
+        members.remove(own);
+        // Parents may have higher numbers than their children: until nothing changes.
+        loop {
+            let before = members.len();
+            for process in processes {
+                if members.contains(&process.parent) && process.member.pid != *own {
+                    members.insert(process.member.pid);
+                }
+            }
+            if members.len() == before {
+                break;
+            }
+        }
+        let mut census = Census::default();
+        for process in processes {
+            let pid = process.member.pid;
+            if !members.contains(&pid) {
+                continue;
+            }
+            if process.zombie {
+                if process.parent == *own && pid != self.root {
+                    census.dead.push(pid);
+                }
+                continue;
+            }
+            census.alive.push(process.member);
+            if pid != self.root && !members.contains(&process.parent) {
+                census.roots.push(pid);
+            }
+        }
+        if cfg!(not(target_os = "linux")) && self.group_exists() {
+            census.roots.push(self.root);
+        }
+        census.roots.sort_unstable();
+        census
+    }
+
+    /// Whether nothing is left of the command.
+    pub(crate) fn is_gone(&self, census: &Census) -> bool {
+        if cfg!(target_os = "linux") { census.alive.is_empty() } else { !self.group_exists() }
+    }
+
+    fn marked(&self, pid: i32) -> bool {
+        let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+        let wanted = format!("{MARK}={}", self.mark);
+        environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
+    }
+
+    /// Sends a signal to the group and to each of the given processes that is
+    /// still the same one.
+    pub(crate) fn signal(&self, members: &[Member], signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.root) {
+            // Gone already is as good.
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+        for member in members {
+            send(*member, signal);
+        }
+    }
+
+    /// Whether the group has a process that is not yet collected.
+    fn group_exists(&self) -> bool {
+        Pid::from_raw(self.root)
+            .is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
+    }
+}
+
+fn send(member: Member, signal: Signal) {
+    let same = read_process(member.pid).is_some_and(|process| process.member == member);
+    if same && let Some(pid) = Pid::from_raw(member.pid) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Whether a process lives (a zombie does not).
+pub(crate) fn is_alive(pid: i32) -> bool {
+    if cfg!(target_os = "linux") {
+        return read_process(pid).is_some_and(|process| !process.zombie);
+    }
+    Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+/// How long a command has to end by itself after it was asked to.
+const PATIENCE: Duration = Duration::from_millis(200);
+const STEP: Duration = Duration::from_millis(10);
+
+/// Ends commands with all that they started: asks, waits 200 ms at most, and
+/// kills. Blocking.
+pub(crate) fn end(families: &[Family]) {
+    let mut table = Table::read();
+    for family in families {
+        family.signal(&family.census(&table).alive, Signal::TERM);
+    }
+    let patience = Instant::now() + PATIENCE;
+    let gone = |table: &Table| families.iter().all(|family| family.is_gone(&family.census(table)));
+    loop {
+        std::thread::sleep(STEP);
+        table = Table::read();
+        if gone(&table) || Instant::now() >= patience {
+            break;
+        }
+    }
+    // More than once: what was born between the look and the kill.
+    for _ in 0..20 {
+        if gone(&table) {
+            break;
+        }
+        for family in families {
+            family.signal(&family.census(&table).alive, Signal::KILL);
+        }
+        std::thread::sleep(STEP);
+        table = Table::read();
+    }
+    for family in families {
+        for pid in family.census(&table).dead {
+            collect(pid);
+        }
+    }
+}
+
+/// How an orphan of ours ended, if it is one and has ended. Collects it.
+pub(crate) fn collect(pid: i32) -> Option<crate::Ending> {
+    use rustix::process::{WaitId, WaitIdOptions};
+    let pid = Pid::from_raw(pid)?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let status = loop {
+        match rustix::process::waitid(WaitId::Pid(pid), options) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other.ok().flatten()?,
+        }
+    };
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Some(crate::Ending::Exited { code }),
+        (None, Some(signal)) => Some(crate::Ending::Signalled { signal }),
+        (None, None) => None,
+    }
+}
+
+/// Makes orphans our children, so that they can be found. Best effort.
+pub(crate) fn become_subreaper() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    Ok(())
+}
+
+/// Closes `/proc/<pid>/environ` and memory of this process to its children
+/// (unless they are root's): they get no credentials, so they must not look
+/// them up either. Best effort.
+pub(crate) fn hide_from_children() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+fn read_process(pid: i32) -> Option<Process> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(pid, &String::from_utf8_lossy(&stat))
+}
+
+/// The name, in parentheses, may hold anything: fields count from its end.
+fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    // Start time is field 22 of the line; session was field 6.
+    let start = fields.nth(15)?.parse().ok()?;
+    let zombie = matches!(state, "Z" | "X" | "x");
+    Some(Process { member: Member { pid, start }, parent, group, session, zombie })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let stat = "12 (a) b (c) S 1 12 11 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 99 1";
+        let process = parse_stat(12, stat).unwrap();
+        assert_eq!((process.parent, process.group, process.session), (1, 12, 11));
+        assert_eq!((process.member.start, process.zombie), (777, false));
+        assert!(parse_stat(12, "12 (x").is_none());
+    }
+}

@@ -1,0 +1,350 @@
+//! What becomes of a command's bytes: text for the model, a copy on disk, live
+//! output for people.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::capture::{Capture, CaptureLimits, Kept, Newest};
+use crate::command::TerminalSize;
+use crate::record::{AtLimit, OutputFile, Recorder};
+use crate::terminal::Emulator;
+use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
+
+/// Live output is merged over this time.
+const LIVE_EVERY: Duration = Duration::from_millis(100);
+/// Live output not yet shown, and the coloured copy for people: bytes.
+const LIVE_LIMIT: usize = 100_000;
+/// How many bytes tell whether an output is binary.
+const SNIFFED: usize = 4096;
+/// Logs of background processes hold at most this much.
+const LOG_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// The output of a command, bounded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// The text: all of it, or beginning and end.
+    pub kept: Kept,
+    /// Bytes that the command wrote.
+    pub bytes: u64,
+    /// Whether they were not text; then nothing is kept.
+    pub binary: bool,
+    /// The complete copy of an output that is not kept whole.
+    pub file: Option<OutputFile>,
+    /// The end of the text with its colours, when asked for.
+    pub coloured: Option<String>,
+}
+
+pub(crate) struct OutputSink {
+    reader: Reader,
+    capture: Capture,
+    copy: Option<Recorder>,
+    copying: bool,
+    log: Option<Recorder>,
+    /// When the log goes to the disk next.
+    log_due: Option<Instant>,
+    sniffer: Sniffer,
+    bytes: u64,
+    live: Live,
+    coloured: Option<Newest>,
+    text: String,
+}
+
+enum Reader {
+    Stream { filter: TextFilter, decoder: Utf8Decoder },
+    Screen(Box<Emulator>),
+}
+
+impl Reader {
+    fn stream() -> Self {
+        Self::Stream { filter: TextFilter::default(), decoder: Utf8Decoder::default() }
+    }
+}
+
+impl OutputSink {
+    pub(crate) fn new(
+        limits: CaptureLimits,
+        copy: Option<(PathBuf, u64)>,
+        terminal: Option<TerminalSize>,
+        colour: bool,
+    ) -> Self {
+        let reader = match terminal {
+            Some(size) => Reader::Screen(Box::new(Emulator::new(size))),
+            None => Reader::stream(),
+        };
+        Self {
+            sniffer: Sniffer { terminal: terminal.is_some(), ..Sniffer::default() },
+            reader,
+            capture: Capture::new(limits),
+            copy: copy.map(|(path, limit)| Recorder::new(path, limit, AtLimit::Stop)),
+            copying: false,
+            log: None,
+            log_due: None,
+            bytes: 0,
+            live: Live::new(colour),
+            coloured: colour.then(|| Newest::new(LIVE_LIMIT)),
+            text: String::new(),
+        }
+    }
+
+    pub(crate) async fn accept(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        if self.log.is_some() && self.log_due.is_none() {
+            self.log_due = Some(Instant::now() + LIVE_EVERY);
+        }
+        if self.sniffer.binary {
+            return;
+        }
+        if self.sniffer.look(bytes) {
+            self.capture.clear();
+            if let Some(coloured) = &mut self.coloured {
+                coloured.take();
+            }
+            self.live.say("[Binary output detected, it is not shown]\n");
+            return;
+        }
+        self.live.push(bytes);
+        let mut text = std::mem::take(&mut self.text);
+        match &mut self.reader {
+            Reader::Stream { filter, decoder } => {
+                filter.push(bytes, &mut text);
+                if let Some(coloured) = &mut self.coloured {
+                    decoder.push(bytes, &mut |piece| coloured.push(piece));
+                }
+            }
+            Reader::Screen(emulator) => {
+                emulator.process(bytes);
+                emulator.take_rows(&mut text, self.coloured.as_mut());
+            }
+        }
+        self.keep(&text).await;
+        text.clear();
+        self.text = text;
+    }
+
+    /// Text that is certain goes into memory, copy and log.
+    async fn keep(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if let Some(log) = &mut self.log {
+            log.append(text).await;
+        }
+        if self.copying {
+            self.capture.push(text);
+            if let Some(copy) = &mut self.copy {
+                copy.append(text).await;
+            }
+            return;
+        }
+        // The copy begins when memory no longer holds all: with all so far.
+        self.capture.push_untrimmed(text);
+        if self.capture.is_over() {
+            self.copying = true;
+            if let Some(copy) = &mut self.copy {
+                for piece in self.capture.pieces() {
+                    copy.append(piece).await;
+                }
+            }
+            self.capture.trim();
+        }
+    }
+
+    pub(crate) fn resize(&mut self, size: TerminalSize) {
+        if let Reader::Screen(emulator) = &mut self.reader {
+            emulator.resize(size);
+        }
+    }
+
+    /// From now on all text goes to a log too, beginning with what is kept.
+    pub(crate) async fn start_log(&mut self, path: PathBuf) {
+        self.settle().await;
+        let mut log = Recorder::new(path, LOG_LIMIT, AtLimit::KeepNewest);
+        let kept = self.capture.kept();
+        log.append(&kept.head).await;
+        if let Some(tail) = &kept.tail {
+            let omitted = kept.omitted_characters;
+            log.append(&format!("\n[{omitted} characters omitted]\n")).await;
+            log.append(tail).await;
+        }
+        if !kept.head.is_empty() {
+            log.append("\n").await;
+        }
+        log.create().await;
+        self.log = Some(log);
+        self.live.stop();
+    }
+
+    /// Where the log is, if there is one.
+    pub(crate) fn log(&self) -> Option<&std::path::Path> {
+        self.log.as_ref().map(Recorder::path)
+    }
+
+    /// The complete copy ends here.
+    pub(crate) fn stop_copy(&mut self) {
+        self.copy = None;
+    }
+
+    /// As [`OutputSink::start_log`], but only with what comes after this.
+    pub(crate) async fn start_log_from_here(&mut self, path: PathBuf) {
+        self.stop_copy();
+        self.capture.clear();
+        self.start_log(path).await;
+    }
+
+    /// A log is read while it grows: what is there goes to the disk.
+    pub(crate) async fn flush_log(&mut self) {
+        if self.log.is_none() || self.log_due.is_none_or(|due| due > Instant::now()) {
+            return;
+        }
+        self.log_due = None;
+        let mut text = String::new();
+        if let Reader::Stream { filter, .. } = &mut self.reader {
+            filter.flush_line(&mut text);
+        }
+        self.keep(&text).await;
+        if let Some(log) = &mut self.log {
+            log.flush().await;
+        }
+    }
+
+    /// When live output or a log wants attention next.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.log.is_some() { self.log_due } else { self.live.due() }
+    }
+
+    /// Live output, if it is time.
+    pub(crate) fn live(&mut self) -> Option<String> {
+        let due = self.live.due()?;
+        (due <= Instant::now()).then(|| self.live.take())
+    }
+
+    /// Live output that is left at the end.
+    pub(crate) fn last_live(&mut self) -> Option<String> {
+        self.live.due()?;
+        Some(self.live.take())
+    }
+
+    /// Brings everything that is held back into the capture. More may follow,
+    /// as a plain stream.
+    async fn settle(&mut self) {
+        let mut text = String::new();
+        let coloured = self.coloured.as_mut();
+        match &mut self.reader {
+            Reader::Stream { filter, .. } => filter.flush_line(&mut text),
+            Reader::Screen(emulator) => {
+                emulator.finish(&mut text, coloured);
+                self.reader = Reader::stream();
+            }
+        }
+        self.keep(&text).await;
+    }
+
+    /// Ends the output.
+    pub(crate) async fn finish(&mut self) -> Output {
+        if let Reader::Stream { filter, .. } = &mut self.reader
+            && !self.sniffer.binary
+        {
+            let mut text = String::new();
+            filter.finish(&mut text);
+            self.keep(&text).await;
+        }
+        self.snapshot().await
+    }
+
+    /// The output so far.
+    pub(crate) async fn snapshot(&mut self) -> Output {
+        if self.sniffer.binary {
+            return Output { bytes: self.bytes, binary: true, ..Output::default() };
+        }
+        self.settle().await;
+        for recorder in self.copy.iter_mut().chain(self.log.iter_mut()) {
+            recorder.flush().await;
+        }
+        Output {
+            kept: self.capture.kept(),
+            bytes: self.bytes,
+            binary: false,
+            file: self.copy.as_ref().and_then(Recorder::file),
+            coloured: self.coloured.as_mut().map(Newest::take),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Sniffer {
+    terminal: bool,
+    seen: usize,
+    zeros: usize,
+    binary: bool,
+}
+
+impl Sniffer {
+    /// Looks at the next bytes; true once they are known not to be text.
+    fn look(&mut self, bytes: &[u8]) -> bool {
+        let Some(head) = bytes.get(..bytes.len().min(SNIFFED.saturating_sub(self.seen))) else {
+            return false;
+        };
+        self.seen += head.len();
+        self.zeros += head.iter().filter(|byte| **byte == 0).count();
+        // Programs pad with zeros for slow terminals: there a few mean nothing.
+        self.binary = if self.terminal { self.zeros * 10 > self.seen } else { self.zeros > 0 };
+        self.binary
+    }
+}
+
+struct Live {
+    decoder: Utf8Decoder,
+    /// `None` when people get the colours.
+    stripper: Option<ControlStripper>,
+    pending: Newest,
+    last: Option<Instant>,
+    on: bool,
+}
+
+impl Live {
+    fn new(colour: bool) -> Self {
+        Self {
+            decoder: Utf8Decoder::default(),
+            stripper: (!colour).then(ControlStripper::default),
+            pending: Newest::new(LIVE_LIMIT),
+            last: None,
+            on: true,
+        }
+    }
+
+    fn stop(&mut self) {
+        self.on = false;
+        self.pending.take();
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if !self.on {
+            return;
+        }
+        let Self { decoder, stripper, pending, .. } = self;
+        decoder.push(bytes, &mut |text| match stripper {
+            Some(stripper) => stripper.push(text, &mut |piece| pending.push(piece)),
+            None => pending.push(text),
+        });
+    }
+
+    fn say(&mut self, text: &str) {
+        if self.on {
+            self.pending.push(text);
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        Some(self.last.map_or_else(Instant::now, |last| last + LIVE_EVERY))
+    }
+
+    fn take(&mut self) -> String {
+        self.last = Some(Instant::now());
+        self.pending.take()
+    }
+}

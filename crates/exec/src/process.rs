@@ -1,0 +1,290 @@
+//! One command: followed until it ends, is stopped or let go.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::command::{Command, Control, Detached, Ended, Finished, Limits, Message, Stop};
+use crate::family::{self, Family};
+use crate::output::OutputSink;
+use crate::registry::{Guard, Processes};
+use crate::start::{Source, Started, Waiter, start};
+use crate::{Ending, StartError, terminal};
+
+/// Bytes read at once.
+const READ: usize = 64 * 1024;
+/// After the shell has ended its output is read on for at most this long: a
+/// child left in the background may hold the pipe open for ever.
+const DRAIN: Duration = Duration::from_millis(100);
+/// A killed process that the kernel does not let go is given up after this.
+const GIVE_UP: Duration = Duration::from_secs(1);
+
+/// A command that was started. Dropped, it is ended with all that it started.
+pub struct Running {
+    processes: Processes,
+    family: Family,
+    guard: Guard,
+    text: String,
+    waiter: Waiter,
+    source: Source,
+    at_end: bool,
+    sink: OutputSink,
+    terminal: Option<terminal::Handle>,
+    control: Control,
+    messages: mpsc::Receiver<Message>,
+    limits: Limits,
+    started: Instant,
+    ending: Option<Ending>,
+    stop: Option<Stop>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Running").field("pid", &self.family.root).finish_non_exhaustive()
+    }
+}
+
+enum Step {
+    Ended,
+    Detach,
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Running {
+    pub(crate) async fn start(
+        processes: &Processes,
+        mut command: Command,
+    ) -> Result<Self, StartError> {
+        let mark = processes.new_mark();
+        let Started { root, waiter, source, terminal } = start(&mut command, &mark).await?;
+        let family = Family { root, mark };
+        let (control, messages) = Control::new();
+        let guard = processes.enter(family.clone(), control.clone());
+        let Command { text, copy, limits, colour, .. } = command;
+        let copy = copy.map(|path| (path, limits.copy_bytes));
+        let (terminal, size) = terminal.unzip();
+        Ok(Self {
+            processes: processes.unowned(),
+            family,
+            guard,
+            text,
+            waiter,
+            source,
+            at_end: false,
+            sink: OutputSink::new(limits.capture, copy, size, colour),
+            terminal,
+            control,
+            messages,
+            limits,
+            started: Instant::now(),
+            ending: None,
+            stop: None,
+        })
+    }
+
+    /// The shell's process; it leads the command's process group.
+    pub fn pid(&self) -> i32 {
+        self.family.root
+    }
+
+    /// Reaches the command while it is followed.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Follows the command to its end; to the background instead when
+    /// `detach_after` is over or [`Control::detach`] comes. Live output goes to
+    /// `live`: the first at once, the rest merged over 100 ms.
+    pub async fn follow(
+        mut self,
+        cancel: &CancellationToken,
+        detach_after: Option<Duration>,
+        live: &mut (dyn FnMut(&str) + Send),
+    ) -> Ended {
+        let detach_at = detach_after.map(|after| self.started + after);
+        match self.step(cancel, detach_at, live, true).await {
+            Step::Ended => Ended::Finished(Box::new(self.finish().await)),
+            Step::Detach => Ended::Detached(Box::new(self.detach().await)),
+        }
+    }
+
+    async fn step(
+        &mut self,
+        cancel: &CancellationToken,
+        detach_at: Option<Instant>,
+        live: &mut (dyn FnMut(&str) + Send),
+        foreground: bool,
+    ) -> Step {
+        let closing = self.processes.closing();
+        let mut buffer = vec![0; READ];
+        let mut killing: Option<JoinHandle<()>> = None;
+        let mut killed = false;
+        let mut give_up = None;
+        let mut drain_until = None;
+        let mut heard = Instant::now();
+        loop {
+            let drained =
+                self.at_end || drain_until.is_some_and(|until: Instant| until <= Instant::now());
+            if self.ending.is_some() && killing.is_none() && drained {
+                break;
+            }
+            let stoppable = self.stop.is_none() && self.ending.is_none();
+            let limit = |limit: Option<Duration>, from: Instant| {
+                limit.filter(|_| foreground && stoppable).map(|limit| from + limit)
+            };
+            let silent_at = limit(self.limits.inactivity, heard);
+            let too_long_at = limit(self.limits.runtime, self.started);
+            let mut stop = None;
+            tokio::select! {
+                biased;
+                () = cancel.cancelled(), if stoppable => stop = Some(Stop::Cancelled),
+                () = closing.cancelled(), if stoppable => stop = Some(Stop::Cancelled),
+                ending = self.waiter.wait(), if self.ending.is_none() => {
+                    self.ending = Some(ending);
+                    drain_until = Some(Instant::now() + DRAIN);
+                }
+                Some(()) = async { match &mut killing {
+                    Some(task) => { drop(task.await); Some(()) }
+                    None => std::future::pending().await,
+                } } => {
+                    killing = None;
+                    killed = true;
+                    give_up = Some(Instant::now() + GIVE_UP);
+                }
+                () = until(give_up), if killed && self.ending.is_none() => {
+                    self.ending = Some(Ending::Signalled { signal: 9 });
+                    drain_until = Some(Instant::now());
+                }
+                Some(message) = self.messages.recv() => match message {
+                    Message::Resize(size) => {
+                        if let Some(terminal) = &mut self.terminal {
+                            terminal.resize(size);
+                            self.sink.resize(size);
+                        }
+                    }
+                    Message::Input(bytes) => {
+                        if let Some(terminal) = &mut self.terminal {
+                            terminal.write(bytes);
+                        }
+                    }
+                    Message::Detach if foreground && stoppable => return Step::Detach,
+                    Message::Detach => {}
+                    Message::Stop if stoppable => stop = Some(Stop::Cancelled),
+                    Message::Stop => {}
+                },
+                () = until(silent_at) => {
+                    stop = self.limits.inactivity.map(Stop::Inactive);
+                }
+                () = until(too_long_at) => {
+                    stop = self.limits.runtime.map(Stop::Runtime);
+                }
+                () = until(detach_at), if foreground && stoppable => return Step::Detach,
+                () = until(drain_until), if !self.at_end && self.ending.is_some() => {
+                    // Over, but a kill may still be going on.
+                    if killing.is_some() {
+                        drain_until = Some(Instant::now() + DRAIN);
+                    }
+                }
+                () = until(self.sink.due()) => {
+                    self.sink.flush_log().await;
+                    if let Some(text) = self.sink.live() {
+                        live(&text);
+                    }
+                }
+                length = self.source.read(&mut buffer), if !self.at_end => {
+                    self.at_end = length == 0;
+                    heard = Instant::now();
+                    if let Some(bytes) = buffer.get(..length) {
+                        self.sink.accept(bytes).await;
+                    }
+                }
+            }
+            if let Some(stop) = stop {
+                self.stop = Some(stop);
+                let family = self.family.clone();
+                killing = Some(tokio::task::spawn_blocking(move || family::end(&[family])));
+            }
+        }
+        if let Some(text) = self.sink.last_live() {
+            live(&text);
+        }
+        Step::Ended
+    }
+
+    async fn finish(mut self) -> Finished {
+        let output = self.sink.finish().await;
+        let left = self.processes.left_running(&self.family).await;
+        if left.is_empty() {
+            self.guard.leave();
+        } else {
+            let known = self.sink.log().map(Into::into);
+            let is_logged = known.is_some();
+            let log = self.processes.adopt(&self.family, &left, &self.text, known);
+            self.guard.stay();
+            if !self.at_end && !is_logged {
+                self.sink.start_log_from_here(log).await;
+            }
+        }
+        if !self.at_end {
+            // Whoever holds the pipe must not die of a broken one.
+            let closing = self.processes.closing();
+            let (mut source, mut sink) = (self.source, self.sink);
+            self.processes.spawn(async move {
+                let _terminal = self.terminal;
+                drain(&mut source, &mut sink, &closing).await;
+            });
+        }
+        Finished {
+            ending: self.ending.unwrap_or(Ending::Exited { code: -1 }),
+            stop: self.stop,
+            output,
+            pid: self.family.root,
+            left_running: left,
+        }
+    }
+
+    async fn detach(mut self) -> Detached {
+        let log = self.processes.add_background(self.family.root, &self.text);
+        self.sink.start_log(log.clone()).await;
+        let output = self.sink.snapshot().await;
+        self.sink.stop_copy();
+        let pid = self.family.root;
+        self.processes.clone().spawn(async move {
+            let never = CancellationToken::new();
+            self.step(&never, None, &mut |_| {}, false).await;
+            let processes = self.processes.clone();
+            let finished = self.finish().await;
+            processes.background_ended(finished.pid, finished.ending);
+        });
+        Detached { pid, output, log }
+    }
+}
+
+async fn drain(source: &mut Source, sink: &mut OutputSink, closing: &CancellationToken) {
+    let mut buffer = vec![0; READ];
+    loop {
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => break,
+            () = until(sink.due()) => sink.flush_log().await,
+            length = source.read(&mut buffer) => {
+                if length == 0 {
+                    break;
+                }
+                if let Some(bytes) = buffer.get(..length) {
+                    sink.accept(bytes).await;
+                }
+            }
+        }
+    }
+    sink.finish().await;
+}

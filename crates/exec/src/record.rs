@@ -1,0 +1,266 @@
+//! Output on disk: the complete copy of a long output, and the logs of
+//! processes in the background.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// Text is collected up to this size before it goes to the disk.
+const BATCH: usize = 256 * 1024;
+/// How much of the end survives when a log is started over.
+const KEPT_OF_LOG: u64 = 64 * 1024;
+
+/// What a file does at its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtLimit {
+    /// It holds the beginning and takes no more.
+    Stop,
+    /// It is started over with its end: the newest part counts.
+    KeepNewest,
+}
+
+/// The file that goes with an output, as its reader needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether all of the output is in it.
+    pub complete: bool,
+    /// Why not, when it could not be written; in words.
+    pub problem: Option<String>,
+}
+
+/// Appends text to a file of its own. A disk that refuses never stops the
+/// output: the recorder remembers why and takes no more.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    path: PathBuf,
+    limit: u64,
+    at_limit: AtLimit,
+    file: Option<File>,
+    created: bool,
+    pending: Vec<u8>,
+    written: u64,
+    full: bool,
+    problem: Option<String>,
+}
+
+impl Recorder {
+    /// Creates nothing yet: the file comes with the first text.
+    pub(crate) fn new(path: PathBuf, limit: u64, at_limit: AtLimit) -> Self {
+        Self {
+            path,
+            limit,
+            at_limit,
+            file: None,
+            created: false,
+            pending: Vec::new(),
+            written: 0,
+            full: false,
+            problem: None,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) async fn append(&mut self, text: &str) {
+        if self.full || self.problem.is_some() {
+            return;
+        }
+        self.pending.extend_from_slice(text.as_bytes());
+        if self.pending.len() >= BATCH {
+            self.flush().await;
+        }
+    }
+
+    /// Brings to the disk what was collected.
+    pub(crate) async fn flush(&mut self) {
+        if !self.pending.is_empty() {
+            self.create().await;
+        }
+    }
+
+    /// As [`Recorder::flush`], and the file is there afterwards even if empty.
+    /// Works on a blocking thread.
+    pub(crate) async fn create(&mut self) {
+        let mut batch = Batch {
+            path: self.path.clone(),
+            limit: self.limit,
+            at_limit: self.at_limit,
+            file: self.file.take(),
+            created: self.created,
+            text: std::mem::take(&mut self.pending),
+            written: self.written,
+            full: false,
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let result = batch.write();
+            (batch, result)
+        })
+        .await;
+        match done {
+            Ok((batch, result)) => {
+                self.file = batch.file;
+                self.created = batch.created;
+                self.written = batch.written;
+                self.full = batch.full;
+                self.pending = batch.text;
+                self.pending.clear();
+                self.problem = result.err().map(|error| error.to_string());
+            }
+            // Only when the runtime ends or the write panicked.
+            Err(error) => self.problem = Some(error.to_string()),
+        }
+    }
+
+    /// What became of the file; `None` when there is none.
+    pub(crate) fn file(&self) -> Option<OutputFile> {
+        (self.created || self.problem.is_some()).then(|| OutputFile {
+            path: self.path.clone(),
+            complete: self.created && !self.full && self.problem.is_none(),
+            problem: self.problem.clone(),
+        })
+    }
+}
+
+struct Batch {
+    path: PathBuf,
+    limit: u64,
+    at_limit: AtLimit,
+    file: Option<File>,
+    created: bool,
+    text: Vec<u8>,
+    written: u64,
+    full: bool,
+}
+
+impl Batch {
+    fn write(&mut self) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => create_private(&self.path)?,
+        };
+        self.created = true;
+        let mut text = self.text.as_slice();
+        if self.written + text.len() as u64 > self.limit {
+            match self.at_limit {
+                AtLimit::Stop => {
+                    let room = usize::try_from(self.limit - self.written).unwrap_or(usize::MAX);
+                    text = text.get(..room).unwrap_or(text);
+                    self.full = true;
+                }
+                AtLimit::KeepNewest => self.written = start_over(&mut file)?,
+            }
+        }
+        file.write_all(text)?;
+        self.written += text.len() as u64;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+fn start_over(file: &mut File) -> io::Result<u64> {
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(KEPT_OF_LOG)))?;
+    let mut end = Vec::new();
+    file.take(KEPT_OF_LOG).read_to_end(&mut end)?;
+    let border = end.iter().position(|byte| *byte == b'\n').map_or(0, |place| place + 1);
+    let end = end.get(border..).unwrap_or_default();
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    let note = b"[earlier output dropped]\n";
+    file.write_all(note)?;
+    file.write_all(end)?;
+    Ok((note.len() + end.len()) as u64)
+}
+
+/// Creates a file that nobody else can read and that was not there before.
+/// One that was (of an earlier session) is taken out of the way, and a link is
+/// never followed. Its folder is created when it is missing.
+fn create_private(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        create_private_folder(folder)?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(no_follow())
+        .open(path)
+}
+
+/// Opens a file for reading unless it is a symbolic link.
+pub(crate) fn open_no_follow(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(no_follow()).open(path)
+}
+
+/// Creates a folder that only the user can enter.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn no_follow() -> i32 {
+    OFlags::NOFOLLOW.bits().cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[tokio::test]
+    async fn a_copy_is_private_and_stops_at_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("copy.txt");
+        let mut recorder = Recorder::new(path.clone(), 10, AtLimit::Stop);
+        assert_eq!(recorder.file(), None);
+        recorder.append("12345").await;
+        recorder.flush().await;
+        assert!(recorder.file().unwrap().complete);
+        recorder.append("67890abc").await;
+        recorder.flush().await;
+        recorder.append("more").await;
+        recorder.flush().await;
+        assert!(!recorder.file().unwrap().complete);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1234567890");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_log_keeps_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut recorder = Recorder::new(path.clone(), 200_000, AtLimit::KeepNewest);
+        for number in 0..40_000 {
+            recorder.append(&format!("line {number}\n")).await;
+        }
+        recorder.flush().await;
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.len() <= 400_000, "{}", text.len());
+        assert!(text.starts_with("[earlier output dropped]\nline "), "{}", &text[..60]);
+        assert!(text.ends_with("line 39999\n"));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_refuses_is_remembered() {
+        let mut recorder = Recorder::new("/dev/null/copy".into(), 10, AtLimit::Stop);
+        recorder.append("x").await;
+        recorder.flush().await;
+        let file = recorder.file().unwrap();
+        assert!(!file.complete && file.problem.is_some());
+    }
+}

@@ -1,0 +1,326 @@
+//! All commands of a session, so that none outlives it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::background::{BackgroundProcess, History};
+use crate::command::{Command, Control};
+use crate::family::{self, Family, Table};
+use crate::process::Running;
+use crate::{Ending, StartError};
+
+/// How long the end of a session waits for its commands.
+const PARTING: Duration = Duration::from_secs(3);
+/// A listener that is further behind misses the oldest.
+const REMEMBERED_ENDS: usize = 64;
+/// How long a child may take to die after its shell before it counts as left.
+const SETTLE: Duration = Duration::from_millis(20);
+/// How often orphans are looked after.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// The commands of a session. Cheap to clone; with the last clone everything
+/// that still runs is ended.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    shared: Arc<Shared>,
+    /// `None` in the tasks of the registry: they do not keep it open.
+    _owner: Option<Arc<Owner>>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// What every task holds: gone means over.
+    closing: CancellationToken,
+    tasks: TaskTracker,
+    logs: PathBuf,
+    marks: AtomicU64,
+    /// Held while orphans are collected: an end is told only once, and who
+    /// finds nothing must not take it for an end without a code.
+    collecting: Mutex<()>,
+    ended: broadcast::Sender<BackgroundProcess>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    families: HashMap<i32, Family>,
+    controls: HashMap<i32, Control>,
+    history: History,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Processes {
+    /// An empty registry. `logs` is the folder for the output of processes in
+    /// the background; it is created when needed, for the user alone.
+    ///
+    /// Makes this process the one that orphans of its children come to.
+    pub fn new(logs: PathBuf) -> Self {
+        family::hide_from_children();
+        if let Err(error) = family::become_subreaper() {
+            tracing::warn!(%error, "orphans of commands will not be found");
+        }
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            logs,
+            marks: AtomicU64::new(0),
+            collecting: Mutex::default(),
+            ended: broadcast::channel(REMEMBERED_ENDS).0,
+        });
+        let owner = Owner { shared: Arc::clone(&shared) };
+        Self { shared, _owner: Some(Arc::new(owner)) }
+    }
+
+    /// For a task of the registry itself.
+    pub(crate) fn unowned(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), _owner: None }
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// When there is no shell, no such folder, or the system refuses.
+    pub async fn start(&self, command: Command) -> Result<Running, StartError> {
+        if self.shared.closing.is_cancelled() {
+            return Err(StartError::Closed);
+        }
+        Running::start(self, command).await
+    }
+
+    /// Reaches the running command with this process (and group).
+    pub fn control(&self, pid: i32) -> Option<Control> {
+        self.shared.state().controls.get(&pid).cloned()
+    }
+
+    /// The processes in the background, oldest first. Blocking: it looks at the
+    /// processes of the system.
+    pub fn background(&self) -> Vec<BackgroundProcess> {
+        self.refresh();
+        self.shared.state().history.list()
+    }
+
+    /// One of them.
+    pub fn background_process(&self, pid: i32) -> Option<BackgroundProcess> {
+        self.background().into_iter().rev().find(|process| process.pid == pid)
+    }
+
+    /// Tells of each process in the background when it has ended: at once when
+    /// it was sent there, within a second when it was left behind.
+    pub fn ends(&self) -> broadcast::Receiver<BackgroundProcess> {
+        self.shared.ended.subscribe()
+    }
+
+    /// Ends everything that runs and waits for it, three seconds at most.
+    pub async fn shutdown(&self) {
+        self.shared.closing.cancel();
+        let families = self.families();
+        if !families.is_empty() {
+            drop(tokio::task::spawn_blocking(move || family::end(&families)).await);
+        }
+        self.shared.tasks.close();
+        drop(tokio::time::timeout(PARTING, self.shared.tasks.wait()).await);
+        self.refresh();
+        self.shared.state().families.clear();
+    }
+
+    fn families(&self) -> Vec<Family> {
+        self.shared.state().families.values().cloned().collect()
+    }
+
+    /// Brings the states of orphans up to date and collects the dead.
+    fn refresh(&self) {
+        let _collecting = self.collecting();
+        let orphans = self.shared.state().history.running_orphans();
+        for pid in orphans {
+            let ending = family::collect(pid);
+            if ending.is_some() || !family::is_alive(pid) {
+                self.note_end(pid, ending);
+            }
+        }
+    }
+
+    fn collecting(&self) -> MutexGuard<'_, ()> {
+        self.shared.collecting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_end(&self, pid: i32, ending: Option<Ending>) {
+        let ended = self.shared.state().history.ended(pid, ending);
+        if let Some(process) = ended {
+            // Nobody may be listening.
+            let _ = self.shared.ended.send(process);
+        }
+    }
+
+    pub(crate) fn new_mark(&self) -> String {
+        let number = self.shared.marks.fetch_add(1, Ordering::Relaxed);
+        let own = rustix::process::getpid().as_raw_nonzero();
+        // Registries of one process have different addresses.
+        format!("{own}-{:x}-{number}", Arc::as_ptr(&self.shared).addr())
+    }
+
+    pub(crate) fn enter(&self, family: Family, control: Control) -> Guard {
+        let mut state = self.shared.state();
+        state.controls.insert(family.root, control);
+        state.families.insert(family.root, family.clone());
+        Guard { shared: Arc::clone(&self.shared), family, open: true }
+    }
+
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.shared.closing.clone()
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.tasks.spawn(task);
+    }
+
+    fn log_of(&self, pid: i32) -> PathBuf {
+        self.shared.logs.join(format!("background-{pid}.log"))
+    }
+
+    pub(crate) fn add_background(&self, pid: i32, command: &str) -> PathBuf {
+        let log = self.log_of(pid);
+        self.shared.state().history.add(pid, command, &log, false);
+        log
+    }
+
+    pub(crate) fn background_ended(&self, pid: i32, ending: Ending) {
+        self.note_end(pid, Some(ending));
+    }
+
+    /// What a command left running after its shell has ended.
+    pub(crate) async fn left_running(&self, family: &Family) -> Vec<i32> {
+        let roots = self.look(family.clone()).await;
+        if roots.is_empty() {
+            return roots;
+        }
+        // Some are only slower to die than their shell.
+        tokio::time::sleep(SETTLE).await;
+        self.look(family.clone()).await
+    }
+
+    /// What is left of a command; its dead are collected.
+    async fn look(&self, family: Family) -> Vec<i32> {
+        let processes = self.unowned();
+        let look = move || {
+            let census = family.census(&Table::read());
+            let _collecting = processes.collecting();
+            for pid in census.dead {
+                if let Some(ending) = family::collect(pid) {
+                    processes.note_end(pid, Some(ending));
+                }
+            }
+            census.roots
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Takes over what a command left running; they share one log.
+    pub(crate) fn adopt(
+        &self,
+        family: &Family,
+        pids: &[i32],
+        command: &str,
+        log: Option<PathBuf>,
+    ) -> PathBuf {
+        let first = pids.first().copied().unwrap_or(family.root);
+        let log = log.unwrap_or_else(|| self.log_of(first));
+        {
+            let mut state = self.shared.state();
+            for pid in pids {
+                state.history.add(*pid, command, &log, true);
+            }
+        }
+        let (processes, family) = (self.unowned(), family.clone());
+        self.spawn(async move { processes.watch(family).await });
+        log
+    }
+
+    /// Looks after orphans until the last is gone: then their group's number
+    /// may be given to a stranger and must be forgotten.
+    async fn watch(&self, family: Family) {
+        while !self.shared.closing.is_cancelled() {
+            let closing = self.shared.closing.cancelled();
+            if tokio::time::timeout(WATCH_EVERY, closing).await.is_ok() {
+                return;
+            }
+            self.refresh();
+            if self.look(family.clone()).await.is_empty() {
+                self.shared.state().families.remove(&family.root);
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Owner {
+    /// Only when the session did not end as it should: blocking, half a second
+    /// at most.
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        let families: Vec<Family> =
+            self.shared.state().families.drain().map(|(_, one)| one).collect();
+        if !families.is_empty() {
+            family::end(&families);
+        }
+    }
+}
+
+/// Holds a command's place; dropped too early it ends the command.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    shared: Arc<Shared>,
+    family: Family,
+    open: bool,
+}
+
+impl Guard {
+    /// Nothing is left of the command.
+    pub(crate) fn leave(&mut self) {
+        self.open = false;
+        let mut state = self.shared.state();
+        state.controls.remove(&self.family.root);
+        state.families.remove(&self.family.root);
+    }
+
+    /// Some of it runs on: it is ended with the session.
+    pub(crate) fn stay(&mut self) {
+        self.open = false;
+        self.shared.state().controls.remove(&self.family.root);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        self.shared.state().controls.remove(&self.family.root);
+        let (shared, family) = (Arc::clone(&self.shared), self.family.clone());
+        // Not on this thread: it may be one of the runtime's.
+        let end = move || {
+            family::end(std::slice::from_ref(&family));
+            shared.state().families.remove(&family.root);
+        };
+        if let Err(error) = std::thread::Builder::new().name("end-of-command".into()).spawn(end) {
+            tracing::warn!(%error, "a command could not be ended");
+        }
+    }
+}

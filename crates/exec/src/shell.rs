@@ -1,0 +1,135 @@
+//! The shell that runs a command line, and the text it is given.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// The shell of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shell {
+    /// The program, absolute.
+    pub program: PathBuf,
+    /// Whether it is bash (and so understands `shopt`).
+    pub is_bash: bool,
+}
+
+impl Shell {
+    /// Finds `bash`, else `sh`: on the given `PATH`, else where systems keep them.
+    pub fn find(path: Option<&OsStr>) -> Option<Self> {
+        let mut folders: Vec<PathBuf> =
+            path.map(|p| std::env::split_paths(p).collect()).unwrap_or_default();
+        // Never from the folder the agent works in.
+        folders.retain(|folder| folder.is_absolute());
+        folders.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
+        let find = |name: &str| {
+            folders.iter().map(|folder| folder.join(name)).find(|file| is_executable(file))
+        };
+        if let Some(program) = find("bash") {
+            return Some(Self { program, is_bash: true });
+        }
+        find("sh").map(|program| Self { program, is_bash: false })
+    }
+
+    /// The text for `-c`: options that change what words mean are off, as the
+    /// text was judged without them. All in one line, so that the shell's
+    /// messages count lines as the command does.
+    pub fn script(&self, command: &str) -> String {
+        // A lone backslash at the end would join the line with nothing.
+        let backslashes = command.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        let end = if backslashes % 2 == 1 { " " } else { "" };
+        if self.is_bash {
+            format!("shopt -u promptvars nullglob extglob nocaseglob dotglob; {command}{end}")
+        } else {
+            format!("{command}{end}")
+        }
+    }
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+const WRAPPERS: [&[&str]; 6] = [
+    &["bash", "-c"],
+    &["sh", "-c"],
+    &["zsh", "-c"],
+    &["cmd.exe", "/c"],
+    &["powershell", "-command"],
+    &["pwsh", "-command"],
+];
+
+/// Takes a leading `bash -c "…"` and the like off: the text runs in a shell
+/// anyway, and unwrapped it is judged for what it is. Where that would change
+/// the meaning the text stays as it is.
+pub fn strip_wrapper(command: &str) -> &str {
+    let trimmed = command.trim();
+    WRAPPERS
+        .iter()
+        .find_map(|words| after_words(trimmed, words))
+        .and_then(|rest| unquote(rest.trim()))
+        .unwrap_or(trimmed)
+}
+
+fn after_words<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
+    let mut rest = text;
+    for word in words {
+        let head = rest.get(..word.len())?;
+        if !head.eq_ignore_ascii_case(word) {
+            return None;
+        }
+        let tail = rest.get(word.len()..)?;
+        rest = tail.trim_start();
+        if rest.len() == tail.len() {
+            return None;
+        }
+    }
+    Some(rest)
+}
+
+/// Takes quotes off when one pair holds all of the text and nothing inside
+/// depends on them.
+fn unquote(text: &str) -> Option<&str> {
+    let quote = match text.chars().next() {
+        Some(first @ ('"' | '\'')) => first,
+        _ => return Some(text),
+    };
+    let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+    let depends = inner.contains(quote) || (quote == '"' && inner.contains('\\'));
+    (!depends).then_some(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrappers_come_off_with_their_quotes() {
+        for (command, expected) in [
+            ("ls -l", "ls -l"),
+            (r#"bash -c "ls -l""#, "ls -l"),
+            ("  sh  -c  'echo hi'  ", "echo hi"),
+            ("zsh -c ls", "ls"),
+            ("BASH -c ls", "ls"),
+            ("bash -cx ls", "bash -cx ls"),
+            ("bash script.sh", "bash script.sh"),
+            ("bash -c", "bash -c"),
+            (r#"bash -c "echo \"x\"""#, r#"bash -c "echo \"x\"""#),
+            ("sh -c 'echo $0' 'name'", "sh -c 'echo $0' 'name'"),
+            ("pwsh -Command 'Get-Item x'", "Get-Item x"),
+        ] {
+            assert_eq!(strip_wrapper(command), expected);
+        }
+    }
+
+    #[test]
+    fn a_lone_backslash_at_the_end_is_kept_apart() {
+        let shell = Shell { program: "/bin/sh".into(), is_bash: false };
+        assert_eq!(shell.script(r"a \"), r"a \ ");
+        assert_eq!(shell.script(r"a \\"), r"a \\");
+        let bash = Shell { is_bash: true, ..shell };
+        assert_eq!(
+            bash.script("ls # x"),
+            "shopt -u promptvars nullglob extglob nocaseglob dotglob; ls # x"
+        );
+    }
+}

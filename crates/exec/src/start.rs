@@ -1,0 +1,170 @@
+//! Starting the shell: in a pipe or in a terminal, apart from our own terminal.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::command::{Command, Mode, TerminalSize};
+use crate::shell::Shell;
+use crate::{Ending, StartError, family, terminal};
+
+/// A program with all it needs.
+pub(crate) struct Spawn {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) directory: PathBuf,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// A shell that runs.
+pub(crate) struct Started {
+    /// Its process, which leads its group.
+    pub(crate) root: i32,
+    pub(crate) waiter: Waiter,
+    pub(crate) source: Source,
+    pub(crate) terminal: Option<(terminal::Handle, TerminalSize)>,
+}
+
+/// Where the output comes from.
+pub(crate) enum Source {
+    Pipe(pipe::Receiver),
+    Terminal(mpsc::Receiver<Vec<u8>>),
+}
+
+impl Source {
+    /// The next bytes; 0 at the end. Losing the future loses nothing.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> usize {
+        match self {
+            Self::Pipe(receiver) => receiver.read(buffer).await.unwrap_or(0),
+            Self::Terminal(chunks) => {
+                let Some(chunk) = chunks.recv().await else { return 0 };
+                // Chunks are smaller than the buffer.
+                let length = chunk.len().min(buffer.len());
+                if let (Some(to), Some(from)) = (buffer.get_mut(..length), chunk.get(..length)) {
+                    to.copy_from_slice(from);
+                }
+                length
+            }
+        }
+    }
+}
+
+/// How the end of the shell is learnt.
+pub(crate) enum Waiter {
+    Child(tokio::process::Child),
+    Thread(oneshot::Receiver<Ending>),
+}
+
+impl Waiter {
+    /// Waits for the end. Losing the future loses nothing.
+    pub(crate) async fn wait(&mut self) -> Ending {
+        let lost = Ending::Exited { code: -1 };
+        match self {
+            Self::Child(child) => child.wait().await.map_or(lost, Ending::from),
+            Self::Thread(ended) => ended.await.unwrap_or(lost),
+        }
+    }
+}
+
+/// Starts the shell with a command, its descendants marked.
+pub(crate) async fn start(command: &mut Command, mark: &str) -> Result<Started, StartError> {
+    let directory = command.directory.clone();
+    let mut environment = std::mem::take(&mut command.environment);
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let folder = directory.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        (Shell::find(path.as_deref()), folder.is_dir(), session_helper())
+    });
+    let (shell, is_folder, helper) = found.await.unwrap_or_default();
+    let shell = shell.ok_or(StartError::NoShell)?;
+    if !is_folder {
+        return Err(StartError::NoFolder(directory));
+    }
+    environment.retain(|(name, _)| name != family::MARK);
+    environment.push((family::MARK.into(), mark.into()));
+    let mut spawn = Spawn {
+        program: shell.program.clone().into(),
+        arguments: vec!["-c".into(), shell.script(&command.text).into()],
+        directory,
+        environment,
+    };
+
+    let mut opened = None;
+    if let Mode::Terminal(size) = command.mode {
+        let (given_back, result) = tokio::task::spawn_blocking(move || {
+            let result = terminal::start(&spawn, size);
+            (spawn, result)
+        })
+        .await
+        .map_err(|error| StartError::Spawn {
+            program: shell.program.display().to_string(),
+            source: std::io::Error::other(error),
+        })?;
+        spawn = given_back;
+        match result {
+            Ok(terminal) => opened = Some((terminal, size)),
+            Err(problem) => tracing::warn!(problem, "no terminal for a command, a pipe instead"),
+        }
+    }
+
+    Ok(match opened {
+        Some((terminal, size)) => Started {
+            root: terminal.pid,
+            waiter: Waiter::Thread(terminal.ended),
+            source: Source::Terminal(terminal.output),
+            terminal: Some((terminal.handle, size)),
+        },
+        None => {
+            let (child, source) = start_in_pipe(spawn, helper)?;
+            let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
+            let (waiter, source) = (Waiter::Child(child), Source::Pipe(source));
+            Started { root, waiter, source, terminal: None }
+        }
+    })
+}
+
+/// A program that gives its own a session without a terminal: so nothing can
+/// stop to ask the person in front of *our* terminal.
+fn session_helper() -> Option<PathBuf> {
+    ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
+}
+
+fn start_in_pipe(
+    spawn: Spawn,
+    helper: Option<PathBuf>,
+) -> Result<(tokio::process::Child, pipe::Receiver), StartError> {
+    let program = spawn.program.to_string_lossy().into_owned();
+    let failed = |source| StartError::Spawn { program: program.clone(), source };
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let second = writer.try_clone().map_err(failed)?;
+    #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
+    let mut command = match &helper {
+        Some(helper) => {
+            let mut command = tokio::process::Command::new(helper);
+            command.arg(&spawn.program);
+            command
+        }
+        None => tokio::process::Command::new(&spawn.program),
+    };
+    if helper.is_none() {
+        command.process_group(0);
+    }
+    command
+        .args(&spawn.arguments)
+        .current_dir(&spawn.directory)
+        .env_clear()
+        .envs(spawn.environment)
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(second);
+    let child = command.spawn().map_err(failed)?;
+    // With the command its copies of the pipe's writing end are dropped: the
+    // end of the output is seen when the last child closes its own.
+    drop(command);
+    let receiver = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
+    Ok((child, receiver))
+}

@@ -1,0 +1,248 @@
+//! A pseudo-terminal for a command, and the emulator that reads its screen.
+
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+use portable_pty::{CommandBuilder, MasterPty, PtySize};
+use tokio::sync::{mpsc, oneshot};
+use vt100::capture::{
+    BasicFormattedCaptureRange, BasicFormattedCaptureState, RowContents, basic_formatted_to_plain,
+};
+
+use crate::Ending;
+use crate::capture::Newest;
+use crate::command::TerminalSize;
+use crate::start::Spawn;
+
+const CHUNK: usize = 16 * 1024;
+/// Chunks between the reading thread and the command's owner.
+const CHUNKS: usize = 4;
+/// Pieces of input between the owner and the writing thread.
+const INPUTS: usize = 64;
+
+/// A command that runs in a terminal.
+pub(crate) struct Terminal {
+    pub(crate) pid: i32,
+    pub(crate) output: mpsc::Receiver<Vec<u8>>,
+    pub(crate) ended: oneshot::Receiver<Ending>,
+    pub(crate) handle: Handle,
+}
+
+/// The near side of the terminal.
+pub(crate) struct Handle {
+    master: Box<dyn MasterPty + Send>,
+    input: Option<SyncSender<Vec<u8>>>,
+}
+
+/// Opens a terminal and starts the command in it, as leader of a session of
+/// its own. Blocking.
+pub(crate) fn start(spawn: &Spawn, size: TerminalSize) -> Result<Terminal, String> {
+    let pair = portable_pty::native_pty_system().openpty(pty_size(size)).map_err(words)?;
+    let mut command = CommandBuilder::new(&spawn.program);
+    command.args(&spawn.arguments);
+    command.cwd(&spawn.directory);
+    command.env_clear();
+    for (name, value) in &spawn.environment {
+        command.env(name, value);
+    }
+    let reader = pair.master.try_clone_reader().map_err(words)?;
+    let mut child = pair.slave.spawn_command(command).map_err(words)?;
+    drop(pair.slave);
+    let pid = child.process_id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
+
+    let (chunks, output) = mpsc::channel(CHUNKS);
+    // Both threads end with the command: when it is dead and its terminal is
+    // closed by all, and the registry sees to that.
+    std::thread::Builder::new()
+        .name("terminal-reader".into())
+        .spawn(move || read_all(reader, &chunks))
+        .map_err(words)?;
+    let (tell, ended) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("terminal-waiter".into())
+        .spawn(move || {
+            let ending = match child.as_any_mut().downcast_mut::<std::process::Child>() {
+                Some(child) => child.wait().ok().map(Ending::from),
+                None => child.wait().ok().map(|status| Ending::Exited {
+                    code: i32::try_from(status.exit_code()).unwrap_or(i32::MAX),
+                }),
+            };
+            let _ = tell.send(ending.unwrap_or(Ending::Exited { code: -1 }));
+        })
+        .map_err(words)?;
+    Ok(Terminal { pid, output, ended, handle: Handle { master: pair.master, input: None } })
+}
+
+fn words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn read_all(mut reader: Box<dyn Read + Send>, chunks: &mpsc::Sender<Vec<u8>>) {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => {
+                let chunk = buffer.get(..length).unwrap_or_default().to_vec();
+                if chunks.blocking_send(chunk).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+impl Handle {
+    pub(crate) fn resize(&mut self, size: TerminalSize) {
+        // The command is gone, then there is nothing to resize.
+        drop(self.master.resize(pty_size(size)));
+    }
+
+    /// Hands input to the thread that writes it; a command that reads nothing
+    /// for long loses what no longer fits.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>) {
+        if self.input.is_none() {
+            self.input = self.start_writer();
+        }
+        let Some(input) = &self.input else { return };
+        match input.try_send(bytes) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => tracing::debug!("terminal input dropped"),
+            Err(TrySendError::Disconnected(_)) => self.input = None,
+        }
+    }
+
+    fn start_writer(&mut self) -> Option<SyncSender<Vec<u8>>> {
+        let mut writer = self.master.take_writer().ok()?;
+        let (sender, receiver) = sync_channel::<Vec<u8>>(INPUTS);
+        std::thread::Builder::new()
+            .name("terminal-writer".into())
+            .spawn(move || {
+                for bytes in receiver {
+                    if writer.write_all(&bytes).and_then(|()| writer.flush()).is_err() {
+                        return;
+                    }
+                }
+            })
+            .ok()?;
+        Some(sender)
+    }
+}
+
+fn pty_size(size: TerminalSize) -> PtySize {
+    PtySize { rows: size.rows.get(), cols: size.columns.get(), pixel_width: 0, pixel_height: 0 }
+}
+
+/// Turns what a program draws into the text a person would have read: rows are
+/// taken when they leave the screen, the rest at the end. So the memory does
+/// not grow with the output.
+pub(crate) struct Emulator {
+    parser: vt100::Parser<Rows>,
+}
+
+#[derive(Default)]
+struct Rows {
+    text: String,
+    state: BasicFormattedCaptureState,
+}
+
+impl vt100::Callbacks for Rows {
+    fn on_scroll(&mut self, contents: RowContents<'_>, alternate_screen: bool) {
+        if !alternate_screen {
+            // Writing to a `String` does not fail.
+            let _ = contents.write_formatted_basic(&mut self.text, &mut self.state);
+        }
+    }
+}
+
+/// A larger screen is drawn in this size: memory is rows × columns.
+const LARGEST: NonZeroU16 = match NonZeroU16::new(1000) {
+    Some(size) => size,
+    None => NonZeroU16::MIN,
+};
+
+fn bounded(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
+    (size.rows.min(LARGEST), size.columns.min(LARGEST))
+}
+
+impl Emulator {
+    pub(crate) fn new(size: TerminalSize) -> Self {
+        let (rows, columns) = bounded(size);
+        Self { parser: vt100::Parser::new_with_callbacks(rows, columns, 0, Rows::default()) }
+    }
+
+    pub(crate) fn process(&mut self, bytes: &[u8]) {
+        self.parser.process(bytes);
+    }
+
+    pub(crate) fn resize(&mut self, size: TerminalSize) {
+        let (rows, columns) = bounded(size);
+        self.parser.set_size(rows, columns);
+    }
+
+    /// Appends the rows that have left the screen.
+    pub(crate) fn take_rows(&mut self, text: &mut String, coloured: Option<&mut Newest>) {
+        let rows = std::mem::take(&mut self.parser.callbacks_mut().text);
+        text.extend(basic_formatted_to_plain(&rows));
+        if let Some(coloured) = coloured {
+            coloured.push(&rows);
+        }
+    }
+
+    /// Appends what is left: rows that went and the screen itself.
+    pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut Newest>) {
+        // What a full-screen program drew is no output; behind it is the rest.
+        self.parser.process(b"\x1b[?1049l");
+        self.take_rows(text, coloured.as_deref_mut());
+        let mut state = std::mem::take(&mut self.parser.callbacks_mut().state);
+        let mut screen = String::new();
+        let range = BasicFormattedCaptureRange::Full(&mut state);
+        let _ = self.parser.screen().write_contents_formatted_basic(&mut screen, range);
+        let plain: String = basic_formatted_to_plain(&screen).collect();
+        text.push_str(plain.trim_end());
+        if let Some(coloured) = coloured {
+            coloured.push(screen.trim_end());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(size: TerminalSize, chunks: &[&str]) -> String {
+        let mut emulator = Emulator::new(size);
+        let mut text = String::new();
+        for chunk in chunks {
+            emulator.process(chunk.as_bytes());
+            emulator.take_rows(&mut text, None);
+        }
+        emulator.finish(&mut text, None);
+        text
+    }
+
+    #[test]
+    fn rows_that_scrolled_away_come_back_and_wrapped_lines_are_joined() {
+        let size = TerminalSize::new(10, 3);
+        let lines: String = (0..20).map(|n| format!("line {n}\r\n")).collect();
+        let expected: Vec<String> = (0..20).map(|n| format!("line {n}")).collect();
+        assert_eq!(read(size, &[&lines]), expected.join("\n"));
+        let long = "0123456789".repeat(7);
+        assert_eq!(read(size, &["\x1b[31m", &long, "\x1b[0m\r\nend"]), format!("{long}\nend"));
+    }
+
+    #[test]
+    fn what_a_full_screen_program_drew_is_no_output() {
+        let size = TerminalSize::new(20, 4);
+        let text = read(size, &["before\r\n\x1b[?1049hDRAWN\r\n\r\n\r\n\r\nX", "\x1b[?1049lafter"]);
+        assert_eq!(text, "before\nafter");
+    }
+
+    #[test]
+    fn the_last_state_of_a_progress_bar_stays() {
+        assert_eq!(read(TerminalSize::default(), &["10%\r20%\r100%\r\ndone"]), "100%\ndone");
+    }
+}

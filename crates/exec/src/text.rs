@@ -1,0 +1,339 @@
+//! Bytes of a command's output → text that a model can read.
+//!
+//! Three stages, each of which carries its state over chunk borders, so that
+//! the text does not depend on how the bytes arrived: UTF-8 (what is invalid
+//! becomes U+FFFD), control sequences (removed), lines (carriage returns and
+//! backspaces take effect).
+
+/// All three stages.
+#[derive(Debug, Default)]
+pub struct TextFilter {
+    decoder: Utf8Decoder,
+    stripper: ControlStripper,
+    lines: LineEditor,
+}
+
+impl TextFilter {
+    /// Takes a chunk and appends the text that is certain by now.
+    pub fn push(&mut self, bytes: &[u8], out: &mut String) {
+        let Self { decoder, stripper, lines } = self;
+        decoder.push(bytes, &mut |text| stripper.push(text, &mut |piece| lines.push(piece, out)));
+    }
+
+    /// Appends the line that has not ended yet. More bytes may follow.
+    pub fn flush_line(&mut self, out: &mut String) {
+        self.lines.flush(out);
+    }
+
+    /// Ends the stream: appends all that was held back.
+    pub fn finish(&mut self, out: &mut String) {
+        let Self { decoder, stripper, lines } = self;
+        decoder.finish(&mut |text| stripper.push(text, &mut |piece| lines.push(piece, out)));
+        lines.flush(out);
+    }
+}
+
+/// Decodes UTF-8 that arrives in pieces; invalid bytes become U+FFFD.
+#[derive(Debug, Default)]
+pub struct Utf8Decoder {
+    /// The beginning of a character whose rest has not come yet.
+    pending: Vec<u8>,
+}
+
+impl Utf8Decoder {
+    /// Decodes a chunk and hands the text on in pieces.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&str)) {
+        if self.pending.is_empty() {
+            self.decode(bytes, sink);
+        } else {
+            let mut joined = std::mem::take(&mut self.pending);
+            joined.extend_from_slice(bytes);
+            self.decode(&joined, sink);
+        }
+    }
+
+    /// Ends the stream.
+    pub fn finish(&mut self, sink: &mut dyn FnMut(&str)) {
+        if !std::mem::take(&mut self.pending).is_empty() {
+            sink("\u{FFFD}");
+        }
+    }
+
+    fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&str)) {
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            if !chunk.valid().is_empty() {
+                sink(chunk.valid());
+            }
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            let unfinished = chunks.peek().is_none()
+                && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if unfinished {
+                self.pending.extend_from_slice(invalid);
+            } else {
+                sink("\u{FFFD}");
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+enum State {
+    #[default]
+    Ground,
+    /// After ESC.
+    Escape,
+    /// After ESC and an intermediate byte: one more byte ends it.
+    EscapeIntermediate,
+    /// In a control sequence, up to its final byte.
+    Sequence,
+    /// In an operating-system command or another string, up to its terminator.
+    Text,
+    /// After ESC inside such a string.
+    TextEscape,
+}
+
+/// Removes control sequences and control characters, but for tab, newline,
+/// carriage return and backspace.
+#[derive(Debug, Default)]
+pub struct ControlStripper {
+    state: State,
+}
+
+impl ControlStripper {
+    /// Takes a piece of text and hands on what is left of it.
+    pub fn push(&mut self, text: &str, sink: &mut dyn FnMut(&str)) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            if self.state == State::Ground {
+                let plain = plain_length(rest.as_bytes());
+                let (head, tail) = rest.split_at(plain);
+                if !head.is_empty() {
+                    sink(head);
+                }
+                rest = tail;
+            }
+            let mut characters = rest.chars();
+            let Some(character) = characters.next() else { break };
+            if self.step(character) {
+                sink(character.encode_utf8(&mut [0; 4]));
+            }
+            rest = characters.as_str();
+        }
+    }
+
+    /// Advances by one character; true when it belongs to the text.
+    fn step(&mut self, character: char) -> bool {
+        let (state, kept) = match (self.state, character) {
+            (State::Text, '\x1b') => (State::TextEscape, false),
+            (_, '\x1b') => (State::Escape, false),
+            // Cancel and substitute end whatever is open.
+            (_, '\x18' | '\x1a') => (State::Ground, false),
+            (State::Ground, _) => self.ground(character),
+            (State::Escape, '[') => (State::Sequence, false),
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => (State::Text, false),
+            (State::Escape | State::EscapeIntermediate, ' '..='/') => {
+                (State::EscapeIntermediate, false)
+            }
+            (State::Escape | State::EscapeIntermediate, '0'..='~') => (State::Ground, false),
+            (State::Sequence, ' '..='?') => (State::Sequence, false),
+            (State::Sequence, '@'..='~') => (State::Ground, false),
+            // A string that never ends would swallow all that follows: a new
+            // line ends it too.
+            (State::Text, '\x07' | '\u{9c}') => (State::Ground, false),
+            (State::Text | State::TextEscape, '\n') => (State::Ground, true),
+            (State::Text, _) => (State::Text, false),
+            (State::TextEscape, '\\') => (State::Ground, false),
+            (State::TextEscape, _) => {
+                self.state = State::Escape;
+                return self.step(character);
+            }
+            // Broken off: the character stands for itself.
+            (State::Escape | State::EscapeIntermediate | State::Sequence, _) => {
+                self.ground(character)
+            }
+        };
+        self.state = state;
+        kept
+    }
+
+    fn ground(&self, character: char) -> (State, bool) {
+        match character {
+            '\u{9b}' => (State::Sequence, false),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => (State::Text, false),
+            '\n' | '\t' | '\r' | '\x08' => (State::Ground, true),
+            _ => (State::Ground, !character.is_control()),
+        }
+    }
+}
+
+/// How many bytes at the start are certainly plain text. `0xC2` may begin one
+/// of the control characters above ASCII.
+fn plain_length(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .position(|byte| matches!(byte, 0..=8 | 11..=31 | 0x7f | 0xc2))
+        .unwrap_or(bytes.len())
+}
+
+/// The longest line that carriage returns and backspaces can still change.
+const EDITABLE_LINE: usize = 4096;
+
+/// Lets `\r` and `\b` take effect, roughly as a terminal would: what follows a
+/// carriage return replaces the line, so a progress bar leaves its last state.
+#[derive(Debug, Default)]
+pub struct LineEditor {
+    line: String,
+    /// A carriage return has come and nothing after it.
+    returned: bool,
+}
+
+impl LineEditor {
+    fn push(&mut self, text: &str, out: &mut String) {
+        let mut rest = text;
+        // Whole lines without edits, the usual case, go through in one step.
+        if !rest.contains('\r')
+            && !rest.contains('\x08')
+            && let Some((lines, unfinished)) = rest.rsplit_once('\n')
+        {
+            if std::mem::take(&mut self.returned) && !rest.starts_with('\n') {
+                self.line.clear();
+            }
+            out.push_str(&self.line);
+            out.push_str(lines);
+            out.push('\n');
+            self.line.clear();
+            rest = unfinished;
+        }
+        while let Some(first) = rest.chars().next() {
+            match first {
+                '\r' => self.returned = true,
+                '\x08' => {
+                    self.line.pop();
+                }
+                '\n' => {
+                    self.returned = false;
+                    out.push_str(&self.line);
+                    out.push('\n');
+                    self.line.clear();
+                }
+                _ => {
+                    let end = rest.find(['\r', '\x08', '\n']).unwrap_or(rest.len());
+                    let (plain, tail) = rest.split_at(end);
+                    if std::mem::take(&mut self.returned) {
+                        self.line.clear();
+                    }
+                    self.extend(plain, out);
+                    rest = tail;
+                    continue;
+                }
+            }
+            rest = rest.get(1..).unwrap_or("");
+        }
+    }
+
+    /// Appends to the line. What gets too long to be edited goes out, always
+    /// at the same places, however the text was cut.
+    fn extend(&mut self, mut plain: &str, out: &mut String) {
+        while self.line.len() + plain.len() >= EDITABLE_LINE {
+            let mut cut = EDITABLE_LINE.saturating_sub(self.line.len()).min(plain.len());
+            while !plain.is_char_boundary(cut) {
+                cut += 1;
+            }
+            let (head, tail) = plain.split_at(cut);
+            out.push_str(&self.line);
+            out.push_str(head);
+            self.line.clear();
+            plain = tail;
+        }
+        self.line.push_str(plain);
+    }
+
+    fn flush(&mut self, out: &mut String) {
+        out.push_str(&self.line);
+        self.line.clear();
+        self.returned = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filtered<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
+        let mut filter = TextFilter::default();
+        let mut out = String::new();
+        for chunk in chunks {
+            filter.push(chunk, &mut out);
+        }
+        filter.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn control_sequences_leave_the_text() {
+        for (raw, expected) in [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("\x1b[1;31mred\x1b[0m done", "red done"),
+            ("\x1b]0;title\x07after", "after"),
+            ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1bPq#0;2\x1b\\x", "x"),
+            ("\x1b(Bx\x1b=y", "xy"),
+            ("\u{9b}31mred", "red"),
+            ("a\x1b[3\nb", "a\nb"),
+            ("bell\x07 nul\0 del\x7f", "bell nul del"),
+            ("\x1b]never ends\nnext line", "\nnext line"),
+            ("é ° 漢\u{1F600}", "é ° 漢\u{1F600}"),
+            ("10%\r50%\r100%\n", "100%\n"),
+            ("dos\r\nline\r\n", "dos\nline\n"),
+            ("kept\r", "kept"),
+            ("N\x08NA\x08AM\x08M", "NAM"),
+        ] {
+            assert_eq!(filtered([raw.as_bytes()]), expected, "{raw:?}");
+        }
+        assert_eq!(filtered([&b"a\xff\xc3"[..]]), "a\u{FFFD}\u{FFFD}");
+    }
+
+    /// Bytes with many of the beginnings that matter.
+    fn output() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            4 => "[a-z \n]{0,12}".prop_map(String::into_bytes),
+            1 => Just(b"\x1b[0;1m".to_vec()),
+            1 => Just(b"\x1b]0;t\x07".to_vec()),
+            1 => Just(b"\x1b]t\x1b\\".to_vec()),
+            1 => Just("é\u{9b}1m漢".as_bytes().to_vec()),
+            1 => Just(b"\r".to_vec()),
+            1 => Just(b"\x08\x1b".to_vec()),
+            1 => Just(vec![b'x'; EDITABLE_LINE - 2]),
+            2 => proptest::collection::vec(any::<u8>(), 0..6),
+        ];
+        proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+        #[test]
+        fn any_chunking_gives_the_same_text(
+            bytes in output(),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let whole = filtered([bytes.as_slice()]);
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            places.sort_unstable();
+            let mut chunks = Vec::new();
+            let mut from = 0;
+            for place in places {
+                chunks.push(&bytes[from..place]);
+                from = place;
+            }
+            chunks.push(&bytes[from..]);
+            prop_assert_eq!(&filtered(chunks), &whole);
+            let clean = |c: char| !c.is_control() || c == '\n' || c == '\t';
+            prop_assert!(whole.chars().all(clean));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Real commands in real shells.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod output;
+mod processes;
+mod support;
+mod terminal;

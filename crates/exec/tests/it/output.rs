@@ -1,0 +1,155 @@
+//! What comes out of a command, whole, cut, binary and live.
+
+use std::time::{Duration, Instant};
+
+use parallax_exec::capture::CaptureLimits;
+use parallax_exec::{Ending, Limits, StartError, Stop};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Place, finished};
+
+#[tokio::test]
+async fn exit_code_and_both_streams_in_order() {
+    let place = Place::new();
+    let done = place.run_text("echo one; echo two >&2; echo three; exit 3").await;
+    assert_eq!(done.output.kept.head, "one\ntwo\nthree");
+    assert_eq!(done.ending, Ending::Exited { code: 3 });
+    assert!(done.left_running.is_empty() && done.stop.is_none());
+
+    let done = place.run_text("kill -9 $$").await;
+    assert_eq!(done.ending, Ending::Signalled { signal: 9 });
+}
+
+#[tokio::test]
+async fn stdin_is_at_its_end_and_there_is_no_terminal_to_ask() {
+    let place = Place::new();
+    let began = Instant::now();
+    let done = place.run_text("cat; read x < /dev/tty || echo none").await;
+    assert!(done.output.kept.head.ends_with("none"), "{:?}", done.output);
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn only_the_given_environment_and_folder_count() {
+    let place = Place::new();
+    let mut command = place.command("echo $GIVEN-$CARGO_PKG_NAME; pwd");
+    command.environment.push(("GIVEN".into(), "yes".into()));
+    let done = place.run(command).await;
+    let folder = place.folder.path().canonicalize().unwrap();
+    assert_eq!(done.output.kept.head, format!("yes-\n{}", folder.display()));
+
+    let mut command = place.command("true");
+    command.directory = "/no/such/folder".into();
+    let error = place.processes.start(command).await.unwrap_err();
+    assert!(matches!(error, StartError::NoFolder(_)));
+}
+
+#[tokio::test]
+async fn a_long_output_is_kept_at_both_ends_and_whole_on_disk() {
+    let place = Place::new();
+    let done = place.run_text("seq 1 1000000").await;
+    let kept = &done.output.kept;
+    assert!(kept.head.starts_with("1\n2\n") && kept.head.len() <= 8_000);
+    let tail = kept.tail.as_deref().unwrap();
+    assert!(tail.ends_with("\n999999\n1000000") && tail.len() <= 32_000);
+    assert!(kept.omitted_characters > 6_800_000);
+
+    let file = done.output.file.unwrap();
+    assert!(file.complete);
+    let text = std::fs::read_to_string(&file.path).unwrap();
+    assert_eq!(text.lines().count(), 1_000_000);
+    assert!(text.ends_with("\n1000000\n"));
+}
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_written_does_not_stop_the_output() {
+    let place = Place::new();
+    let mut command = place.command("seq 1 100000");
+    command.copy = Some("/dev/null/copy".into());
+    let done = place.run(command).await;
+    assert!(done.output.kept.tail.unwrap().ends_with("\n100000"));
+    let file = done.output.file.unwrap();
+    assert!(!file.complete && file.problem.is_some());
+}
+
+#[tokio::test]
+async fn a_short_output_leaves_no_file() {
+    let place = Place::new();
+    let done = place.run_text("echo short").await;
+    assert_eq!(done.output.file, None);
+    assert!(!place.folder.path().join("outputs").exists());
+}
+
+#[tokio::test]
+async fn an_endless_text_needs_little_memory() {
+    let place = Place::new();
+    // Warm: the first command loads what all need.
+    place.run_text("true").await;
+    let before = resident_peak();
+    let line = "x".repeat(99);
+    let done = place.run_text(&format!("yes {line} | head -n 300000")).await;
+    assert_eq!(done.output.bytes, 30_000_000);
+    assert!(done.output.file.unwrap().complete);
+    let growth = resident_peak().saturating_sub(before);
+    // Other tests run beside this one.
+    assert!(growth < 16 * 1024, "{growth} KiB");
+}
+
+fn resident_peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("0");
+    line.split_ascii_whitespace().nth(1).and_then(|size| size.parse().ok()).unwrap_or(0)
+}
+
+#[tokio::test]
+async fn binary_output_is_counted_and_not_kept() {
+    let place = Place::new();
+    let mut live = String::new();
+    let running = place.processes.start(place.command("head -c 200M /dev/zero")).await.unwrap();
+    let cancel = CancellationToken::new();
+    let done = finished(running.follow(&cancel, None, &mut |text| live.push_str(text)).await);
+    assert!(done.output.binary);
+    assert_eq!(done.output.bytes, 200 * 1024 * 1024);
+    assert_eq!(done.output.kept.head, "");
+    assert_eq!(done.output.file, None);
+    assert!(live.contains("Binary output"), "{live:?}");
+}
+
+#[tokio::test]
+async fn live_output_comes_at_once_and_then_merged() {
+    let place = Place::new();
+    let command = place.command("echo first; for i in 1 2 3 4 5 6; do sleep 0.02; echo $i; done");
+    let running = place.processes.start(command).await.unwrap();
+    let cancel = CancellationToken::new();
+    let mut pieces = Vec::new();
+    running.follow(&cancel, None, &mut |text| pieces.push(text.to_owned())).await;
+    assert_eq!(pieces.first().map(String::as_str), Some("first\n"));
+    assert_eq!(pieces.concat(), "first\n1\n2\n3\n4\n5\n6\n");
+    assert!(pieces.len() <= 4, "{pieces:?}");
+}
+
+#[tokio::test]
+async fn silence_ends_a_command_and_keeps_its_output() {
+    let place = Place::new();
+    let mut command = place.command("echo before; sleep 30; echo after");
+    let silence = Duration::from_millis(150);
+    command.limits = Limits { inactivity: Some(silence), ..command.limits };
+    let done = place.run(command).await;
+    assert_eq!(done.stop, Some(Stop::Inactive(silence)));
+    assert_eq!(done.output.kept.head, "before");
+}
+
+#[tokio::test]
+async fn output_resets_the_silence_but_not_the_runtime() {
+    let place = Place::new();
+    let mut command = place.command("while :; do echo x; sleep 0.05; done");
+    let runtime = Duration::from_millis(400);
+    command.limits = Limits {
+        inactivity: Some(Duration::from_millis(250)),
+        runtime: Some(runtime),
+        capture: CaptureLimits::of_threshold(40_000),
+        ..command.limits
+    };
+    let done = place.run(command).await;
+    assert_eq!(done.stop, Some(Stop::Runtime(runtime)));
+}

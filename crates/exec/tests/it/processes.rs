@@ -1,0 +1,155 @@
+//! Trees of processes: ended as a whole, left in the background, outliving
+//! nothing.
+
+use std::time::{Duration, Instant};
+
+use parallax_exec::background::{BackgroundState, read_log};
+use parallax_exec::{Ending, Stop};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Place, detached, eventually, finished, lives, pids};
+
+/// A child in the same group, one in a session of its own whose parent is
+/// gone, and one that ignores the polite signal.
+const TREE: &str = "sleep 60 & echo $! >> pids
+    (setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
+    sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 1; done' &
+    while [ $(wc -l < pids) -lt 3 ]; do sleep 0.01; done
+    echo ready; wait";
+
+#[tokio::test]
+async fn cancelled_it_leaves_nothing_of_its_tree() {
+    let place = Place::new();
+    let running = place.processes.start(place.command(TREE)).await.unwrap();
+    let cancel = CancellationToken::new();
+    let trigger = cancel.clone();
+    let mut began = None;
+    let ended = running
+        .follow(&cancel, None, &mut |_| {
+            began = Some(Instant::now());
+            trigger.cancel();
+        })
+        .await;
+    let done = finished(ended);
+    assert_eq!(done.stop, Some(Stop::Cancelled));
+    assert_eq!(done.output.kept.head, "ready");
+    assert!(began.unwrap().elapsed() < Duration::from_millis(1500));
+    let pids = pids(&place, "pids");
+    assert_eq!(pids.len(), 3);
+    for pid in pids {
+        assert!(!lives(pid), "{pid} survived");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_command_is_ended_too() {
+    let place = Place::new();
+    let running = place.processes.start(place.command(TREE)).await.unwrap();
+    eventually("the tree", || pids(&place, "pids").len() == 3).await;
+    drop(running);
+    let pids = pids(&place, "pids");
+    eventually("the end of the tree", || pids.iter().all(|pid| !lives(*pid))).await;
+}
+
+#[tokio::test]
+async fn with_the_registry_everything_ends() {
+    for polite in [true, false] {
+        let place = Place::new();
+        let Place { folder, processes } = place;
+        let place = Place { folder, processes: processes.clone() };
+        drop(processes);
+        let left = place.run_text("sleep 60 >/dev/null 2>&1 & echo $! >> pids").await;
+        assert_eq!(left.left_running, pids(&place, "pids"));
+        let running = detached(place.detach("echo $$ >> pids; sleep 60", Duration::ZERO).await);
+        eventually("the second", || pids(&place, "pids").len() == 2).await;
+        let pids = pids(&place, "pids");
+        assert_eq!(pids.last(), Some(&running.pid));
+        assert!(pids.iter().all(|pid| lives(*pid)));
+        if polite {
+            place.processes.shutdown().await;
+            let refused = place.processes.start(place.command("true")).await;
+            assert!(refused.is_err());
+        } else {
+            drop(place);
+        }
+        for pid in pids {
+            assert!(!lives(pid), "{pid} survived");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_keeps_the_pipe_does_not_hold_the_result() {
+    let place = Place::new();
+    let began = Instant::now();
+    let done =
+        place.run_text("echo shown; (sleep 0.3; echo late; sleep 60) & echo $! >> pids").await;
+    assert!(began.elapsed() < Duration::from_millis(1000));
+    assert_eq!(done.output.kept.head, "shown");
+    assert_eq!(done.left_running, pids(&place, "pids"));
+    let pid = done.left_running[0];
+    assert!(lives(pid));
+    // What it writes later neither kills it nor is lost.
+    let known = place.processes.background_process(pid).unwrap();
+    assert_eq!(known.state, BackgroundState::Running);
+    let late = || read_log(&known.log, 10).is_ok_and(|log| log.lines == ["late"]);
+    eventually("the late line", late).await;
+    assert!(lives(pid));
+}
+
+#[tokio::test]
+async fn a_background_process_runs_on_and_is_seen_to_end() {
+    let place = Place::new();
+    let text =
+        "echo \x1b[31mstarted\x1b[0m; while [ ! -e go ]; do sleep 0.01; done; echo over; exit 4";
+    let running = detached(place.detach(text, Duration::from_millis(100)).await);
+    assert_eq!(running.output.kept.head, "started");
+    let mut ends = place.processes.ends();
+    let state = || place.processes.background_process(running.pid).unwrap().state;
+    assert_eq!(state(), BackgroundState::Running);
+    assert_eq!(read_log(&running.log, 10).unwrap().lines, ["started"]);
+
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    let exited = BackgroundState::Exited(Some(Ending::Exited { code: 4 }));
+    let told = ends.recv().await.unwrap();
+    assert_eq!((told.pid, told.state, state()), (running.pid, exited, exited));
+    let log = read_log(&running.log, 10).unwrap();
+    assert_eq!(log.lines, ["started", "over"]);
+}
+
+#[tokio::test]
+async fn an_orphans_end_is_collected_with_its_code() {
+    let place = Place::new();
+    let text = "sh -c 'while [ ! -e go ]; do sleep 0.01; done; exit 5' >/dev/null 2>&1 &";
+    let done = place.run_text(text).await;
+    let pid = done.left_running[0];
+    std::fs::write(place.folder.path().join("go"), "").unwrap();
+    let exited = BackgroundState::Exited(Some(Ending::Exited { code: 5 }));
+    let state = || place.processes.background_process(pid).unwrap().state;
+    eventually("its end", || state() == exited).await;
+}
+
+#[tokio::test]
+async fn one_that_ends_early_is_not_detached() {
+    let place = Place::new();
+    let done = finished(place.detach("echo quick; exit 2", Duration::from_secs(5)).await);
+    assert_eq!(done.ending, Ending::Exited { code: 2 });
+    assert!(place.processes.background().is_empty());
+}
+
+#[tokio::test]
+async fn a_running_command_can_be_sent_away_and_stopped_from_elsewhere() {
+    let place = Place::new();
+    let running = place.processes.start(place.command("echo here; sleep 60")).await.unwrap();
+    let control = place.processes.control(running.pid()).unwrap();
+    let cancel = CancellationToken::new();
+    let away = detached(running.follow(&cancel, None, &mut |_| control.detach()).await);
+    assert_eq!(away.output.kept.head, "here");
+    place.processes.control(away.pid).unwrap().stop();
+    eventually("its end", || {
+        let state = place.processes.background_process(away.pid).unwrap().state;
+        state != BackgroundState::Running
+    })
+    .await;
+    assert!(!lives(away.pid));
+}

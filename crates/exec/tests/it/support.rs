@@ -1,0 +1,89 @@
+//! A registry in a folder of its own, and short ways to run a command.
+
+use std::time::Duration;
+
+use parallax_exec::capture::CaptureLimits;
+use parallax_exec::{Command, Detached, Ended, Finished, Limits, Mode, Processes};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+    pub(crate) processes: Processes,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let processes = Processes::new(folder.path().join("logs"));
+        Self { folder, processes }
+    }
+
+    pub(crate) fn command(&self, text: &str) -> Command {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Command {
+            text: text.to_owned(),
+            directory: self.folder.path().to_owned(),
+            environment: vec![("PATH".into(), path)],
+            mode: Mode::Pipe,
+            copy: Some(self.folder.path().join("outputs/copy.txt")),
+            limits: Limits { capture: CaptureLimits::of_threshold(40_000), ..Limits::default() },
+            colour: false,
+        }
+    }
+
+    pub(crate) async fn run(&self, command: Command) -> Finished {
+        let running = self.processes.start(command).await.unwrap();
+        let cancel = CancellationToken::new();
+        finished(running.follow(&cancel, None, &mut |_| {}).await)
+    }
+
+    pub(crate) async fn run_text(&self, text: &str) -> Finished {
+        self.run(self.command(text)).await
+    }
+
+    pub(crate) async fn detach(&self, text: &str, after: Duration) -> Ended {
+        let running = self.processes.start(self.command(text)).await.unwrap();
+        let cancel = CancellationToken::new();
+        running.follow(&cancel, Some(after), &mut |_| {}).await
+    }
+}
+
+pub(crate) fn finished(ended: Ended) -> Finished {
+    match ended {
+        Ended::Finished(finished) => *finished,
+        Ended::Detached(detached) => panic!("still runs: {detached:?}"),
+    }
+}
+
+pub(crate) fn detached(ended: Ended) -> Detached {
+    match ended {
+        Ended::Detached(detached) => *detached,
+        Ended::Finished(finished) => panic!("ended: {finished:?}"),
+    }
+}
+
+/// Waits until the condition holds; fails after two seconds.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..200 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never came: {what}");
+}
+
+pub(crate) fn lives(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))
+}
+
+/// Process numbers that commands have written into a file, one a line.
+pub(crate) fn pids(place: &Place, file: &str) -> Vec<i32> {
+    std::fs::read_to_string(place.folder.path().join(file))
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .collect()
+}

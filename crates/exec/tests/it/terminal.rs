@@ -1,0 +1,85 @@
+//! Commands in a terminal of their own.
+
+use std::time::Duration;
+
+use parallax_exec::{Ending, Mode, Stop, TerminalSize};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Place, finished, lives, pids};
+
+fn in_terminal(place: &Place, text: &str) -> parallax_exec::Command {
+    let mut command = place.command(text);
+    command.mode = Mode::Terminal(TerminalSize::default());
+    command.environment.push(("TERM".into(), "xterm-256color".into()));
+    command
+}
+
+#[tokio::test]
+async fn it_has_a_size_and_follows_changes() {
+    let place = Place::new();
+    let text = "test -t 0 && test -t 1 && stty size
+        trap 'stty size; exit 7' WINCH; while :; do sleep 0.02; done";
+    let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
+    let control = running.control();
+    let cancel = CancellationToken::new();
+    let mut resized = false;
+    let mut live = |text: &str| {
+        if text.contains("30 80") && !std::mem::replace(&mut resized, true) {
+            let control = control.clone();
+            // After the trap is set.
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                control.resize(TerminalSize::new(100, 40));
+            });
+        }
+    };
+    let done = finished(running.follow(&cancel, None, &mut live).await);
+    assert_eq!(done.output.kept.head, "30 80\n40 100");
+    assert_eq!(done.ending, Ending::Exited { code: 7 });
+}
+
+#[tokio::test]
+async fn input_reaches_the_program() {
+    let place = Place::new();
+    let text = "stty -echo; printf 'name? '; read name; echo \"hello $name\"";
+    let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
+    let control = running.control();
+    let cancel = CancellationToken::new();
+    let mut live = |text: &str| {
+        if text.contains("name?") {
+            control.write_input(b"Jo\n".to_vec());
+        }
+    };
+    let done = finished(running.follow(&cancel, None, &mut live).await);
+    assert_eq!(done.output.kept.head, "name? hello Jo");
+}
+
+#[tokio::test]
+async fn long_output_is_read_as_text_and_bounded() {
+    let place = Place::new();
+    let mut command = in_terminal(&place, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
+    command.colour = true;
+    let done = place.run(command).await;
+    let kept = &done.output.kept;
+    assert!(kept.head.starts_with("1\n2\n3\n"), "{:?}", kept.head.get(..20));
+    let joined = format!("\n20000\n{}7", "0".repeat(299));
+    assert!(kept.tail.as_deref().unwrap().ends_with(&joined));
+    let text = std::fs::read_to_string(done.output.file.unwrap().path).unwrap();
+    assert_eq!(text.lines().count(), 20_001);
+    assert!(done.output.coloured.unwrap().contains("\x1b[32m"));
+}
+
+#[tokio::test]
+async fn cancelled_its_tree_ends_as_in_a_pipe() {
+    let place = Place::new();
+    let text = "(setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
+        while [ ! -s pids ]; do sleep 0.01; done; echo ready; sleep 60";
+    let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
+    let cancel = CancellationToken::new();
+    let trigger = cancel.clone();
+    let done = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
+    assert_eq!(done.stop, Some(Stop::Cancelled));
+    assert_eq!(done.output.kept.head, "ready");
+    assert!(!lives(done.pid));
+    assert!(pids(&place, "pids").iter().all(|pid| !lives(*pid)));
+}

@@ -1,0 +1,369 @@
+//! Session files of other tools, read into a session of ours. Nothing in them
+//! is trusted: what does not fit is left out, and what the service would refuse
+//! (lost results, doubled results, missing signatures) is put right.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::model::Usage;
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord, RoundRecord, SessionHead};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use crate::load::{Builder, LoadError, LoadedSession, load, read_record};
+
+mod gemini;
+
+pub(crate) use gemini::{is_command, is_context};
+
+/// Larger files are refused.
+const MAX_FILE: u64 = 512 * 1024 * 1024;
+
+/// One message of a foreign session.
+#[derive(Debug, Default)]
+struct Message {
+    time: String,
+    is_model: bool,
+    parts: Vec<Part>,
+    /// What the person typed.
+    display: Option<String>,
+    synthetic: bool,
+    model: Option<String>,
+    usage: Option<Usage>,
+    thoughts: Vec<String>,
+    /// Results that the record keeps beside the calls.
+    results: Vec<CallResult>,
+}
+
+/// The result of one call.
+#[derive(Debug)]
+struct CallResult {
+    id: Option<String>,
+    name: String,
+    parts: Vec<Part>,
+    failed: bool,
+    display: Option<String>,
+}
+
+/// Reads any session file: a journal of ours, a record of Gemini CLI (both
+/// forms), a session of Parallax CLI, a saved checkpoint or a bare array of
+/// contents.
+///
+/// The head holds the foreign id; who continues the session makes a new journal
+/// that names it as its origin.
+///
+/// # Errors
+/// When the file cannot be read, is too large or holds no conversation.
+pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
+    let io = |source| LoadError::Io { path: path.to_owned(), source };
+    let none = |why: &str| LoadError::NotASession { path: path.to_owned(), why: why.to_owned() };
+    // Before it is opened: opening a pipe waits.
+    if !fs::metadata(path).map_err(io)?.is_file() {
+        return Err(none("it is not a regular file"));
+    }
+    let file = File::open(path).map_err(io)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(none("it is larger than 512 MiB"));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let first = text.lines().next().unwrap_or("");
+    if matches!(read_record(first), Some(Record::Session(_))) {
+        return load(path);
+    }
+    let (mut head, messages) = read_foreign(text).ok_or_else(|| {
+        none("expected a session of Parallax or Gemini CLI, or an array of contents")
+    })?;
+    if !SessionId::is_valid(head.session_id.as_str()) {
+        head.session_id = crate::load::head_of_file(path).session_id;
+    }
+    if head.start_time.is_empty() {
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let modified = modified.and_then(|time| jiff::Timestamp::try_from(time).ok());
+        head.start_time = modified.map(|time| format!("{time:.3}")).unwrap_or_default();
+    }
+    let session = build(head, messages, path)?;
+    if session.contents.is_empty() { Err(none("it has no messages")) } else { Ok(session) }
+}
+
+fn empty_head() -> SessionHead {
+    SessionHead {
+        version: 1,
+        session_id: SessionId::new(""),
+        project: String::new(),
+        start_time: String::new(),
+        forked_from: None,
+    }
+}
+
+/// The forms that are one JSON document.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Document {
+    session_id: Option<String>,
+    id: Option<String>,
+    start_time: Option<String>,
+    messages: Option<Vec<Box<RawValue>>>,
+    contents: Option<Vec<Box<RawValue>>>,
+    history: Option<Vec<Box<RawValue>>>,
+}
+
+fn read_foreign(text: &str) -> Option<(SessionHead, Vec<Message>)> {
+    if text.starts_with('[') {
+        let items: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
+        return Some((empty_head(), read_items(&items)));
+    }
+    // Lines first: a file of one line is the old single-line form of them.
+    if let Some(found) = gemini::read_lines(text) {
+        return Some(found);
+    }
+    let document: Document = serde_json::from_str(text).ok()?;
+    let items = document.messages.or(document.contents).or(document.history)?;
+    let mut head = empty_head();
+    head.session_id = SessionId::new(document.session_id.or(document.id).unwrap_or_default());
+    head.start_time = document.start_time.unwrap_or_default();
+    Some((head, read_items(&items)))
+}
+
+/// Contents (with `role`) or records of messages (with `type`).
+fn read_items(items: &[Box<RawValue>]) -> Vec<Message> {
+    items
+        .iter()
+        .filter_map(|item| read_content(item.get()).or_else(|| gemini::read_message(item.get())))
+        .collect()
+}
+
+fn read_content(text: &str) -> Option<Message> {
+    #[derive(Deserialize)]
+    struct Wire {
+        role: String,
+        #[serde(default)]
+        parts: Option<Box<RawValue>>,
+        #[serde(default)]
+        content: Option<Box<RawValue>>,
+    }
+    let wire: Wire = serde_json::from_str(text).ok()?;
+    let is_model = match wire.role.as_str() {
+        "model" | "assistant" => true,
+        "user" | "function" | "tool" => false,
+        _ => return None,
+    };
+    let parts = read_parts(&wire.parts.or(wire.content)?);
+    Some(Message { is_model, parts, ..Message::default() })
+}
+
+/// A text, a part, or a list of either.
+fn read_parts(raw: &RawValue) -> Vec<Part> {
+    let text = raw.get();
+    match text.bytes().next() {
+        Some(b'"') => {
+            serde_json::from_str(text).map(|text: String| Part::text(text)).into_iter().collect()
+        }
+        Some(b'{') => serde_json::from_str(text).into_iter().collect(),
+        Some(b'[') => {
+            let items: Vec<Box<RawValue>> = serde_json::from_str(text).unwrap_or_default();
+            // One level only: no list inside a list.
+            let items = items.iter().filter(|item| !item.get().starts_with('['));
+            items.flat_map(|item| read_parts(item)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Puts the messages together so that roles alternate and every call has its
+/// one response.
+fn build(
+    head: SessionHead,
+    messages: Vec<Message>,
+    path: &Path,
+) -> Result<LoadedSession, LoadError> {
+    let mut builder = Builder::default();
+    builder.record(Record::Session(head));
+    let mut lost = 0;
+    let mut messages = merge(messages).into_iter().peekable();
+    let mut first = true;
+    while let Some(mut message) = messages.next() {
+        if std::mem::take(&mut first) && message.is_model {
+            let text = "[The beginning of this conversation is missing.]";
+            let mut record =
+                content_record(Message::default(), Content::user(vec![Part::text(text)]));
+            record.synthetic = true;
+            builder.record(Record::Content(record));
+        }
+        if !message.is_model {
+            let parts = std::mem::take(&mut message.parts);
+            builder.record(Record::Content(content_record(message, Content::user(parts))));
+            continue;
+        }
+        let content = signed(Content::model(std::mem::take(&mut message.parts)));
+        let calls: Vec<(Option<String>, String)> = content
+            .calls()
+            .map(|call| (call.id.map(str::to_owned), call.name.to_owned()))
+            .collect();
+        let mut results = std::mem::take(&mut message.results);
+        let time = message.time.clone();
+        builder.record(Record::Content(content_record(message, content)));
+        if calls.is_empty() {
+            continue;
+        }
+        let mut tail = Vec::new();
+        if let Some(next) = messages.next_if(|next| !next.is_model) {
+            for part in next.parts {
+                match response_of(&part) {
+                    Some((id, name)) => results.push(CallResult {
+                        id,
+                        name,
+                        parts: vec![part],
+                        failed: false,
+                        display: None,
+                    }),
+                    None => tail.push(part),
+                }
+            }
+        }
+        for (index, (id, name)) in calls.iter().enumerate() {
+            let found = results.iter().position(|result| {
+                result.name == *name && (id.is_none() || result.id.is_none() || result.id == *id)
+            });
+            let found = found.map(|at| results.remove(at));
+            lost += usize::from(found.is_none());
+            builder.record(Record::Result(result_record(index, id.as_deref(), name, found, &time)));
+        }
+        let tail = (!tail.is_empty()).then(|| to_raw_value(&tail).ok()).flatten();
+        builder.record(Record::Round(RoundRecord { results: calls.len(), tail }));
+    }
+    if lost > 0 {
+        builder.notice(format!("{lost} calls had no result"));
+    }
+    builder.finish(path)
+}
+
+/// Joins neighbours of one speaker, unless calls stand between them; drops what
+/// cannot be sent.
+fn merge(messages: Vec<Message>) -> Vec<Message> {
+    let mut merged: Vec<Message> = Vec::new();
+    for mut message in messages {
+        message.parts.retain(|part| match part.view() {
+            PartView::Thought(_) => false,
+            PartView::Text(text) => !text.is_empty() || part.signature().is_some(),
+            _ => true,
+        });
+        if !message.is_model {
+            // Responses count only right behind their calls.
+            let after_calls = merged.last().is_some_and(|last| {
+                has_calls(last) || (!last.is_model && last.parts.iter().any(is_response))
+            });
+            if !after_calls {
+                message.parts.retain(|part| !is_response(part));
+            }
+        }
+        if message.parts.is_empty() {
+            continue;
+        }
+        match merged.last_mut() {
+            Some(last) if last.is_model == message.is_model && !has_calls(last) => {
+                last.parts.append(&mut message.parts);
+                last.results.append(&mut message.results);
+                last.thoughts.append(&mut message.thoughts);
+                // The prompt that was typed is shown, not what came before it.
+                if !message.synthetic {
+                    last.display = message.display.or(last.display.take());
+                    last.time = message.time;
+                    last.synthetic = false;
+                }
+                last.model = message.model.or(last.model.take());
+                last.usage = message.usage.or(last.usage.take());
+            }
+            _ => merged.push(message),
+        }
+    }
+    merged
+}
+
+fn has_calls(message: &Message) -> bool {
+    message.parts.iter().any(|part| matches!(part.view(), PartView::Call(_)))
+}
+
+fn is_response(part: &Part) -> bool {
+    matches!(part.view(), PartView::Response(_))
+}
+
+fn response_of(part: &Part) -> Option<(Option<String>, String)> {
+    match part.view() {
+        PartView::Response(response) => {
+            Some((response.id.map(str::to_owned), response.name.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// The first call of a content carries a signature: where it is lost, the one
+/// that stands for it.
+fn signed(mut content: Content) -> Content {
+    let first = content.parts.iter_mut().find(|part| matches!(part.view(), PartView::Call(_)));
+    if let Some(part) = first.filter(|part| part.signature().is_none()) {
+        *part = part.with_signature(SYNTHETIC_SIGNATURE);
+    }
+    content
+}
+
+fn content_record(message: Message, content: Content) -> ContentRecord {
+    ContentRecord {
+        time: message.time,
+        wire: content.seal(),
+        display: message.display,
+        model: message.model,
+        usage: message.usage,
+        thoughts: message.thoughts,
+        partial: false,
+        synthetic: message.synthetic,
+    }
+}
+
+fn result_record(
+    index: usize,
+    id: Option<&str>,
+    name: &str,
+    found: Option<CallResult>,
+    time: &str,
+) -> ResultRecord {
+    let failed = found.as_ref().is_none_or(|result| result.failed);
+    let display = found.as_ref().and_then(|result| result.display.clone());
+    let mut parts = found.map(|result| result.parts).unwrap_or_default();
+    // Exactly one response, first, with the id and the name of the call.
+    let at = parts.iter().position(is_response);
+    let response = at.map(|at| parts.remove(at));
+    parts.retain(|part| !is_response(part));
+    let response = match response {
+        Some(part) if response_of(&part) == Some((id.map(str::to_owned), name.to_owned())) => part,
+        other => {
+            let object = other.as_ref().and_then(|part| match part.view() {
+                PartView::Response(response) => response.response?.as_object().cloned(),
+                _ => None,
+            });
+            let lost = || {
+                let mut lost = Object::new();
+                lost.insert("error".into(), "The result of this call was lost.".into());
+                lost
+            };
+            Part::function_response(id, name, object.unwrap_or_else(lost), Vec::new())
+        }
+    };
+    parts.insert(0, response);
+    ResultRecord {
+        time: time.to_owned(),
+        call: id.map_or_else(|| format!("imported-{index}"), str::to_owned).into(),
+        index,
+        name: name.to_owned(),
+        wire: to_raw_value(&parts).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        status: if failed { "error" } else { "success" }.to_owned(),
+        display: display.map(|text| -> Value { json!({"type": "text", "text": text}) }),
+    }
+}

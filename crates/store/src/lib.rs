@@ -1,0 +1,27 @@
+//! What survives a session: its journal, and how journals are listed, found,
+//! read again and deleted; other tools' session files are read, never written.
+//!
+//! A journal holds the wire contents byte for byte, so that a resumed session
+//! sends what the interrupted one would have sent. This crate does not decide
+//! what is recorded (the engine does) and repairs no history of ours.
+//!
+//! All functions block on the disk: asynchronous callers use `spawn_blocking`.
+
+mod import;
+mod journal;
+mod list;
+mod load;
+mod paths;
+mod select;
+
+pub use import::import;
+pub use journal::{Journal, OpenError};
+pub use list::{Origin, SessionEntry, list};
+pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
+pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder};
+pub use select::{DeleteError, FindError, delete, find};
+
+/// The time now as the journal writes it: RFC 3339, UTC, milliseconds.
+pub fn timestamp() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}

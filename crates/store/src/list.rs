@@ -1,0 +1,385 @@
+//! The sessions of a project: ours, and those of other tools that can be
+//! continued. Only heads and first prompts are read.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use parallax_protocol::content::{PartView, Role};
+use parallax_protocol::store::{ContentRecord, Record};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::import;
+use crate::load::read_record;
+use crate::paths::{Homes, path_hash};
+
+/// How much of a file is read for its title.
+const HEAD: u64 = 1024 * 1024;
+/// How much of its end, for a summary written later.
+const TAIL: u64 = 16 * 1024;
+/// A title's length in characters.
+const TITLE: usize = 100;
+
+/// Whose file a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A journal of ours.
+    Parallax,
+    /// A record of Gemini CLI.
+    GeminiCli,
+    /// A session of Parallax CLI.
+    ParallaxCli,
+}
+
+/// One session in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEntry {
+    /// Its place by start time, from 1.
+    pub index: usize,
+    /// Its id.
+    pub id: String,
+    /// Its summary or first prompt: one line, at most 100 characters.
+    pub title: String,
+    /// When it began.
+    pub start: Timestamp,
+    /// When its file was last written.
+    pub last_used: Timestamp,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whose file it is.
+    pub origin: Origin,
+}
+
+impl SessionEntry {
+    /// How long ago it was last used, in words (`5 minutes ago`).
+    pub fn age(&self) -> String {
+        let seconds = Timestamp::now().duration_since(self.last_used).as_secs().max(0);
+        let (count, unit) = match seconds {
+            0..60 => return "just now".to_owned(),
+            60..3_600 => (seconds / 60, "minute"),
+            3_600..86_400 => (seconds / 3_600, "hour"),
+            _ => (seconds / 86_400, "day"),
+        };
+        format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" })
+    }
+}
+
+/// All sessions of a project, oldest first. Files that cannot be read or hold
+/// no conversation are left out.
+pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
+    let mut found: HashMap<String, SessionEntry> = HashMap::new();
+    let mut add = |entry: Option<SessionEntry>| {
+        let Some(entry) = entry else { return };
+        match found.get(&entry.id) {
+            Some(known) if known.last_used >= entry.last_used => {}
+            _ => drop(found.insert(entry.id.clone(), entry)),
+        }
+    };
+    for path in files(&homes.sessions(project)) {
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            add(read_ours(&path));
+        }
+    }
+    for folder in gemini_folders(homes, project) {
+        for path in files(&folder.join("chats")) {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            if name.is_some_and(|name| name.starts_with("session-") && name.contains(".json")) {
+                add(read_gemini(&path));
+            }
+        }
+    }
+    for path in files(&homes.parallax) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let stem = name.as_deref().and_then(|name| name.strip_suffix(".json"));
+        if stem.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit())) {
+            add(read_parallax_cli(&path));
+        }
+    }
+    let mut entries: Vec<SessionEntry> = found.into_values().collect();
+    entries.sort_by(|one, two| (one.start, &one.id).cmp(&(two.start, &two.id)));
+    for (entry, index) in entries.iter_mut().zip(1..) {
+        entry.index = index;
+    }
+    entries
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
+    entries.map(|entry| entry.path()).take(100_000).collect()
+}
+
+/// The folders in which Gemini CLI may keep this project's things.
+fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
+    #[derive(Deserialize)]
+    struct Registry {
+        projects: HashMap<String, String>,
+    }
+    let tmp = homes.gemini.join("tmp");
+    let mut folders = vec![tmp.join(path_hash(project))];
+    let registry = read_start(&homes.gemini.join("projects.json"), 16 * HEAD);
+    let registry: Option<Registry> = registry.and_then(|text| serde_json::from_str(&text).ok());
+    let slug =
+        registry.and_then(|mut registry| registry.projects.remove(&*project.to_string_lossy()));
+    let fits = |slug: &String| {
+        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !slug.is_empty() && slug.bytes().all(allowed)
+    };
+    folders.extend(slug.filter(fits).map(|slug| tmp.join(slug)));
+    for entry in fs::read_dir(&tmp).into_iter().flatten().flatten().take(10_000) {
+        let owner = read_start(&entry.path().join(".project_root"), 8192);
+        if owner.is_some_and(|owner| Path::new(owner.trim()) == project) {
+            folders.push(entry.path());
+        }
+    }
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+fn read_start(path: &Path, limit: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn modified(path: &Path) -> Option<Timestamp> {
+    fs::metadata(path).ok()?.modified().ok()?.try_into().ok()
+}
+
+fn entry(
+    path: &Path,
+    origin: Origin,
+    id: String,
+    start: Option<&str>,
+    title: &str,
+) -> Option<SessionEntry> {
+    let last_used = modified(path)?;
+    Some(SessionEntry {
+        index: 0,
+        id,
+        title: clean_title(title),
+        start: start.and_then(|text| text.parse().ok()).unwrap_or(last_used),
+        last_used,
+        path: path.to_owned(),
+        origin,
+    })
+}
+
+fn read_ours(path: &Path) -> Option<SessionEntry> {
+    let mut reader = BufReader::new(File::open(path).ok()?).take(HEAD);
+    let mut head = None;
+    let mut line = Vec::new();
+    let mut more = false;
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).ok()? == 0 {
+            break;
+        }
+        let record = std::str::from_utf8(&line).ok().and_then(|text| read_record(text.trim()));
+        match record {
+            Some(Record::Session(found)) => head = head.or(Some(found)),
+            Some(Record::Content(content)) => {
+                more = true;
+                if let Some(title) = prompt_of(&content) {
+                    let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
+                    let (id, start) = (head.session_id.0, head.start_time);
+                    return entry(path, Origin::Parallax, id, Some(&start), &title);
+                }
+            }
+            _ => {}
+        }
+    }
+    // A first prompt that is larger than what is read here.
+    let head = head.filter(|_| more || reader.limit() == 0)?;
+    let (id, start) = (head.session_id.0, head.start_time);
+    entry(path, Origin::Parallax, id, Some(&start), "(no prompt)")
+}
+
+/// What the person said with a content, if it was a person.
+fn prompt_of(record: &ContentRecord) -> Option<String> {
+    if record.synthetic || record.wire.role() != Role::User {
+        return None;
+    }
+    if let Some(display) = record.display.as_ref().filter(|text| !text.trim().is_empty()) {
+        return Some(display.clone());
+    }
+    let content = record.wire.open().ok()?;
+    content.parts.iter().find_map(|part| match part.view() {
+        PartView::Text(text) if !text.trim().is_empty() && !import::is_context(text) => {
+            Some(text.to_owned())
+        }
+        _ => None,
+    })
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct GeminiHead {
+    session_id: Option<String>,
+    project_hash: Option<String>,
+    start_time: Option<String>,
+    kind: Option<String>,
+    summary: Option<String>,
+    messages: Vec<GeminiMessage>,
+    #[serde(rename = "$set")]
+    set: Option<Box<GeminiHead>>,
+    #[serde(rename = "type")]
+    message_kind: Option<String>,
+    content: Value,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct GeminiMessage {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    content: Value,
+}
+
+/// What is known of a record so far.
+#[derive(Default)]
+struct GeminiFacts {
+    id: Option<String>,
+    start: Option<String>,
+    subagent: bool,
+    summary: Option<String>,
+    prompt: Option<String>,
+    answered: bool,
+}
+
+impl GeminiFacts {
+    fn take(&mut self, head: GeminiHead) {
+        if head.session_id.is_some() && head.project_hash.is_some() {
+            self.id = head.session_id;
+            self.start = self.start.take().or(head.start_time);
+        }
+        self.subagent |= head.kind.as_deref() == Some("subagent");
+        self.summary = head.summary.or(self.summary.take());
+        for message in &head.messages {
+            self.message(message.kind.as_deref(), &message.content);
+        }
+        self.message(head.message_kind.as_deref(), &head.content);
+        if let Some(set) = head.set {
+            self.take(*set);
+        }
+    }
+
+    fn message(&mut self, kind: Option<&str>, content: &Value) {
+        match kind {
+            Some("gemini") => self.answered = true,
+            Some("user") if self.prompt.is_none() => {
+                let text = value_text(content);
+                let real = !text.trim().is_empty()
+                    && !import::is_command(&text)
+                    && !import::is_context(&text);
+                self.prompt = real.then_some(text);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            items.iter().find(|item| item.get("text").is_some()).map(value_text).unwrap_or_default()
+        }
+        Value::Object(part) => {
+            part.get("text").and_then(Value::as_str).unwrap_or_default().to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn read_gemini(path: &Path) -> Option<SessionEntry> {
+    let mut facts = GeminiFacts::default();
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    if path.extension().is_some_and(|extension| extension == "json") {
+        let text = read_start(path, 64 * HEAD)?;
+        facts.take(serde_json::from_str(&text).ok()?);
+    } else {
+        let mut reader = BufReader::new(&mut file).take(HEAD);
+        let mut line = Vec::new();
+        while facts.prompt.is_none() || facts.id.is_none() {
+            line.clear();
+            if reader.read_until(b'\n', &mut line).ok()? == 0 {
+                break;
+            }
+            facts.take(serde_json::from_slice(&line).unwrap_or_default());
+        }
+        // A summary is written behind the conversation, at a later start.
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+        let mut tail = Vec::new();
+        file.take(TAIL).read_to_end(&mut tail).ok()?;
+        for line in tail.split(|byte| *byte == b'\n').skip(usize::from(length > TAIL)) {
+            if let Ok(GeminiHead { set: Some(set), .. }) = serde_json::from_slice(line) {
+                facts.summary = set.summary.or(facts.summary);
+            }
+        }
+    }
+    if facts.subagent || (facts.prompt.is_none() && !facts.answered) {
+        return None;
+    }
+    let title = facts.summary.filter(|text| !text.trim().is_empty()).or(facts.prompt);
+    let title = title.unwrap_or_else(|| "(no prompt)".to_owned());
+    entry(path, Origin::GeminiCli, facts.id?, facts.start.as_deref(), &title)
+}
+
+fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
+    // Small and few files: the importer knows their forms.
+    let session = import::import(path).ok()?;
+    let id = path.file_stem()?.to_string_lossy().into_owned();
+    let prompt = session.records.iter().find_map(|record| match record {
+        Record::Content(content) => prompt_of(content),
+        _ => None,
+    });
+    let start = Some(session.head.start_time.as_str());
+    entry(path, Origin::ParallaxCli, id, start, &prompt.unwrap_or_else(|| "(no prompt)".to_owned()))
+}
+
+/// One line without control characters, at most 100 characters.
+fn clean_title(text: &str) -> String {
+    let is_hidden = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    let mut title = String::new();
+    let mut count = 0;
+    for word in text.split(|char: char| char.is_whitespace() || is_hidden(char)) {
+        if word.is_empty() {
+            continue;
+        }
+        if count > 0 {
+            title.push(' ');
+            count += 1;
+        }
+        for char in word.chars() {
+            title.push(char);
+            count += 1;
+        }
+        if count > TITLE {
+            let cut: String = title.chars().take(TITLE - 3).collect();
+            return cut + "...";
+        }
+    }
+    title
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_short_line() {
+        assert_eq!(clean_title("  fix\n\tthe \u{1b}[31mbüg\u{202e} "), "fix the [31mbüg");
+        let long = clean_title(&"ü".repeat(101));
+        assert_eq!((long.chars().count(), long.ends_with("ü...")), (100, true));
+        assert_eq!(clean_title(&"x".repeat(100)), "x".repeat(100));
+    }
+}

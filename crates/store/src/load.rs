@@ -1,0 +1,352 @@
+//! Reading a journal: streaming, and tolerant of everything a crash, a newer
+//! version or a bad disk can leave in it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::content::{Role, Sealed};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::store::{Record, ResultRecord, RoundRecord, SessionHead, assemble_round};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Longer lines are skipped, so that a foreign file cannot fill the memory.
+const MAX_LINE: usize = 256 * 1024 * 1024;
+/// Notices after this many are only counted.
+const MAX_NOTICES: usize = 20;
+
+/// A session that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The disk refuses.
+    #[error("cannot read the session file `{}`: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file holds no session.
+    #[error("`{}` holds no session: {why}", .path.display())]
+    NotASession {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        why: String,
+    },
+}
+
+/// A session as its journal tells it.
+#[derive(Debug, Clone)]
+pub struct LoadedSession {
+    /// The first line (made from the file's name where it is lost).
+    pub head: SessionHead,
+    /// The contents to be sent, byte for byte as they were.
+    pub contents: Vec<Sealed>,
+    /// All records that still count, in order, for lists and pictures: the
+    /// times, the prompts as typed, thoughts, models, token counts. The head is
+    /// not among them.
+    pub records: Vec<Record>,
+    /// The last round of calls, when it was not finished.
+    pub pending: Option<PendingRound>,
+    /// What was skipped or repaired, for the person.
+    pub notices: Vec<String>,
+    /// The length of the file up to its last whole record.
+    pub(crate) good_length: u64,
+    /// Whether that record lacks its line end.
+    pub(crate) unterminated: bool,
+}
+
+/// A round of calls that a crash or an interrupt cut short. The model content
+/// with the calls is the last of the contents.
+#[derive(Debug, Clone)]
+pub struct PendingRound {
+    /// The calls in order.
+    pub calls: Vec<PendingCall>,
+    /// The results that were written, by index of their call.
+    pub results: BTreeMap<usize, ResultRecord>,
+}
+
+/// A call of a [`PendingRound`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingCall {
+    /// The id on the wire, if there was one.
+    pub id: Option<String>,
+    /// The tool's name.
+    pub name: String,
+}
+
+/// Reads a journal.
+///
+/// # Errors
+/// When the file cannot be read or has not one record.
+pub fn load(path: &Path) -> Result<LoadedSession, LoadError> {
+    let file =
+        File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
+    load_from(file, path)
+}
+
+/// Reads a journal from an open file.
+pub(crate) fn load_from(file: impl Read, path: &Path) -> Result<LoadedSession, LoadError> {
+    let failed = |source| LoadError::Io { path: path.to_owned(), source };
+    let mut reader = BufReader::with_capacity(256 * 1024, file);
+    let mut builder = Builder::default();
+    let mut line = Vec::new();
+    let mut number = 0usize;
+    loop {
+        let read = read_line(&mut reader, &mut line).map_err(failed)?;
+        if read == 0 {
+            break;
+        }
+        number += 1;
+        builder.offset += read as u64;
+        let ended = line.last() == Some(&b'\n');
+        let known = builder.line(line.trim_ascii(), number, ended);
+        if ended || known {
+            builder.good_length = builder.offset;
+            builder.unterminated = !ended;
+        }
+    }
+    builder.finish(path)
+}
+
+/// Reads one line with its end into `line`; an overlong one is read to its end
+/// and given as empty. Gives the bytes read, 0 at the end of the file.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    line.clear();
+    let mut total = 0;
+    loop {
+        let available = match reader.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(available.len(), |at| at + 1);
+        if total + used <= MAX_LINE {
+            line.extend_from_slice(available.get(..used).unwrap_or_default());
+        } else {
+            line.clear();
+            if end.is_some() {
+                line.push(b'\n');
+            }
+        }
+        total += used;
+        reader.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(total);
+        }
+    }
+}
+
+/// A line whose record holds line ends (see the writer).
+#[derive(Deserialize)]
+struct Escaped {
+    escaped: String,
+}
+
+/// Folds records into a session.
+#[derive(Default)]
+pub(crate) struct Builder {
+    head: Option<SessionHead>,
+    contents: Vec<Sealed>,
+    /// Each record with the number of contents before it.
+    records: Vec<(usize, Record)>,
+    /// Results of the open round: index of the call, place in `records`.
+    results: BTreeMap<usize, usize>,
+    notices: Vec<String>,
+    more_notices: usize,
+    offset: u64,
+    good_length: u64,
+    unterminated: bool,
+}
+
+impl Builder {
+    pub(crate) fn notice(&mut self, text: String) {
+        if self.notices.len() < MAX_NOTICES {
+            self.notices.push(text);
+        } else {
+            self.more_notices += 1;
+        }
+    }
+
+    /// Takes a line; gives whether it held a record.
+    fn line(&mut self, line: &[u8], number: usize, ended: bool) -> bool {
+        if line.is_empty() {
+            return false;
+        }
+        let text = std::str::from_utf8(line).ok();
+        match text.and_then(read_record) {
+            Some(record) => {
+                self.record(record);
+                true
+            }
+            None if !ended => {
+                self.notice(format!("line {number} is cut off and was dropped"));
+                false
+            }
+            // An object with one key that we do not know: a newer version's.
+            None if text.is_some_and(is_unknown_kind) => false,
+            None => {
+                self.notice(format!("line {number} is damaged and was skipped"));
+                false
+            }
+        }
+    }
+
+    pub(crate) fn record(&mut self, record: Record) {
+        match &record {
+            Record::Session(head) => {
+                if self.head.is_none() {
+                    if head.version > 1 {
+                        self.notice("the session was written by a newer version".to_owned());
+                    }
+                    self.head = Some(head.clone());
+                }
+                return;
+            }
+            Record::Content(content) => {
+                let wire = content.wire.clone();
+                self.close_round(&wire);
+                self.records.push((self.contents.len(), record));
+                self.contents.push(wire);
+                return;
+            }
+            Record::Result(result) => {
+                self.results.insert(result.index, self.records.len());
+            }
+            Record::Round(round) => {
+                let sealed = self.finish_round(round);
+                self.records.push((self.contents.len(), record));
+                self.contents.push(sealed);
+                return;
+            }
+            Record::TurnEnd { .. } => {}
+            Record::Truncate { keep } => {
+                self.truncate(*keep);
+                return;
+            }
+        }
+        self.records.push((self.contents.len(), record));
+    }
+
+    /// Results without a round, and then a content: the content is their round
+    /// when it answers the calls, else they become one.
+    fn close_round(&mut self, next: &Sealed) {
+        if self.results.is_empty() {
+            return;
+        }
+        if next.role() == Role::User && next.json().contains("\"functionResponse\"") {
+            self.results.clear();
+            self.records.retain(|(at, record)| {
+                *at < self.contents.len() || !matches!(record, Record::Result(_))
+            });
+            return;
+        }
+        let round = RoundRecord { results: self.results.len(), tail: None };
+        let sealed = self.finish_round(&round);
+        self.records.push((self.contents.len(), Record::Round(round)));
+        self.contents.push(sealed);
+    }
+
+    fn finish_round(&mut self, round: &RoundRecord) -> Sealed {
+        let results = std::mem::take(&mut self.results);
+        if results.len() != round.results {
+            let (have, want) = (results.len(), round.results);
+            self.notice(format!("a round of {want} calls has {have} results"));
+        }
+        let results = results.values().filter_map(|at| self.result_at(*at));
+        let wires: Vec<&RawValue> = results.map(|result| &*result.wire).collect();
+        assemble_round(&wires, round.tail.as_deref())
+    }
+
+    fn result_at(&self, at: usize) -> Option<&ResultRecord> {
+        match self.records.get(at) {
+            Some((_, Record::Result(result))) => Some(result),
+            _ => None,
+        }
+    }
+
+    fn truncate(&mut self, keep: usize) {
+        self.results.clear();
+        self.contents.truncate(keep);
+        self.records.retain(|(at, record)| match record {
+            Record::TurnEnd { .. } => *at <= keep,
+            _ => *at < keep,
+        });
+    }
+
+    pub(crate) fn finish(mut self, path: &Path) -> Result<LoadedSession, LoadError> {
+        let head = match self.head.take() {
+            Some(head) => head,
+            None if self.records.is_empty() => {
+                let why = "no line of it is a record".to_owned();
+                return Err(LoadError::NotASession { path: path.to_owned(), why });
+            }
+            None => {
+                self.notice("the first line is lost".to_owned());
+                head_of_file(path)
+            }
+        };
+        if self.more_notices > 0 {
+            self.notices.push(format!("and {} more", self.more_notices));
+        }
+        let pending = self.pending();
+        Ok(LoadedSession {
+            head,
+            contents: self.contents,
+            records: self.records.into_iter().map(|(_, record)| record).collect(),
+            pending,
+            notices: self.notices,
+            good_length: self.good_length,
+            unterminated: self.unterminated,
+        })
+    }
+
+    fn pending(&mut self) -> Option<PendingRound> {
+        let last = self.contents.last().filter(|last| last.role() == Role::Model)?;
+        let content = last.open().ok()?;
+        let calls: Vec<PendingCall> = content
+            .calls()
+            .map(|call| PendingCall { id: call.id.map(str::to_owned), name: call.name.to_owned() })
+            .collect();
+        let results = std::mem::take(&mut self.results)
+            .into_iter()
+            .filter(|(index, _)| *index < calls.len())
+            .filter_map(|(index, at)| Some((index, self.result_at(at)?.clone())))
+            .collect();
+        (!calls.is_empty()).then_some(PendingRound { calls, results })
+    }
+}
+
+pub(crate) fn head_of_file(path: &Path) -> SessionHead {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    let id = if SessionId::is_valid(&stem) { stem.as_ref() } else { "unknown" };
+    SessionHead {
+        version: 1,
+        session_id: id.into(),
+        project: String::new(),
+        start_time: String::new(),
+        forked_from: None,
+    }
+}
+
+/// Reads one line of a journal.
+pub(crate) fn read_record(text: &str) -> Option<Record> {
+    if text.starts_with(r#"{"escaped":"#) {
+        let escaped: Escaped = serde_json::from_str(text).ok()?;
+        return serde_json::from_str(&escaped.escaped).ok();
+    }
+    serde_json::from_str(text).ok()
+}
+
+fn is_unknown_kind(text: &str) -> bool {
+    const KNOWN: [&str; 7] =
+        ["session", "content", "result", "round", "turn_end", "truncate", "escaped"];
+    let object: Result<BTreeMap<String, serde::de::IgnoredAny>, _> = serde_json::from_str(text);
+    object.is_ok_and(|object| {
+        object.len() == 1 && object.keys().all(|key| !KNOWN.contains(&key.as_str()))
+    })
+}

@@ -1,0 +1,150 @@
+//! Where things live: the homes, a project's folder, a session's files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::ids::SessionId;
+use sha2::{Digest, Sha256};
+
+/// The two homes: ours, which is written, and the reference's, which is read.
+#[derive(Debug, Clone)]
+pub struct Homes {
+    /// `~/.parallax`.
+    pub parallax: PathBuf,
+    /// `~/.gemini`.
+    pub gemini: PathBuf,
+}
+
+impl Homes {
+    /// The folder of a project's journals.
+    pub fn sessions(&self, project: &Path) -> PathBuf {
+        self.parallax.join("sessions").join(project_folder(project))
+    }
+
+    /// The journal of a session. The id must be valid
+    /// ([`SessionId::is_valid`]), since it becomes a file name; an invalid one
+    /// gives a name that no journal has.
+    pub fn journal(&self, project: &Path, session: &SessionId) -> PathBuf {
+        self.sessions(project).join(format!("{}.jsonl", file_name(session)))
+    }
+
+    /// The session's temporary folder and what is in it.
+    pub fn artifacts(&self, project: &Path, session: &SessionId) -> SessionArtifacts {
+        let tmp = self.parallax.join("tmp").join(project_folder(project));
+        SessionArtifacts { root: tmp.join(file_name(session)) }
+    }
+}
+
+fn file_name(session: &SessionId) -> &str {
+    if SessionId::is_valid(session.as_str()) { session.as_str() } else { "invalid" }
+}
+
+/// Where a session keeps files that are not its journal.
+#[derive(Debug, Clone)]
+pub struct SessionArtifacts {
+    root: PathBuf,
+}
+
+impl SessionArtifacts {
+    /// The session's temporary folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+    /// Where outputs go that are too long for the model.
+    pub fn tool_outputs(&self) -> PathBuf {
+        self.root.join("tool-outputs")
+    }
+    /// Makes both folders, readable by their owner alone.
+    ///
+    /// # Errors
+    /// When a folder cannot be made.
+    pub fn create(&self) -> io::Result<()> {
+        create_private_dir(&self.tool_outputs())
+    }
+}
+
+/// The folder name of a project: its base name as a slug, and eight hex digits
+/// of its path's hash.
+pub fn project_folder(project: &Path) -> String {
+    let name = project.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let mut slug = slug(&name);
+    // A file name holds 255 bytes; slugs are ASCII.
+    slug.truncate(100);
+    format!("{}-{}", slug, &path_hash(project)[..8])
+}
+
+/// Lower case, everything outside `[a-z0-9]` a dash, runs of dashes collapsed,
+/// ends trimmed, empty = `project`.
+pub(crate) fn slug(name: &str) -> String {
+    let mut slug = String::with_capacity(name.len());
+    for char in name.to_lowercase().chars() {
+        if char.is_ascii_alphanumeric() {
+            slug.push(char);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "project".to_owned() } else { slug.to_owned() }
+}
+
+/// SHA-256 of the path's bytes in hex.
+pub(crate) fn path_hash(path: &Path) -> String {
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Makes a folder and those above it that are missing, with mode 0700 whatever
+/// the umask is. Folders that are there stay as they are.
+///
+/// # Errors
+/// When a folder cannot be made.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_private_dir(parent)?;
+    }
+    match fs::create_dir(path) {
+        Ok(()) => set_mode(path, 0o700),
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_has_a_readable_and_unique_folder() {
+        let one = project_folder(Path::new("/home/a/My  Project!"));
+        assert!(one.starts_with("my-project-") && one.len() == "my-project-".len() + 8, "{one}");
+        assert_ne!(one, project_folder(Path::new("/home/b/My  Project!")));
+        assert!(project_folder(Path::new("/")).starts_with("project-"));
+        assert!(project_folder(Path::new("/日本")).starts_with("project-"));
+    }
+
+    #[test]
+    fn ids_with_path_tricks_never_leave_the_folder() {
+        let homes = Homes { parallax: "/p".into(), gemini: "/g".into() };
+        for id in ["../x", "a/b", "", "."] {
+            let path = homes.journal(Path::new("/w"), &SessionId::from(id));
+            assert_eq!(path.parent(), Some(homes.sessions(Path::new("/w")).as_path()));
+        }
+    }
+}

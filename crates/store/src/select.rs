@@ -1,0 +1,167 @@
+//! Finding one session of a list, and deleting one.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::ids::SessionId;
+
+use crate::list::{Origin, SessionEntry, list};
+use crate::paths::Homes;
+
+/// A session that cannot be found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FindError {
+    /// There is none at all.
+    #[error("no previous sessions found for this project (searched `{}`)", .searched.display())]
+    NoSessions {
+        /// The folder of the project's journals.
+        searched: PathBuf,
+    },
+    /// None fits.
+    #[error(
+        "no session `{selector}` (searched `{}`); use `--list-sessions` to see them, then \
+         `--resume` with a number, an id, the beginning of an id, or `latest`",
+        .searched.display()
+    )]
+    NotFound {
+        /// What was asked for.
+        selector: String,
+        /// The folder of the project's journals.
+        searched: PathBuf,
+    },
+    /// Several fit.
+    #[error("`{selector}` is the beginning of {count} session ids; give more of it")]
+    Ambiguous {
+        /// What was asked for.
+        selector: String,
+        /// How many fit.
+        count: usize,
+    },
+}
+
+/// Finds a session: `latest` (the last used one), a full id, a number of the
+/// list, or the beginning of one id.
+///
+/// # Errors
+/// When none or several fit.
+pub fn find(homes: &Homes, project: &Path, selector: &str) -> Result<SessionEntry, FindError> {
+    let searched = homes.sessions(project);
+    let selector = selector.trim();
+    let mut entries = list(homes, project);
+    if entries.is_empty() {
+        return Err(FindError::NoSessions { searched });
+    }
+    let missing = || FindError::NotFound { selector: selector.to_owned(), searched };
+    if selector == "latest" {
+        return entries.into_iter().max_by_key(|entry| entry.last_used).ok_or_else(missing);
+    }
+    if let Some(at) = entries.iter().position(|entry| entry.id == selector) {
+        return Ok(entries.swap_remove(at));
+    }
+    let number = selector.parse::<usize>().ok();
+    if let Some(at) = entries.iter().position(|entry| Some(entry.index) == number) {
+        return Ok(entries.swap_remove(at));
+    }
+    // A number that the list does not have is a mistake, not the beginning of
+    // an id that happens to start with digits.
+    if selector.is_empty() || (number.is_some() && selector.len() < 6) {
+        return Err(missing());
+    }
+    let mut fitting: Vec<SessionEntry> =
+        entries.into_iter().filter(|entry| entry.id.starts_with(selector)).collect();
+    match (fitting.pop(), fitting.len()) {
+        (Some(entry), 0) => Ok(entry),
+        (None, _) => Err(missing()),
+        (Some(_), more) => {
+            Err(FindError::Ambiguous { selector: selector.to_owned(), count: more + 1 })
+        }
+    }
+}
+
+/// A session that was not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// It belongs to another program.
+    #[error(
+        "the session `{id}` belongs to another program and was not deleted; its file is `{}`",
+        .path.display()
+    )]
+    Foreign {
+        /// The session.
+        id: String,
+        /// Its file.
+        path: PathBuf,
+    },
+    /// It is running.
+    #[error("the session `{id}` is in use and was not deleted")]
+    InUse {
+        /// The session.
+        id: String,
+    },
+    /// The id or a path leads out of our home.
+    #[error("`{what}` is not a session of this project")]
+    Outside {
+        /// What was to be deleted.
+        what: String,
+    },
+    /// The disk refuses.
+    #[error("cannot delete `{}`: {source}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Deletes a journal of ours and what belongs to it: its temporary folder, and
+/// the folders given, each of which must lie in our home.
+///
+/// # Errors
+/// When the session is not ours, is in use, or the disk refuses. A folder that
+/// is not there is no error.
+pub fn delete(
+    homes: &Homes,
+    project: &Path,
+    entry: &SessionEntry,
+    artifacts: &[PathBuf],
+) -> Result<(), DeleteError> {
+    if entry.origin != Origin::Parallax {
+        return Err(DeleteError::Foreign { id: entry.id.clone(), path: entry.path.clone() });
+    }
+    let id = SessionId::new(entry.id.clone());
+    let outside = |what: &Path| DeleteError::Outside { what: what.display().to_string() };
+    // The file is the one that the list found; a head may claim another id.
+    if !SessionId::is_valid(&id.0) || entry.path.parent() != Some(&homes.sessions(project)) {
+        return Err(outside(Path::new(&entry.id)));
+    }
+    for path in artifacts {
+        let plain = path.components().all(|part| part != std::path::Component::ParentDir);
+        let deep = path.strip_prefix(&homes.parallax).is_ok_and(|rest| rest.iter().count() > 1);
+        if !plain || !deep {
+            return Err(outside(path));
+        }
+    }
+    let failed = |path: &Path, source| DeleteError::Io { path: path.to_owned(), source };
+    let file = File::open(&entry.path).map_err(|source| failed(&entry.path, source))?;
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        return Err(DeleteError::InUse { id: entry.id.clone() });
+    }
+    let own = homes.artifacts(project, &id).root().to_owned();
+    for folder in artifacts.iter().chain([&own]) {
+        // A link is removed, never what it leads to.
+        let removed = match fs::symlink_metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(folder),
+            Ok(_) => fs::remove_file(folder),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(folder, error));
+            }
+            _ => {}
+        }
+    }
+    fs::remove_file(&entry.path).map_err(|source| failed(&entry.path, source))
+}

@@ -1,0 +1,259 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::content::{Role, SYNTHETIC_SIGNATURE};
+use parallax_protocol::store::{Record, Store as _};
+use parallax_store::{
+    DeleteError, FindError, Homes, Journal, LoadedSession, Origin, delete, find, import, list,
+};
+use proptest::prelude::*;
+
+use crate::{content, head, sealed, user};
+
+/// A record as Gemini CLI leaves it after a resume: the result of the call is
+/// there three times, a message was written twice, one was taken back.
+const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","projectHash":"h","startTime":"2026-11-20T10:00:00.000Z","lastUpdated":"2026-11-20T10:00:00.000Z","kind":"main"}
+{"id":"a","timestamp":"2026-11-20T10:00:01.000Z","type":"user","content":[{"text":"<session_context>\nos\n</session_context>"}]}
+{"id":"b","timestamp":"2026-11-20T10:00:02.000Z","type":"user","content":"/help"}
+{"id":"c","timestamp":"2026-11-20T10:00:03.000Z","type":"user","content":[{"text":"list the files"}]}
+{"id":"d","timestamp":"2026-11-20T10:00:04.000Z","type":"gemini","content":"old","model":"m"}
+{"id":"d","timestamp":"2026-11-20T10:00:04.000Z","type":"gemini","content":"I look.","model":"m","thoughts":[{"subject":"Plan","description":"look"}],"tokens":{"input":7,"output":2,"total":9},"toolCalls":[{"id":"t1","name":"ls","args":{"p":"."},"result":[{"functionResponse":{"id":"t1","name":"ls","response":{"output":"a.txt"}}}],"status":"success","resultDisplay":"1 file"},{"id":"t2","name":"ls","args":{}}]}
+{"id":"e","timestamp":"2026-11-20T10:00:05.000Z","type":"user","content":[{"functionResponse":{"id":"t1","name":"ls","response":{"output":"a.txt"}}},{"functionResponse":{"id":"t1","name":"ls","response":{"output":"a.txt"}}},{"text":"go on"}]}
+broken {
+{"id":"f","timestamp":"2026-11-20T10:00:06.000Z","type":"gemini","content":"One file."}
+{"id":"g","timestamp":"2026-11-20T10:00:07.000Z","type":"user","content":"taken back"}
+{"$rewindTo":"g"}
+{"$set":{"summary":"Listing files"}}
+"#;
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    fs::write(path, text).expect("write");
+}
+
+/// The rules of the wire that every session must keep.
+fn assert_wellformed(session: &LoadedSession) {
+    let contents: Vec<_> = session.contents.iter().map(|c| c.open().expect("content")).collect();
+    for (index, content) in contents.iter().enumerate() {
+        let role = if index % 2 == 0 { Role::User } else { Role::Model };
+        assert_eq!(content.role, role, "content {index}");
+        assert!(!content.parts.is_empty());
+        let calls = content.calls().count();
+        if calls > 0 {
+            let next = contents.get(index + 1).expect("an answer");
+            let keys = next.parts.iter().filter(|p| p.object().contains_key("functionResponse"));
+            assert_eq!(keys.count(), calls, "content {index}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("pipe");
+    let error = import(&path).expect_err("no file").to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+}
+
+#[test]
+fn a_record_of_gemini_cli_becomes_a_sound_history() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("session-2026-11-20T10-00-9f6f3b2a.jsonl");
+    write(&path, GEMINI);
+    let session = import(&path).expect("import");
+    assert_wellformed(&session);
+    let texts: Vec<&str> = session.contents.iter().map(|content| content.json()).collect();
+    assert_eq!(texts.len(), 4, "{texts:#?}");
+    assert!(texts[0].contains("session_context") && texts[0].contains("list the files"));
+    assert!(!texts[0].contains("/help"));
+    assert_eq!(texts[1].matches(SYNTHETIC_SIGNATURE).count(), 1, "the first call only");
+    assert!(texts[1].contains("I look.") && !texts[1].contains("Plan"), "thoughts stay here");
+    assert_eq!(texts[2].matches("a.txt").count(), 1, "no response twice: {}", texts[2]);
+    assert!(texts[2].contains(r#""id":"t2""#) && texts[2].contains("was lost"));
+    assert!(texts[2].ends_with(r#"{"text":"go on"}]}"#));
+    assert_eq!(texts[3], r#"{"role":"model","parts":[{"text":"One file."}]}"#);
+    let Record::Content(prompt) = &session.records[0] else { panic!("a content") };
+    assert_eq!(prompt.display.as_deref(), Some("list the files"));
+    let Record::Content(answer) = &session.records[1] else { panic!("a content") };
+    assert_eq!(answer.thoughts, ["**Plan** look"]);
+    assert_eq!(answer.usage.map(|usage| usage.prompt_token_count), Some(7));
+    // It goes on as a journal of ours.
+    let journal = Journal::create(folder.path().join("ours.jsonl"), head("ours"));
+    journal.append_all(&session).expect("append");
+    assert_eq!(import(journal.path()).expect("import").contents, session.contents);
+}
+
+#[test]
+fn documents_of_other_tools() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let contents = r#"[{"role":"user","parts":[{"text":"q"}]},{"role":"model","parts":[{"text":"a","thoughtSignature":"c2ln","n":1.00}]}]"#;
+    for (name, text) in [
+        ("array", contents.to_owned()),
+        ("messages", format!(r#"{{"blocks":[],"messages":{contents}}}"#)),
+        ("contents", format!("{{\n\"contents\":{contents}}}")),
+        ("checkpoint", format!(r#"{{"history":{contents},"authType":"x"}}"#)),
+        (
+            "old-gemini",
+            r#"{"sessionId":"s","projectHash":"h","startTime":"2026-01-01T00:00:00Z","messages":[{"id":"1","type":"user","content":"q"},{"id":"2","type":"gemini","content":[{"text":"a","thoughtSignature":"c2ln","n":1.00}]}]}"#.to_owned(),
+        ),
+    ] {
+        let path = folder.path().join(name);
+        write(&path, &text);
+        let session = import(&path).expect(name);
+        assert_wellformed(&session);
+        assert_eq!(session.contents.len(), 2, "{name}");
+        assert!(session.contents[1].json().contains(r#""thoughtSignature":"c2ln","n":1.00"#));
+    }
+    for (name, text) in [("empty", ""), ("none", "[]"), ("other", "{\"a\":1}"), ("text", "hello")] {
+        let path = folder.path().join(name);
+        write(&path, text);
+        assert!(import(&path).is_err(), "{name}");
+    }
+    assert!(import(folder.path()).is_err(), "a folder");
+}
+
+struct Home {
+    _folder: tempfile::TempDir,
+    homes: Homes,
+    project: PathBuf,
+}
+
+fn home() -> Home {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let homes = Homes { parallax: folder.path().join("p"), gemini: folder.path().join("g") };
+    Home { homes, project: folder.path().join("work/My App"), _folder: folder }
+}
+
+impl Home {
+    fn ours(&self, id: &str, start: &str, prompt: &str) -> PathBuf {
+        let mut head = head(id);
+        head.start_time = start.to_owned();
+        let journal = Journal::create(self.homes.journal(&self.project, &id.into()), head);
+        journal
+            .append(&content(sealed(r#"{"role":"user","parts":[{"text":"<session_context>"}]}"#)))
+            .expect("append");
+        journal.append(&user(prompt)).expect("append");
+        journal.path().to_owned()
+    }
+}
+
+#[test]
+fn all_sessions_of_a_project_are_listed_and_found() {
+    let home = home();
+    let (homes, project) = (&home.homes, home.project.as_path());
+    assert!(matches!(find(homes, project, "latest"), Err(FindError::NoSessions { .. })));
+    let third = home.ours("abc-3", "2026-11-22T10:00:00.000Z", "third\n\u{1b}[1mprömpt");
+    home.ours("abd-1", "2026-11-19T10:00:00.000Z", &"x".repeat(300));
+    write(
+        &homes.gemini.join("projects.json"),
+        &format!(r#"{{"projects":{{"{}":"my-app"}}}}"#, project.display()),
+    );
+    let chats = homes.gemini.join("tmp/my-app/chats");
+    write(&chats.join("session-2026-11-20T10-00-9f6f3b2a.jsonl"), GEMINI);
+    write(
+        &chats.join("session-x.jsonl"),
+        "{\"sessionId\":\"e\",\"projectHash\":\"h\"}\n{\"$set\":{\"messages\":[]}}\n",
+    );
+    write(&chats.join("session-y.json"), "not json");
+    // Another project of the same name, and one that the registry has lost.
+    write(&homes.gemini.join("tmp/my-app-1/.project_root"), "/elsewhere/My App");
+    write(&homes.gemini.join("tmp/my-app-1/chats/session-z.jsonl"), GEMINI);
+    write(&homes.gemini.join("tmp/my-app-2/.project_root"), &project.display().to_string());
+    write(
+        &homes.gemini.join("tmp/my-app-2/chats/session-w.json"),
+        r#"{"sessionId":"old","projectHash":"h","startTime":"2026-11-01T00:00:00Z","messages":[{"type":"user","content":"/quit"},{"type":"user","content":[{"text":"ancient"}]}]}"#,
+    );
+    write(
+        &homes.parallax.join("0badcafe.json"),
+        r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#,
+    );
+    write(&homes.parallax.join("settings.json"), "{}");
+    // Journals of ours that cannot be read do not disturb.
+    write(&homes.sessions(project).join("bad.jsonl"), "\u{0}\u{0}\n");
+    let entries = list(homes, project);
+    let seen: Vec<_> = entries.iter().map(|e| (e.index, e.title.as_str(), e.origin)).collect();
+    let long = format!("{}...", "x".repeat(97));
+    let expected = [
+        (1, "ancient", Origin::GeminiCli),
+        (2, long.as_str(), Origin::Parallax),
+        (3, "Listing files", Origin::GeminiCli),
+        (4, "third [1mprömpt", Origin::Parallax),
+    ];
+    // The session without a time of its own counts from its file's.
+    let seen: Vec<_> = seen.into_iter().filter(|(_, _, o)| *o != Origin::ParallaxCli).collect();
+    assert_eq!(entries.len(), 5);
+    for ((_, title, origin), (_, want, from)) in seen.iter().zip(expected) {
+        assert_eq!((*title, *origin), (want, from));
+    }
+    let by = |selector: &str| find(homes, project, selector).map(|entry| entry.id);
+    assert_eq!(by("1"), Ok("old".to_owned()));
+    assert_eq!(by("abd-1"), Ok("abd-1".to_owned()));
+    assert_eq!(by("9f6f"), Ok("9f6f3b2a-0000-4000-8000-000000000001".to_owned()));
+    assert_eq!(by("ab"), Err(FindError::Ambiguous { selector: "ab".into(), count: 2 }));
+    for wrong in ["9", "", "zzz", "../x"] {
+        let error = by(wrong).expect_err(wrong).to_string();
+        assert!(error.contains("sessions/my-app-"), "{error}");
+    }
+    // Last used, not last begun.
+    let old = homes.journal(project, &"abd-1".into());
+    let file = fs::File::options().append(true).open(&old).expect("open");
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    file.set_modified(later).expect("time");
+    assert_eq!(by("latest"), Ok("abd-1".to_owned()));
+    // Deleting: only ours, only when nobody writes it, with what belongs to it.
+    let ours = find(homes, project, "abc").expect("entry");
+    let artifacts = homes.artifacts(project, &"abc-3".into());
+    artifacts.create().expect("artifacts");
+    let running = Journal::open_append(&third).expect("open");
+    assert!(matches!(delete(homes, project, &ours, &[]), Err(DeleteError::InUse { .. })));
+    drop(running);
+    for bad in ["", "sessions", "../x"].map(|path| homes.parallax.join(path)) {
+        let refused = delete(homes, project, &ours, &[bad]);
+        assert!(matches!(refused, Err(DeleteError::Outside { .. })));
+    }
+    delete(homes, project, &ours, &[homes.parallax.join("none/there")]).expect("delete");
+    assert!(!third.exists() && !artifacts.root().exists());
+    let foreign = find(homes, project, "9f6f").expect("entry");
+    let refused = delete(homes, project, &foreign, &[]).expect_err("foreign");
+    assert!(refused.to_string().contains("session-2026-11-20T10-00") && foreign.path.exists());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever is done to the lines of a record or a journal: no panic, and
+    /// what comes out of an import can be sent.
+    #[test]
+    fn mutated_files_never_panic(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        shuffle in any::<bool>(),
+    ) {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let path = folder.path().join("x.jsonl");
+        let mut bytes = GEMINI.as_bytes().to_vec();
+        for (at, other, byte) in cuts {
+            let (at, other) = (at.index(bytes.len()), other.index(bytes.len()));
+            match byte % 3 {
+                0 => bytes[at] = byte,
+                1 => drop(bytes.splice(at..at, GEMINI.as_bytes()[..other.min(GEMINI.len())].iter().copied())),
+                _ => drop(bytes.drain(at..bytes.len().min(at + 1 + usize::from(byte)))),
+            }
+            if bytes.is_empty() {
+                bytes.push(b'\n');
+            }
+        }
+        if shuffle {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.reverse();
+            bytes = lines.join("\n").into_bytes();
+        }
+        fs::write(&path, &bytes).expect("write");
+        if let Ok(session) = import(&path) {
+            assert_wellformed(&session);
+        }
+        let _ = parallax_store::load(&path);
+    }
+}

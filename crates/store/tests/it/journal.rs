@@ -1,0 +1,211 @@
+use std::fs;
+use std::path::Path;
+
+use parallax_protocol::store::{Record, Store as _};
+use parallax_store::{Journal, LoadError, OpenError, create_private_dir, load};
+
+use crate::{content, head, result, round, sealed, user};
+
+/// Two calls, answered out of order, with line ends and odd numbers in the raw
+/// JSON.
+const CALLS: &str = "{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"name\":\"x\",\"args\":{\"a\":1.00}},\n\"thoughtSignature\":\"c2ln\"},{\"functionCall\":{\"name\":\"x\"}}]}";
+
+fn sample() -> Vec<Record> {
+    vec![
+        user("héllo\u{2028}"),
+        content(sealed(CALLS)),
+        result(1, r#"[{"functionResponse":{"name":"x","response":{"output":"second"}}}]"#),
+        result(
+            0,
+            "[{\"functionResponse\": {\"name\":\"x\",\n\"response\":{\"output\":\"first\"}}},{\"inlineData\":{}}]",
+        ),
+        round(2, Some(r#"[{"text":"steer"}]"#)),
+        content(sealed(r#"{"role":"model","parts":[{"text":"done"}]}"#)),
+        Record::TurnEnd { time: crate::TIME.into(), reason: "done".into() },
+    ]
+}
+
+fn write(path: &Path, records: &[Record]) -> Journal {
+    let journal = Journal::create(path, head("s1"));
+    for record in records {
+        journal.append(record).expect("append");
+    }
+    journal.sync().expect("sync");
+    journal
+}
+
+#[test]
+fn what_was_written_comes_back_byte_for_byte() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("a/b/s1.jsonl");
+    let journal = Journal::create(&path, head("s1"));
+    journal.sync().expect("sync");
+    assert!(!folder.path().join("a").exists(), "a session without a prompt leaves nothing");
+    drop(journal);
+    let journal = write(&path, &sample());
+    let loaded = load(&path).expect("load");
+    let contents: Vec<&str> = loaded.contents.iter().map(|content| content.json()).collect();
+    assert_eq!(contents.len(), 4);
+    assert_eq!(contents[1], CALLS);
+    assert_eq!(
+        contents[2],
+        "{\"role\":\"user\",\"parts\":[{\"functionResponse\": {\"name\":\"x\",\n\"response\":{\"output\":\"first\"}}},{\"inlineData\":{}},{\"functionResponse\":{\"name\":\"x\",\"response\":{\"output\":\"second\"}}},{\"text\":\"steer\"}]}"
+    );
+    assert_eq!((loaded.notices.as_slice(), loaded.records.len()), ([].as_slice(), 7));
+    assert!(loaded.pending.is_none() && loaded.head.session_id.as_str() == "s1");
+    // One line a record, and the same again in a fork.
+    assert_eq!(fs::read_to_string(&path).expect("text").lines().count(), 8);
+    let fork = Journal::create(folder.path().join("s2.jsonl"), head("s2"));
+    fork.append_all(&loaded).expect("fork");
+    let again = load(fork.path()).expect("load");
+    assert_eq!((again.contents, again.records.len()), (loaded.contents, 7));
+    drop(journal);
+}
+
+/// In a process of its own: the umask belongs to all threads.
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if let Some(home) = std::env::var_os(CHILD) {
+        drop(write(&Path::new(&home).join("sessions/p/s1.jsonl"), &[user("x")]));
+        create_private_dir(&Path::new(&home).join("tmp/p/s1")).expect("folder");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("tempdir");
+    for umask in ["0277", "0000"] {
+        let home = folder.path().join(umask);
+        in_child(&format!("umask {umask}"), "only_the_owner_may_read_whatever_the_umask", &home);
+        let mode = |path: &str| {
+            fs::metadata(home.join(path)).expect("metadata").permissions().mode() & 0o777
+        };
+        assert_eq!(mode("sessions/p/s1.jsonl"), 0o600);
+        for folder in ["", "sessions", "sessions/p", "tmp", "tmp/p", "tmp/p/s1"] {
+            assert_eq!(mode(folder), 0o700, "{folder}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_any_byte_loses_only_the_record_it_hits() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    drop(write(&path, &sample()));
+    let bytes = fs::read(&path).expect("bytes");
+    let cut = folder.path().join("cut.jsonl");
+    let first = bytes.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+    for length in first..bytes.len() {
+        fs::write(&cut, &bytes[..length]).expect("write");
+        let whole = bytes[..length].iter().filter(|byte| **byte == b'\n').count();
+        // A record that lacks only its line end is whole.
+        let whole = if bytes[length] == b'\n' { whole + 1 } else { whole };
+        let (journal, loaded) = Journal::open_append(&cut).expect("open");
+        assert_eq!(loaded.records.len(), whole - 1, "cut at {length}");
+        journal.append(&user("next")).expect("append");
+        drop(journal);
+        let again = load(&cut).expect("load");
+        assert_eq!(again.notices, [""; 0], "cut at {length}");
+        let last = again.contents.last().map(|content| content.json().to_owned());
+        assert_eq!(last.as_deref(), Some(r#"{"role":"user","parts":[{"text":"next"}]}"#));
+    }
+    fs::write(&cut, &bytes[..first / 2]).expect("write");
+    assert!(matches!(load(&cut), Err(LoadError::NotASession { .. })));
+}
+
+#[test]
+fn an_unfinished_round_is_pending() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    drop(write(&path, &sample()[..3]));
+    let (journal, loaded) = Journal::open_append(&path).expect("open");
+    let pending = loaded.pending.expect("pending");
+    assert_eq!((loaded.contents.len(), pending.calls.len()), (2, 2));
+    assert_eq!(pending.results.keys().copied().collect::<Vec<_>>(), [1]);
+    // The engine finishes the round; the reader then sees one content.
+    journal.append(&result(0, r#"[{"functionResponse":{}}]"#)).expect("append");
+    journal.append(&round(2, None)).expect("append");
+    let loaded = load(&path).expect("load");
+    assert!(loaded.pending.is_none());
+    assert!(
+        loaded.contents[2]
+            .json()
+            .starts_with(r#"{"role":"user","parts":[{"functionResponse":{}},"#)
+    );
+}
+
+#[test]
+fn damage_newer_kinds_and_taken_back_prompts() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    let records = [user("one"), content(sealed(r#"{"role":"model","parts":[]}"#)), user("failed")];
+    let journal = write(&path, &records);
+    journal.append(&Record::Truncate { keep: 2 }).expect("append");
+    journal.append(&user("again")).expect("append");
+    drop(journal);
+    let mut text = fs::read_to_string(&path).expect("text");
+    text.push_str("{\"checkpoint\":{\"x\":1}}\n{\"content\":{\"ti\n\u{0}\n\n");
+    fs::write(&path, &text).expect("write");
+    let loaded = load(&path).expect("load");
+    assert_eq!((loaded.contents.len(), loaded.records.len()), (3, 3));
+    assert!(loaded.contents[2].json().contains("again"));
+    assert_eq!(loaded.notices.len(), 2, "{:?}", loaded.notices);
+    assert!(loaded.notices[0].contains("line 8"));
+}
+
+#[test]
+fn a_second_writer_is_turned_away() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    let journal = write(&path, &[user("one")]);
+    assert!(matches!(Journal::open_append(&path), Err(OpenError::InUse { .. })));
+    assert_eq!(load(&path).expect("reading is free").contents.len(), 1);
+    let same = Journal::create(&path, head("s1"));
+    assert!(same.append(&user("two")).is_err(), "never a second file of the same id");
+    drop(journal);
+    let (first, _) = Journal::open_append(&path).expect("open");
+    assert!(matches!(Journal::open_append(&path), Err(OpenError::InUse { .. })));
+    drop(first);
+    Journal::open_append(&path).expect("open again");
+}
+
+const CHILD: &str = "PARALLAX_TEST_CHILD";
+
+/// Runs one test of this binary again, in a process set up by shell commands.
+#[cfg(unix)]
+fn in_child(setup: &str, test: &str, path: &Path) {
+    let program = std::env::current_exe().expect("test binary");
+    #[expect(clippy::disallowed_methods, reason = "a test starts itself")]
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("{setup}; exec \"$0\" --exact \"$1\" --nocapture")])
+        .arg(program)
+        .arg(format!("journal::{test}"))
+        .env(CHILD, path)
+        .output()
+        .expect("child");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A limit on the size of files does what a full disk does.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_told_once_and_leaves_whole_lines() {
+    if let Some(path) = std::env::var_os(CHILD) {
+        let journal = Journal::create(Path::new(&path), head("s1"));
+        let mut told = 0;
+        for _ in 0..100 {
+            if let Err(error) = journal.append(&user(&"x".repeat(300))) {
+                assert!(error.no_space, "{error}");
+                told += 1;
+            }
+        }
+        assert_eq!((told, journal.is_off()), (1, true));
+        journal.sync().expect("sync is quiet too");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    in_child("trap '' XFSZ; ulimit -f 4", "a_full_disk_is_told_once_and_leaves_whole_lines", &path);
+    let text = fs::read_to_string(&path).expect("text");
+    assert!(text.ends_with("}\n") && text.len() > 1500, "{}", text.len());
+    assert_eq!(load(&path).expect("load").notices, [""; 0]);
+}

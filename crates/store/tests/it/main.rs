@@ -1,0 +1,63 @@
+//! Journals on a real disk.
+
+#[cfg(test)]
+mod foreign;
+#[cfg(test)]
+mod journal;
+
+use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord, RoundRecord, SessionHead};
+use serde_json::value::RawValue;
+
+pub const TIME: &str = "2026-11-22T02:00:00.000Z";
+
+pub fn head(id: &str) -> SessionHead {
+    SessionHead {
+        version: 1,
+        session_id: id.into(),
+        project: "/w".into(),
+        start_time: TIME.into(),
+        forked_from: None,
+    }
+}
+
+pub fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+pub fn sealed(json: &str) -> Sealed {
+    Sealed::from_json(raw(json)).unwrap_or_else(|_| Content::user(Vec::new()).seal())
+}
+
+pub fn content(wire: Sealed) -> Record {
+    Record::Content(ContentRecord {
+        time: TIME.into(),
+        wire,
+        display: None,
+        model: None,
+        usage: None,
+        thoughts: Vec::new(),
+        partial: false,
+        synthetic: false,
+    })
+}
+
+pub fn user(text: &str) -> Record {
+    content(Content::user(vec![Part::text(text)]).seal())
+}
+
+pub fn result(index: usize, wire: &str) -> Record {
+    Record::Result(ResultRecord {
+        time: TIME.into(),
+        call: format!("c{index}").into(),
+        index,
+        name: "x".into(),
+        wire: raw(wire),
+        status: "success".into(),
+        display: None,
+    })
+}
+
+pub fn round(results: usize, tail: Option<&str>) -> Record {
+    Record::Round(RoundRecord { results, tail: tail.map(raw) })
+}
