@@ -1,0 +1,116 @@
+//! A home and a project of their own for one test.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The API key that children get; the server looks for it where it must not be.
+pub const API_KEY: &str = "test-key-5f0e1d2c3b4a";
+
+/// A temporary home beside a temporary project folder, gone when dropped.
+#[derive(Debug)]
+pub struct TestHome {
+    root: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl TestHome {
+    /// A home and a project, both empty.
+    ///
+    /// # Errors
+    /// When the temporary folder cannot be made.
+    pub fn new() -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("testkit-").tempdir()?;
+        // The real path: children report no other.
+        let root = folder.path().canonicalize()?;
+        for name in ["home", "project", "tmp"] {
+            std::fs::create_dir(root.join(name))?;
+        }
+        Ok(Self { root, _folder: folder })
+    }
+
+    /// A home and a project with these files (path in the project, text).
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn with_files(files: &[(&str, &str)]) -> io::Result<Self> {
+        let home = Self::new()?;
+        for (path, text) in files {
+            home.write(path, text)?;
+        }
+        Ok(home)
+    }
+
+    /// The folder that holds all of it.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+    /// The home folder.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+    /// `~/.gemini`.
+    pub fn gemini(&self) -> PathBuf {
+        self.home().join(".gemini")
+    }
+    /// `~/.parallax`.
+    pub fn parallax(&self) -> PathBuf {
+        self.home().join(".parallax")
+    }
+    /// The project.
+    pub fn project(&self) -> PathBuf {
+        self.root.join("project")
+    }
+
+    /// Writes a file of the project, with the folders above it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, path: &str, text: &str) -> io::Result<PathBuf> {
+        write(&self.project().join(path), text)
+    }
+
+    /// Writes a file of the home.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_home(&self, path: &str, text: &str) -> io::Result<PathBuf> {
+        write(&self.home().join(path), text)
+    }
+
+    /// The whole environment of a child: nothing of ours but `PATH`.
+    pub fn env(&self, server: &str) -> Vec<(OsString, OsString)> {
+        let home = self.home().into_os_string();
+        vec![
+            ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
+            ("HOME".into(), home.clone()),
+            ("GEMINI_CLI_HOME".into(), home),
+            ("TMPDIR".into(), self.root.join("tmp").into_os_string()),
+            ("GEMINI_API_KEY".into(), API_KEY.into()),
+            ("GOOGLE_GEMINI_BASE_URL".into(), server.into()),
+            ("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into()),
+            // Retries do not wait for seconds.
+            ("PARALLAX_RETRY_BASE_MS".into(), "5".into()),
+            ("LANG".into(), "C.UTF-8".into()),
+            ("TZ".into(), "UTC".into()),
+            ("TERM".into(), "dumb".into()),
+        ]
+    }
+
+    /// A command in the project with that environment.
+    #[expect(clippy::disallowed_methods, reason = "tests start the program themselves")]
+    pub fn command(&self, program: &Path, server: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(self.env(server)).current_dir(self.project());
+        command
+    }
+}
+
+fn write(path: &Path, text: &str) -> io::Result<PathBuf> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(path, text)?;
+    Ok(path.to_owned())
+}

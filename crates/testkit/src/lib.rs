@@ -1,0 +1,18 @@
+//! Development only: a scripted model server that checks what it is asked, a
+//! temporary home, scenario folders, and a stopwatch for children.
+//!
+//! Nothing here ships; crates use it as a dev-dependency.
+
+pub mod check;
+mod home;
+mod http;
+#[cfg(unix)]
+pub mod measure;
+#[cfg(unix)]
+pub mod scenario;
+pub mod script;
+pub mod server;
+
+pub use home::{API_KEY, TestHome};
+pub use script::{Method, Script, ScriptError};
+pub use server::{ModelServer, Options, Recorded};

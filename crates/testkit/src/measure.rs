@@ -1,0 +1,211 @@
+//! Running a child under a time limit, and what it cost.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// A child that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its status.
+    pub status: ExitStatus,
+    /// What it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// What it wrote to stderr.
+    pub stderr: Vec<u8>,
+    /// Whether the limit ended it.
+    pub timed_out: bool,
+    /// From start to end.
+    pub wall: Duration,
+    /// Processor time, user and system, of it and of the children it waited
+    /// for. Counted by the kernel in steps of 10 ms.
+    pub cpu: Duration,
+    /// Its highest resident memory in bytes (as last sampled, every 5 ms).
+    pub peak_rss: u64,
+    /// The highest sum of resident memory of it and all its descendants, as
+    /// sampled, in bytes.
+    pub peak_tree_rss: u64,
+}
+
+impl Finished {
+    /// The exit code as a shell sees it: 128 + n for signal n.
+    pub fn code(&self) -> i32 {
+        self.status.code().or(self.status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+    }
+    /// stdout as text.
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+    /// stderr as text.
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+/// A running child in a process group of its own.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    pid: Pid,
+    start: Instant,
+    stdout: Pump,
+    stderr: Pump,
+}
+
+/// What comes out of a pipe, read on a thread.
+#[derive(Debug)]
+struct Pump {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    done: mpsc::Receiver<()>,
+}
+
+impl Pump {
+    fn new(source: Option<impl Read + Send + 'static>) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (sender, done) = mpsc::channel();
+        if let Some(mut source) = source {
+            let bytes = bytes.clone();
+            thread::spawn(move || {
+                let mut buffer = [0; 16 * 1024];
+                while let Ok(read @ 1..) = source.read(&mut buffer) {
+                    let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                    bytes.extend_from_slice(buffer.get(..read).unwrap_or_default());
+                }
+                drop(sender);
+            });
+        }
+        Self { bytes, done }
+    }
+
+    /// Whether the pipe has ended within the time.
+    fn ended(&self, limit: Duration) -> bool {
+        !matches!(self.done.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Runs a command to its end. After `limit` its whole process group is killed.
+/// `None` as stdin closes it at once.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn run(command: Command, stdin: Option<&[u8]>, limit: Duration) -> io::Result<Finished> {
+    Running::start(command, stdin)?.finish(limit)
+}
+
+impl Running {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut command: Command, stdin: Option<&[u8]>) -> io::Result<Self> {
+        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let start = Instant::now();
+        let mut child = command.spawn()?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("no process id"))?;
+        if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), stdin) {
+            let bytes = bytes.to_owned();
+            thread::spawn(move || pipe.write_all(&bytes));
+        }
+        let (stdout, stderr) = (Pump::new(child.stdout.take()), Pump::new(child.stderr.take()));
+        Ok(Self { child, pid, start, stdout, stderr })
+    }
+
+    /// A handle that can signal it from another thread.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Waits for its end, sampling its memory.
+    ///
+    /// # Errors
+    /// When the kernel does not tell its end.
+    pub fn finish(mut self, limit: Duration) -> io::Result<Finished> {
+        let (sender, ended) = mpsc::channel();
+        let pid = self.pid;
+        thread::spawn(move || {
+            // Without reaping it: its counters are read first.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+            let _ = sender.send(Instant::now());
+        });
+        let raw = pid.as_raw_nonzero().get();
+        let (mut peak_rss, mut peak_tree_rss, mut timed_out) = (0, 0, false);
+        let end = loop {
+            match ended.recv_timeout(Duration::from_millis(5)) {
+                Ok(end) => break end,
+                Err(RecvTimeoutError::Disconnected) => break Instant::now(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let (high, now) = memory(raw);
+            peak_rss = high.max(peak_rss);
+            peak_tree_rss = tree_memory(raw, now, 0).max(peak_tree_rss);
+            if !timed_out && self.start.elapsed() > limit {
+                timed_out = true;
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+        };
+        let cpu = processor_time(raw);
+        let status = self.child.wait()?;
+        // What it left running may hold its pipes open.
+        if !(self.stdout.ended(Duration::from_secs(2)) && self.stderr.ended(Duration::from_secs(2)))
+        {
+            let _ = kill_process_group(pid, Signal::KILL);
+            self.stdout.ended(Duration::from_secs(1));
+            self.stderr.ended(Duration::from_secs(1));
+        }
+        Ok(Finished {
+            status,
+            stdout: self.stdout.take(),
+            stderr: self.stderr.take(),
+            timed_out,
+            wall: end.duration_since(self.start),
+            cpu,
+            peak_rss,
+            peak_tree_rss,
+        })
+    }
+}
+
+/// Highest and present resident memory of a process in bytes.
+fn memory(pid: i32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
+        line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+    };
+    (field("VmHWM:"), field("VmRSS:"))
+}
+
+fn tree_memory(pid: i32, own: u64, depth: u32) -> u64 {
+    let mut sum = own;
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    for task in tasks.filter(|_| depth < 16) {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+            sum += tree_memory(child, memory(child).1, depth + 1);
+        }
+    }
+    sum
+}
+
+/// utime, stime, cutime and cstime of an ended, unreaped process.
+fn processor_time(pid: i32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name in brackets may hold blanks; the fields count from behind it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(4).filter_map(|t| t.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}

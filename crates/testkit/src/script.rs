@@ -1,0 +1,417 @@
+//! What the model server answers: the script file, read into replies.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// A script that cannot be read.
+#[derive(Debug)]
+pub struct ScriptError(String);
+
+impl std::fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for ScriptError {}
+
+/// The methods of the service that can be scripted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Method {
+    /// `:streamGenerateContent`.
+    StreamGenerateContent,
+    /// `:generateContent`.
+    GenerateContent,
+    /// `:countTokens`.
+    CountTokens,
+}
+
+/// All replies of a server, and the checks that do not apply to it.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub(crate) replies: Vec<Reply>,
+    pub(crate) ignore: BTreeSet<String>,
+}
+
+/// One scripted reply.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) method: Option<Method>,
+    pub(crate) matches: Match,
+    pub(crate) status: Option<u16>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Body,
+    /// How often it serves; 0 = for ever.
+    pub(crate) repeat: u64,
+    pub(crate) split: usize,
+    pub(crate) coalesce: usize,
+    pub(crate) eol: &'static str,
+    pub(crate) done: bool,
+    pub(crate) json_array: bool,
+}
+
+/// What a request must hold for a reply to serve.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Match {
+    /// In a string of a function response of the last content.
+    #[serde(default)]
+    pub(crate) last_tool_result_contains: Option<String>,
+    /// In a text part of the last content.
+    #[serde(default)]
+    pub(crate) prompt_contains: Option<String>,
+    /// In a text of the system instruction.
+    #[serde(default)]
+    pub(crate) system_contains: Option<String>,
+    /// In the model's name.
+    #[serde(default)]
+    pub(crate) model_contains: Option<String>,
+}
+
+/// What a reply sends.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Scripted pieces.
+    Chunks(Vec<Piece>),
+    /// A JSON error document.
+    Error(Value),
+    /// Text made on the fly.
+    Generate { chunks: u64, bytes: u64 },
+    /// Calls until the count is reached, then a text.
+    Loop(Loop),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Chunks(Vec::new())
+    }
+}
+
+/// A run of rounds with one call (or `parallel` calls) each. `{i}` in a string
+/// of `args` is the call's number from 0.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Loop {
+    pub(crate) calls: u64,
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) args: Map<String, Value>,
+    #[serde(rename = "final", default)]
+    pub(crate) final_text: String,
+    #[serde(default = "one")]
+    pub(crate) parallel: u64,
+    /// Whether the first call of a round is signed.
+    #[serde(default)]
+    pub(crate) signed: bool,
+}
+
+/// One step of a stream.
+#[derive(Debug, Clone)]
+pub(crate) enum Piece {
+    /// A response document, one line, as written in the script.
+    Response(String),
+    /// Bytes as they are, without framing.
+    Raw(Vec<u8>),
+    /// A pause in milliseconds.
+    Wait(u64),
+    /// A stop until the test opens the gate.
+    Gate(String),
+    /// The connection ends.
+    Cut(Cut),
+    /// Nothing more until the client leaves.
+    Hang,
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Reset.
+    Reset,
+    /// Closed without the end of the body.
+    Close,
+    /// Closed in the middle of an announced chunk.
+    MidChunk,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawReply {
+    #[serde(default)]
+    method: Option<Method>,
+    #[serde(default, rename = "match")]
+    matches: Match,
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(default)]
+    headers: Map<String, Value>,
+    #[serde(default)]
+    chunks: Option<Vec<Box<RawValue>>>,
+    /// The whole answer is this text.
+    #[serde(default)]
+    text: Option<String>,
+    /// The whole answer is these calls.
+    #[serde(default)]
+    calls: Option<Vec<Value>>,
+    #[serde(default)]
+    error: Option<Value>,
+    #[serde(default)]
+    generate: Option<Generate>,
+    #[serde(default, rename = "loop")]
+    looped: Option<Loop>,
+    #[serde(default = "one")]
+    repeat: u64,
+    #[serde(default)]
+    split: usize,
+    #[serde(default)]
+    coalesce: usize,
+    #[serde(default)]
+    eol: Option<String>,
+    #[serde(default)]
+    done: bool,
+    #[serde(default)]
+    json_array: bool,
+    /// A note for the reader.
+    #[serde(default, rename = "comment")]
+    _comment: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Generate {
+    chunks: u64,
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    replies: Vec<Box<RawValue>>,
+    #[serde(default)]
+    ignore: BTreeSet<String>,
+    #[serde(default, rename = "comment")]
+    _comment: Option<String>,
+}
+
+impl Script {
+    /// Reads a script: one JSON array of replies, an object
+    /// `{"replies": […], "ignore": ["prefix", …]}`, or replies line by line.
+    ///
+    /// # Errors
+    /// When the text is not that; the message names the reply, from 1.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        let mut script = Self::default();
+        for document in serde_json::Deserializer::from_str(text).into_iter::<Box<RawValue>>() {
+            let document = document.map_err(|error| ScriptError(format!("script: {error}")))?;
+            script.add_document(&document)?;
+        }
+        Ok(script)
+    }
+
+    /// Reads a script file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no script.
+    pub fn load(path: &Path) -> Result<Self, ScriptError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ScriptError(format!("cannot read `{}`: {error}", path.display())))?;
+        Self::parse(&text).map_err(|error| ScriptError(format!("`{}`: {error}", path.display())))
+    }
+
+    /// A script of one text answer, served for ever.
+    pub fn text(text: &str) -> Self {
+        let mut script = Self::default();
+        let pieces = vec![Piece::Response(text_response(text, true))];
+        script.replies.push(Reply { body: Body::Chunks(pieces), eol: "\r\n", ..Reply::default() });
+        script
+    }
+
+    fn add_document(&mut self, document: &RawValue) -> Result<(), ScriptError> {
+        let text = document.get();
+        if text.starts_with('[') {
+            let items: Vec<Box<RawValue>> =
+                serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
+            return items.iter().try_for_each(|item| self.add_reply(item.get()));
+        }
+        let keys: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| ScriptError(format!("script: not an object or array: {error}")))?;
+        if keys.contains_key("replies") || keys.contains_key("ignore") {
+            let document: Document = serde_json::from_str(text)
+                .map_err(|error| ScriptError(format!("script: {error}")))?;
+            self.ignore.extend(document.ignore);
+            return document.replies.iter().try_for_each(|item| self.add_reply(item.get()));
+        }
+        self.add_reply(text)
+    }
+
+    fn add_reply(&mut self, text: &str) -> Result<(), ScriptError> {
+        let number = self.replies.len() + 1;
+        let reply =
+            read_reply(text).map_err(|error| ScriptError(format!("reply {number}: {error}")))?;
+        self.replies.push(reply);
+        Ok(())
+    }
+}
+
+fn read_reply(text: &str) -> Result<Reply, String> {
+    let raw: RawReply = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let mut bodies = Vec::new();
+    if let Some(chunks) = raw.chunks {
+        let pieces: Result<_, _> = chunks.iter().map(|chunk| read_piece(chunk.get())).collect();
+        bodies.push(Body::Chunks(pieces?));
+    }
+    if let Some(text) = raw.text {
+        bodies.push(Body::Chunks(vec![Piece::Response(text_response(&text, true))]));
+    }
+    if let Some(calls) = raw.calls {
+        let parts: Vec<Value> =
+            calls.into_iter().map(|call| json!({ "functionCall": call })).collect();
+        bodies.push(Body::Chunks(vec![Piece::Response(response(&parts, true))]));
+    }
+    if let Some(error) = raw.error {
+        bodies.push(Body::Error(error));
+    }
+    if let Some(generate) = raw.generate {
+        bodies.push(Body::Generate { chunks: generate.chunks.max(1), bytes: generate.bytes });
+    }
+    if let Some(looped) = raw.looped {
+        bodies.push(Body::Loop(looped));
+    }
+    if bodies.len() > 1 {
+        return Err("more than one of chunks, text, calls, error, generate, loop".to_owned());
+    }
+    let body = bodies.pop().unwrap_or_default();
+    // A loop serves until its final text is out, and that text once.
+    let repeat = match &body {
+        Body::Loop(looped) => looped.calls.saturating_add(1),
+        _ => raw.repeat,
+    };
+    let headers = raw.headers.into_iter().map(|(name, value)| match value {
+        Value::String(text) => (name, text),
+        other => (name, other.to_string()),
+    });
+    Ok(Reply {
+        method: raw.method,
+        matches: raw.matches,
+        status: raw.status,
+        headers: headers.collect(),
+        body,
+        repeat,
+        split: raw.split,
+        coalesce: raw.coalesce,
+        eol: match raw.eol.as_deref() {
+            None | Some("crlf") => "\r\n",
+            Some("lf") => "\n",
+            Some("cr") => "\r",
+            Some(other) => return Err(format!("unknown eol `{other}`")),
+        },
+        done: raw.done,
+        json_array: raw.json_array,
+    })
+}
+
+fn read_piece(text: &str) -> Result<Piece, String> {
+    let object: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| format!("chunk: {error}"))?;
+    let mut keys = object.iter();
+    let (Some((key, value)), None) = (keys.next(), keys.next()) else {
+        return Ok(Piece::Response(one_line(text)));
+    };
+    let string = || value.as_str().map(str::to_owned).ok_or(format!("`{key}` wants a string"));
+    Ok(match key.as_str() {
+        "raw" => Piece::Raw(string()?.into_bytes()),
+        "raw_base64" => Piece::Raw(
+            base64::engine::general_purpose::STANDARD
+                .decode(string()?)
+                .map_err(|error| format!("`raw_base64`: {error}"))?,
+        ),
+        "wait_ms" => Piece::Wait(value.as_u64().ok_or("`wait_ms` wants a number")?),
+        "gate" => Piece::Gate(string()?),
+        "hang" => Piece::Hang,
+        "cut" => Piece::Cut(match value.as_str() {
+            None | Some("reset") => Cut::Reset,
+            Some("close") => Cut::Close,
+            Some("mid_chunk") => Cut::MidChunk,
+            Some(other) => return Err(format!("unknown cut `{other}`")),
+        }),
+        "text" => Piece::Response(text_response(&string()?, false)),
+        "parts" => {
+            // The parts keep their bytes.
+            #[derive(Deserialize)]
+            struct Parts<'a> {
+                #[serde(borrow)]
+                parts: &'a RawValue,
+            }
+            let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+            let parts = one_line(parts.parts.get());
+            Piece::Response(format!(
+                r#"{{"candidates":[{{"content":{{"parts":{parts},"role":"model"}},"index":0}}]}}"#
+            ))
+        }
+        "finish" => {
+            let finish = string()?;
+            Piece::Response(json!({"candidates":[{"finishReason":finish,"index":0}]}).to_string())
+        }
+        _ => Piece::Response(one_line(text)),
+    })
+}
+
+/// A response document with the given parts.
+pub(crate) fn response(parts: &[Value], stop: bool) -> String {
+    let mut candidate = json!({"content": {"parts": parts, "role": "model"}, "index": 0});
+    if stop && let Some(candidate) = candidate.as_object_mut() {
+        candidate.insert("finishReason".into(), "STOP".into());
+    }
+    json!({ "candidates": [candidate] }).to_string()
+}
+
+/// A response document with one text part.
+pub(crate) fn text_response(text: &str, stop: bool) -> String {
+    response(&[json!({ "text": text })], stop)
+}
+
+/// JSON written over several lines, on one line: line ends and the blanks after
+/// them go, all else stays as written.
+fn one_line(text: &str) -> String {
+    if !text.contains(['\n', '\r']) {
+        return text.to_owned();
+    }
+    // A line end inside a JSON string is always escaped, so every one found
+    // here lies between tokens.
+    text.lines().map(str::trim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_forms_of_a_script_are_read() {
+        let array = Script::parse(r#"[{"text":"a"},{"calls":[{"name":"x","args":{}}]}]"#);
+        assert_eq!(array.expect("array").replies.len(), 2);
+        let lines = Script::parse("{\"text\":\"a\"}\n{\"generate\":{\"chunks\":2,\"bytes\":9}}\n");
+        assert_eq!(lines.expect("lines").replies.len(), 2);
+        let object = Script::parse(r#"{"replies":[{"hang":1}],"ignore":["prefix"]}"#);
+        assert!(object.expect_err("unknown key").to_string().contains("reply 1"));
+    }
+
+    #[test]
+    fn a_chunk_over_several_lines_keeps_its_bytes_but_the_line_ends() {
+        let script = Script::parse(
+            "[{\"chunks\":[{\n  \"candidates\": [ 1.0,\n \"a  \\n b\" ],\n  \"x\":1 }]}]",
+        );
+        let script = script.expect("script");
+        let Body::Chunks(pieces) = &script.replies[0].body else { panic!("chunks") };
+        let Piece::Response(text) = &pieces[0] else { panic!("response") };
+        assert_eq!(text, r#"{"candidates": [ 1.0,"a  \n b" ],"x":1 }"#);
+    }
+}

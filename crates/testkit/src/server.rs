@@ -1,0 +1,348 @@
+//! The scripted model server: real HTTP/1.1 on a loopback port, answers from a
+//! [`Script`], every request recorded and checked.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore};
+
+use crate::check::Checker;
+use crate::http::{Connection, HttpRequest};
+use crate::script::{Method, Script};
+
+mod reply;
+
+/// A request as the server got it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Its number, from 0.
+    pub index: usize,
+    /// The HTTP method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Header names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Arc<[u8]>,
+    /// When it had arrived whole, since the server's start.
+    pub at: Duration,
+    /// The same on the wall clock.
+    pub wall: SystemTime,
+    /// What of the service it asks for, if that is known.
+    pub kind: Option<Method>,
+    /// What the checks found in it.
+    pub violations: Vec<String>,
+    /// Whether the client left before the answer was out.
+    pub aborted: bool,
+}
+
+impl Recorded {
+    /// The first header of that name (lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+    /// The body as JSON; null when it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+    /// `contents` of the body.
+    pub fn contents(&self) -> Vec<Value> {
+        match self.json().get_mut("contents").map(Value::take) {
+            Some(Value::Array(contents)) => contents,
+            _ => Vec::new(),
+        }
+    }
+    fn log_line(&self) -> String {
+        let wall = self.wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let body = serde_json::from_slice::<Value>(&self.body)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&self.body).into_owned().into());
+        let headers: Vec<Value> = self.headers.iter().map(|(n, v)| json!([n, v])).collect();
+        json!({
+            "index": self.index, "method": self.method, "path": self.path, "headers": headers,
+            "at_ms": self.at.as_secs_f64() * 1000.0, "wall_ms": wall.as_secs_f64() * 1000.0,
+            "violations": self.violations, "body": body,
+        })
+        .to_string()
+    }
+}
+
+/// How a server runs.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The port; 0 = any free one.
+    pub port: u16,
+    /// Requests go to this file too, one JSON object a line.
+    pub log: Option<PathBuf>,
+    /// A request with a violation is answered with status 400.
+    pub strict: bool,
+    /// Bodies are not kept (long load runs); the checks still see them.
+    pub forget_bodies: bool,
+}
+
+#[derive(Default)]
+struct Gate {
+    opened: Option<Arc<Semaphore>>,
+    reached: Option<Arc<Semaphore>>,
+}
+
+impl Gate {
+    fn opened(&mut self) -> Arc<Semaphore> {
+        self.opened.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
+    }
+    fn reached(&mut self) -> Arc<Semaphore> {
+        self.reached.get_or_insert_with(|| Arc::new(Semaphore::new(0))).clone()
+    }
+}
+
+pub(crate) struct Shared {
+    script: Script,
+    options: Options,
+    log: Option<Mutex<std::fs::File>>,
+    start: Instant,
+    state: Mutex<State>,
+    arrived: Notify,
+    answered: Notify,
+    gates: Mutex<HashMap<String, Gate>>,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Recorded>,
+    used: Vec<u64>,
+    checker: Checker,
+    /// Violations that belong to no request (a script that ran out).
+    general: Vec<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running server. It ends when dropped.
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl ModelServer {
+    /// Starts a server on a free port, inside the current tokio runtime.
+    ///
+    /// # Errors
+    /// When no port can be bound.
+    pub async fn start(script: Script) -> io::Result<Self> {
+        Self::start_with(script, Options::default()).await
+    }
+
+    /// Starts a server from script text.
+    ///
+    /// # Errors
+    /// When the script cannot be read or no port can be bound.
+    pub async fn scripted(script: &str) -> io::Result<Self> {
+        Self::start(Script::parse(script).map_err(io::Error::other)?).await
+    }
+
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// When the port cannot be bound or the log file cannot be made.
+    pub async fn start_with(script: Script, options: Options) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
+        let address = listener.local_addr()?;
+        let log = match &options.log {
+            Some(path) => Some(Mutex::new(std::fs::File::create(path)?)),
+            None => None,
+        };
+        let used = vec![0; script.replies.len()];
+        let checker = Checker::new(script.ignore.clone());
+        let shared = Arc::new(Shared {
+            script,
+            options,
+            log,
+            start: Instant::now(),
+            state: Mutex::new(State { used, checker, ..State::default() }),
+            arrived: Notify::new(),
+            answered: Notify::new(),
+            gates: Mutex::default(),
+        });
+        let task = tokio::spawn(accept(listener, shared.clone()));
+        Ok(Self { address, shared, task })
+    }
+
+    /// The base address, without a slash at its end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> Vec<Recorded> {
+        lock(&self.shared.state).requests.clone()
+    }
+
+    /// Waits until that many requests have come.
+    pub async fn wait_for_requests(&self, count: usize) {
+        loop {
+            let arrived = self.shared.arrived.notified();
+            if lock(&self.shared.state).requests.len() >= count {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
+    /// What the checks found, each with the number of its request.
+    pub fn violations(&self) -> Vec<String> {
+        let state = lock(&self.shared.state);
+        let of_requests = state.requests.iter().flat_map(|request| {
+            request.violations.iter().map(move |text| format!("request {}: {text}", request.index))
+        });
+        of_requests.chain(state.general.iter().cloned()).collect()
+    }
+
+    /// Fails the test when any request broke a rule.
+    ///
+    /// # Panics
+    /// When there are violations.
+    pub fn assert_clean(&self) {
+        let violations = self.violations();
+        assert!(violations.is_empty(), "the model server objects:\n{}", violations.join("\n"));
+    }
+
+    /// Replies of the script that were not (fully) used.
+    pub fn unused(&self) -> usize {
+        let state = lock(&self.shared.state);
+        let replies = self.shared.script.replies.iter().zip(&state.used);
+        replies.filter(|(reply, used)| reply.repeat != 0 && **used < reply.repeat).count()
+    }
+
+    /// Lets one stream pass the gate, now or when it gets there.
+    pub fn open_gate(&self, name: &str) {
+        self.shared.open_gate(name);
+    }
+
+    /// Waits until a stream stands at the gate (once per stream).
+    pub async fn at_gate(&self, name: &str) {
+        let reached = lock(&self.shared.gates).entry(name.to_owned()).or_default().reached();
+        if let Ok(permit) = reached.acquire().await {
+            permit.forget();
+        }
+    }
+
+    /// Waits until every reply of the script has gone out as often as it may.
+    pub async fn used_up(&self) {
+        loop {
+            let answered = self.shared.answered.notified();
+            if self.unused() == 0 {
+                return;
+            }
+            answered.await;
+        }
+    }
+}
+
+impl Shared {
+    fn open_gate(&self, name: &str) {
+        lock(&self.gates).entry(name.to_owned()).or_default().opened().add_permits(1);
+    }
+
+    async fn pass_gate(&self, name: &str) {
+        let opened = {
+            let mut gates = lock(&self.gates);
+            let gate = gates.entry(name.to_owned()).or_default();
+            gate.reached().add_permits(1);
+            gate.opened()
+        };
+        if let Ok(permit) = opened.acquire().await {
+            permit.forget();
+        }
+    }
+
+    fn mark_aborted(&self, index: usize) {
+        if let Some(request) = lock(&self.state).requests.get_mut(index) {
+            request.aborted = true;
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropping the set with the server ends every connection.
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(serve(stream, shared.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let Ok(mut connection) = Connection::new(stream) else { return };
+    while let Ok(Some(request)) = connection.read_request().await {
+        let last =
+            request.headers.iter().any(|(name, value)| name == "connection" && value == "close");
+        let index = record(&shared, request);
+        let next = reply::send(&shared, index, connection).await;
+        shared.answered.notify_waiters();
+        match next {
+            Some(next) if last => return next.close().await,
+            Some(next) => connection = next,
+            None => return,
+        }
+    }
+}
+
+/// `…/models/NAME:method` of the Developer API, Vertex AI and gateways.
+pub(crate) fn parse_path(path: &str) -> Option<(Method, String)> {
+    let path = path.split('?').next().unwrap_or(path);
+    let (_, rest) = path.rsplit_once("/models/")?;
+    let (model, method) = rest.split_once(':')?;
+    let method = match method {
+        "streamGenerateContent" => Method::StreamGenerateContent,
+        "generateContent" => Method::GenerateContent,
+        "countTokens" => Method::CountTokens,
+        _ => return None,
+    };
+    Some((method, model.to_owned()))
+}
+
+/// Checks and stores a request; gives its number.
+fn record(shared: &Shared, request: HttpRequest) -> usize {
+    let kind = parse_path(&request.path).map(|(kind, _)| kind);
+    let mut recorded = Recorded {
+        index: 0,
+        method: request.method,
+        path: request.path,
+        headers: request.headers,
+        body: request.body.into(),
+        at: shared.start.elapsed(),
+        wall: SystemTime::now(),
+        kind,
+        violations: Vec::new(),
+        aborted: false,
+    };
+    let mut state = lock(&shared.state);
+    recorded.index = state.requests.len();
+    if kind.is_some() && recorded.method == "POST" {
+        recorded.violations = state.checker.check(&recorded);
+    }
+    if let Some(log) = &shared.log {
+        use std::io::Write as _;
+        let _ = writeln!(lock(log), "{}", recorded.log_line());
+    }
+    let index = recorded.index;
+    state.requests.push(recorded);
+    drop(state);
+    shared.arrived.notify_waiters();
+    index
+}

@@ -1,0 +1,409 @@
+//! Choosing and sending a reply.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Recorded, Shared, lock, parse_path};
+use crate::http::Connection;
+use crate::script::{Body, Cut, Loop, Match, Method, Piece, Reply, response, text_response};
+
+/// Token counts of replies that bring none: always the same, so that output
+/// does not depend on paths and dates in the prompt.
+const USAGE: &str =
+    r#""usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":10,"totalTokenCount":110}"#;
+
+/// What is to be sent.
+struct Plan<'a> {
+    reply: &'a Reply,
+    pieces: Pieces,
+}
+
+enum Pieces {
+    List(Vec<Piece>),
+    Text { chunks: u64, bytes: u64 },
+}
+
+/// Answers request `index`; gives the connection back while it can serve more.
+pub(super) async fn send(
+    shared: &Shared,
+    index: usize,
+    mut connection: Connection,
+) -> Option<Connection> {
+    let request = lock(&shared.state).requests.get(index).cloned()?;
+    if shared.options.forget_bodies
+        && let Some(kept) = lock(&shared.state).requests.get_mut(index)
+    {
+        kept.body = std::sync::Arc::from([]);
+    }
+    let written = answer(shared, &request, &mut connection).await;
+    match written {
+        Ok(End::Open) => Some(connection),
+        Ok(End::Cut(Cut::Reset)) => {
+            connection.reset();
+            None
+        }
+        Ok(End::Cut(_)) => {
+            connection.close().await;
+            None
+        }
+        Err(_) => {
+            shared.mark_aborted(index);
+            None
+        }
+    }
+}
+
+enum End {
+    Open,
+    Cut(Cut),
+}
+
+async fn answer(
+    shared: &Shared,
+    request: &Recorded,
+    connection: &mut Connection,
+) -> io::Result<End> {
+    if let Some(name) = request.path.strip_prefix("/_gate/") {
+        shared.open_gate(name);
+        return plain(connection, 200, &json!({ "opened": name })).await;
+    }
+    let Some((method, model)) = parse_path(&request.path) else {
+        return problem(connection, 404, "NOT_FOUND", "unknown path").await;
+    };
+    if shared.options.strict && !request.violations.is_empty() {
+        let text = request.violations.join("; ");
+        return problem(connection, 400, "INVALID_ARGUMENT", &text).await;
+    }
+    let Some(plan) = choose(shared, request, method, &model) else {
+        if method == Method::CountTokens {
+            let count = json!({ "totalTokens": request.body.len() / 4 });
+            return plain(connection, 200, &count).await;
+        }
+        let text = format!("the script has no (further) reply for request {}", request.index);
+        lock(&shared.state).general.push(text.clone());
+        return problem(connection, 400, "FAILED_PRECONDITION", &text).await;
+    };
+    if let Body::Error(error) = &plan.reply.body {
+        let code = error.get("code").and_then(Value::as_u64).and_then(|code| code.try_into().ok());
+        let status = plan.reply.status.or(code).unwrap_or(500);
+        let body = json!({ "error": error }).to_string();
+        connection
+            .respond(status, &plan.reply.headers, "application/json", body.as_bytes())
+            .await?;
+        return Ok(End::Open);
+    }
+    if method == Method::StreamGenerateContent {
+        return stream(shared, request, connection, plan).await;
+    }
+    let document = match plan.pieces {
+        Pieces::Text { bytes, .. } => {
+            let text = "x".repeat(usize::try_from(bytes).unwrap_or_default());
+            text_response(&text, true)
+        }
+        Pieces::List(pieces) => {
+            for piece in &pieces {
+                match piece {
+                    Piece::Response(_) => {}
+                    Piece::Raw(bytes) => {
+                        let status = plan.reply.status.unwrap_or(200);
+                        let headers = &plan.reply.headers;
+                        connection.respond(status, headers, "application/json", bytes).await?;
+                        return Ok(End::Open);
+                    }
+                    Piece::Cut(cut) => return Ok(End::Cut(*cut)),
+                    other => pause(shared, connection, other).await?,
+                }
+            }
+            pieces
+                .into_iter()
+                .find_map(|piece| match piece {
+                    Piece::Response(text) => Some(text),
+                    _ => None,
+                })
+                .unwrap_or_else(|| "{}".to_owned())
+        }
+    };
+    let status = plan.reply.status.unwrap_or(200);
+    let headers = &plan.reply.headers;
+    connection.respond(status, headers, "application/json", document.as_bytes()).await?;
+    Ok(End::Open)
+}
+
+async fn plain(connection: &mut Connection, status: u16, body: &Value) -> io::Result<End> {
+    let body = body.to_string();
+    connection.respond(status, &[], "application/json", body.as_bytes()).await?;
+    Ok(End::Open)
+}
+
+async fn problem(
+    connection: &mut Connection,
+    code: u16,
+    status: &str,
+    message: &str,
+) -> io::Result<End> {
+    let error = json!({"error": {"code": code, "message": message, "status": status}});
+    plain(connection, code, &error).await
+}
+
+/// Waits, stands at a gate or hangs, unless the client leaves.
+async fn pause(shared: &Shared, connection: &Connection, piece: &Piece) -> io::Result<()> {
+    let wait = async {
+        match piece {
+            Piece::Wait(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
+            Piece::Gate(name) => shared.pass_gate(name).await,
+            Piece::Hang => std::future::pending().await,
+            Piece::Response(_) | Piece::Raw(_) | Piece::Cut(_) => {}
+        }
+    };
+    tokio::select! {
+        () = wait => Ok(()),
+        () = connection.left() => Err(io::ErrorKind::ConnectionAborted.into()),
+    }
+}
+
+/// The first reply that is not used up, is for this method and fits.
+fn choose<'a>(
+    shared: &'a Shared,
+    request: &Recorded,
+    method: Method,
+    model: &str,
+) -> Option<Plan<'a>> {
+    let mut state = lock(&shared.state);
+    let mut body: Option<Value> = None;
+    for (reply, used) in shared.script.replies.iter().zip(0..) {
+        let count = state.used.get(used).copied().unwrap_or_default();
+        let wanted = reply.method.unwrap_or(Method::StreamGenerateContent);
+        if wanted != method || (reply.repeat != 0 && count >= reply.repeat) {
+            continue;
+        }
+        if !is_empty(&reply.matches) {
+            let body = body.get_or_insert_with(|| request.json());
+            if !fits(&reply.matches, body, model) {
+                continue;
+            }
+        }
+        if let Some(used) = state.used.get_mut(used) {
+            *used += 1;
+        }
+        let pieces = match &reply.body {
+            Body::Chunks(pieces) => Pieces::List(pieces.clone()),
+            Body::Error(_) => Pieces::List(Vec::new()),
+            Body::Generate { chunks, bytes } => Pieces::Text { chunks: *chunks, bytes: *bytes },
+            Body::Loop(looped) => Pieces::List(vec![Piece::Response(round(looped, count))]),
+        };
+        let pieces = match pieces {
+            Pieces::List(pieces) => Pieces::List(with_usage(pieces)),
+            text => text,
+        };
+        return Some(Plan { reply, pieces });
+    }
+    None
+}
+
+fn round(looped: &Loop, count: u64) -> String {
+    if count >= looped.calls {
+        return text_response(&looped.final_text, true);
+    }
+    let calls = (0..looped.parallel.max(1)).map(|nth| {
+        let number = (count * looped.parallel.max(1) + nth).to_string();
+        let mut args = looped.args.clone();
+        for value in args.values_mut() {
+            if let Value::String(text) = value {
+                *text = text.replace("{i}", &number);
+            }
+        }
+        let mut part = json!({"functionCall": {"name": looped.name, "args": args}});
+        if looped.signed && nth == 0 {
+            part["thoughtSignature"] = format!("c2lnbmF0dXJl{number}").into();
+        }
+        part
+    });
+    response(&calls.collect::<Vec<_>>(), true)
+}
+
+/// Adds token counts to the last response document if none has any.
+fn with_usage(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    let has = |piece: &Piece| matches!(piece, Piece::Response(text) if text.contains("\"usageMetadata\"") || text.contains("\"error\""));
+    if !pieces.iter().any(has)
+        && let Some(Piece::Response(text)) =
+            pieces.iter_mut().rev().find(|piece| matches!(piece, Piece::Response(_)))
+        && let Some(open) = text.strip_suffix('}')
+    {
+        let comma = if open.trim_end().ends_with('{') { "" } else { "," };
+        *text = format!("{open}{comma}{USAGE}}}");
+    }
+    pieces
+}
+
+fn is_empty(matches: &Match) -> bool {
+    let Match { last_tool_result_contains, prompt_contains, system_contains, model_contains } =
+        matches;
+    last_tool_result_contains.is_none()
+        && prompt_contains.is_none()
+        && system_contains.is_none()
+        && model_contains.is_none()
+}
+
+fn fits(matches: &Match, body: &Value, model: &str) -> bool {
+    let last = body.pointer("/contents").and_then(Value::as_array).and_then(|all| all.last());
+    let parts = |content: Option<&Value>| -> Vec<Value> {
+        content.and_then(|content| content.get("parts")?.as_array().cloned()).unwrap_or_default()
+    };
+    let within = |wanted: &Option<String>, content: Option<&Value>, key: &str| match wanted {
+        None => true,
+        Some(wanted) => parts(content)
+            .iter()
+            .any(|part| part.get(key).is_some_and(|value| any_string(value, wanted))),
+    };
+    within(&matches.last_tool_result_contains, last, "functionResponse")
+        && within(&matches.prompt_contains, last, "text")
+        && within(&matches.system_contains, body.get("systemInstruction"), "text")
+        && matches.model_contains.as_ref().is_none_or(|wanted| model.contains(wanted))
+}
+
+/// Whether any string inside the value contains the text.
+fn any_string(value: &Value, wanted: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(wanted),
+        Value::Array(items) => items.iter().any(|item| any_string(item, wanted)),
+        Value::Object(object) => object.values().any(|item| any_string(item, wanted)),
+        _ => false,
+    }
+}
+
+/// The bytes of a stream on their way: framed as HTTP chunks, held back only
+/// when the script asks for it.
+struct Out<'a> {
+    connection: &'a mut Connection,
+    split: usize,
+    coalesce: usize,
+    held: Vec<u8>,
+}
+
+impl Out<'_> {
+    async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= self.coalesce { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let mut framed = Vec::with_capacity(self.held.len() + 16);
+        if self.split > 0 {
+            // Each piece is an HTTP chunk of its own, so that no layer of the
+            // client puts them together again.
+            for piece in self.held.chunks(self.split) {
+                framed.clear();
+                frame(&mut framed, piece);
+                self.connection.write_split(&framed, framed.len()).await?;
+            }
+        } else {
+            frame(&mut framed, &self.held);
+            self.connection.write(&framed).await?;
+        }
+        self.held.clear();
+        Ok(())
+    }
+}
+
+fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+async fn stream(
+    shared: &Shared,
+    request: &Recorded,
+    connection: &mut Connection,
+    plan: Plan<'_>,
+) -> io::Result<End> {
+    let reply = plan.reply;
+    let array = reply.json_array;
+    let kind = if array { "application/json" } else { "text/event-stream" };
+    let status = reply.status.unwrap_or(200);
+    let mut sent = Vec::new();
+    let mut understood = true;
+    let held = Vec::new();
+    // A cut before the first byte leaves the client without even a status.
+    if let Pieces::List(pieces) = &plan.pieces
+        && let Some(Piece::Cut(cut)) = pieces.first()
+    {
+        return Ok(End::Cut(*cut));
+    }
+    connection.respond_chunked(status, &reply.headers, kind).await?;
+    let (split, coalesce) = (reply.split, reply.coalesce);
+    let mut out = Out { connection, split, coalesce, held };
+    if array {
+        out.put(b"[").await?;
+    }
+    match plan.pieces {
+        Pieces::Text { chunks, bytes } => {
+            understood = false;
+            let text = "lorem ipsum dolor sit amet "
+                .chars()
+                .cycle()
+                .take(usize::try_from(bytes / chunks.max(1)).unwrap_or_default().max(1))
+                .collect::<String>();
+            let first = event(reply.eol, &text_response(&text, false));
+            for _ in 1..chunks {
+                out.put(&first).await?;
+            }
+            let last = with_usage(vec![Piece::Response(text_response(&text, true))]);
+            if let Some(Piece::Response(last)) = last.first() {
+                out.put(&event(reply.eol, last)).await?;
+            }
+        }
+        Pieces::List(pieces) => {
+            for piece in pieces {
+                match piece {
+                    Piece::Response(text) if array => {
+                        let comma = if sent.is_empty() { "" } else { ",\r\n" };
+                        out.put(format!("{comma}{text}").as_bytes()).await?;
+                        sent.push(text);
+                    }
+                    Piece::Response(text) => {
+                        out.put(&event(reply.eol, &text)).await?;
+                        sent.push(text);
+                    }
+                    Piece::Raw(bytes) => {
+                        understood = false;
+                        out.put(&bytes).await?;
+                    }
+                    Piece::Cut(cut) => {
+                        out.flush().await?;
+                        if cut == Cut::MidChunk {
+                            out.connection.write(b"400\r\ndata: {\"candi").await?;
+                        }
+                        return Ok(End::Cut(cut));
+                    }
+                    pausing => {
+                        out.flush().await?;
+                        pause(shared, out.connection, &pausing).await?;
+                    }
+                }
+            }
+        }
+    }
+    if array {
+        out.put(b"]").await?;
+    }
+    if reply.done {
+        out.put(&event(reply.eol, "[DONE]")).await?;
+    }
+    out.flush().await?;
+    // Told before the end is written: the next request may come at once.
+    if (200..300).contains(&status) {
+        lock(&shared.state).checker.answered(request.index, understood.then_some(sent.as_slice()));
+    }
+    out.connection.write(b"0\r\n\r\n").await?;
+    Ok(End::Open)
+}
+
+fn event(eol: &str, text: &str) -> Vec<u8> {
+    format!("data: {text}{eol}{eol}").into_bytes()
+}
