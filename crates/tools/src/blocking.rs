@@ -1,0 +1,18 @@
+//! Blocking work off the async runtime.
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::tool::{Outcome, ToolError, ToolErrorKind};
+
+/// Runs `work` on a blocking thread. A panic in it is a failed call.
+pub(crate) async fn blocking(
+    cancel: CancellationToken,
+    work: impl FnOnce(&CancellationToken) -> Outcome + Send + 'static,
+) -> Outcome {
+    match tokio::task::spawn_blocking(move || work(&cancel)).await {
+        Ok(outcome) => outcome,
+        Err(error) => Outcome::failure(ToolError::new(
+            ToolErrorKind::UnhandledException,
+            format!("The tool failed inside: {error}"),
+        )),
+    }
+}

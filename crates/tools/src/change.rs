@@ -1,0 +1,498 @@
+//! What the tools that change files share: diffs, snippets, line ends, the
+//! guard against files changed by others.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use parallax_files::FileError;
+use parallax_files::{
+    Confined, Decoded, Expected, Freshness, SeenFiles, Snapshot, Written, atomic_write, decode,
+    hash, looks_binary, read_capped,
+};
+use parallax_protocol::tool::{FileDiff, ToolError, ToolErrorKind};
+use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
+
+use crate::failure::write_failure;
+
+/// Files larger than this are not edited as text.
+pub(crate) const MAX_EDITED: u64 = 32 * 1024 * 1024;
+/// A diff that people see is cut here.
+const MAX_DIFF: usize = 64 * 1024;
+/// The changed lines that the model reads are cut here.
+const MAX_SNIPPET: usize = 16 * 1024;
+/// Texts whose differing parts are larger are not compared line by line.
+const MAX_COMPARED: usize = 8 * 1024 * 1024;
+const MAX_COMPARED_LINES: usize = 100_000;
+/// Then a coarser comparison has to do.
+const DIFF_TIME: Duration = Duration::from_millis(400);
+
+/// The file before the change.
+#[derive(Debug, Clone)]
+pub(crate) struct Before {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) decoded: Decoded,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// Reads the file that is to be changed; `None` when there is none.
+pub(crate) fn load(target: &Confined) -> Result<Option<Before>, FileError> {
+    match read_capped(target, MAX_EDITED) {
+        Ok((bytes, facts)) => {
+            let snapshot = Snapshot::of(facts, &bytes);
+            let binary = looks_binary(bytes.get(..4096).unwrap_or(&bytes));
+            let decoded = if binary { as_utf8(&bytes) } else { decode(&bytes) };
+            Ok(Some(Before { decoded, bytes, snapshot }))
+        }
+        Err(FileError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is no text has no code page to guess.
+fn as_utf8(bytes: &[u8]) -> Decoded {
+    Decoded {
+        text: String::from_utf8_lossy(bytes).into_owned(),
+        malformed: std::str::from_utf8(bytes).is_err(),
+        ..Decoded::empty()
+    }
+}
+
+/// Refuses when somebody changed the file since the model saw it. If the
+/// whole change fits into the message, the model has seen it then.
+pub(crate) fn check_fresh(
+    seen: &SeenFiles,
+    target: &Confined,
+    before: &Before,
+) -> Result<(), ToolError> {
+    let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
+        return Ok(());
+    };
+    let shown = target.shown().display();
+    let mut message = format!("`{shown}` was changed on disk since you last saw it.");
+    let diff = old.and_then(|old| {
+        let old = decode(&old).text;
+        short_diff(&old, &before.decoded.text, 40)
+    });
+    match diff {
+        Some(diff) => {
+            seen.record(target.path(), before.snapshot, Some(&before.bytes));
+            message.push_str(&format!(
+                " Nothing was written. The change:\n{diff}\nAdapt yours to it and try again"
+            ));
+        }
+        None => message.push_str(" Nothing was written. Read it again, then repeat your change"),
+    }
+    Err(ToolError::new(ToolErrorKind::FileChangedOnDisk, message))
+}
+
+/// Writes the bytes if the file is still what the change was made from, and
+/// notes the new state.
+pub(crate) fn commit(
+    seen: &SeenFiles,
+    target: &Confined,
+    before: Option<&Before>,
+    bytes: &[u8],
+) -> Result<Written, ToolError> {
+    let expected = before.map_or(Expected::Absent, |before| Expected::Content(hash(&before.bytes)));
+    let written = atomic_write(target, bytes, expected).map_err(|error| write_failure(&error))?;
+    seen.record(target.path(), written.snapshot, Some(bytes));
+    Ok(written)
+}
+
+/// The part in which two texts differ, with whole lines around it.
+struct Window<'a> {
+    /// Lines before it.
+    skipped: usize,
+    old: &'a str,
+    new: &'a str,
+}
+
+impl<'a> Window<'a> {
+    fn of(old: &'a str, new: &'a str, context: usize) -> Self {
+        let same = old.bytes().zip(new.bytes()).take_while(|(one, two)| one == two).count();
+        let mut start = line_start(old, same);
+        for _ in 0..context {
+            start = line_start(old, start.saturating_sub(1));
+        }
+        let limit = old.len().min(new.len()) - start;
+        let same = old
+            .bytes()
+            .rev()
+            .zip(new.bytes().rev())
+            .take(limit)
+            .take_while(|(one, two)| one == two)
+            .count();
+        // Forward to a line border in both, then over the context lines.
+        let mut end = same;
+        for _ in 0..=context {
+            let tail = old.as_bytes().get(old.len() - end..).unwrap_or_default();
+            match tail.iter().position(|byte| *byte == b'\n') {
+                Some(place) => end -= place + 1,
+                None => end = 0,
+            }
+        }
+        Self {
+            skipped: old.as_bytes().iter().take(start).filter(|byte| **byte == b'\n').count(),
+            old: old.get(start..old.len() - end).unwrap_or_default(),
+            new: new.get(start..new.len() - end).unwrap_or_default(),
+        }
+    }
+
+    fn diff(&self) -> Option<TextDiff<'a, 'a, str>> {
+        if !comparable(self.old, self.new) {
+            return None;
+        }
+        Some(
+            TextDiff::configure()
+                .algorithm(Algorithm::Myers)
+                .timeout(DIFF_TIME)
+                .diff_lines(self.old, self.new),
+        )
+    }
+}
+
+/// Whether a comparison by lines takes bounded time and memory.
+fn comparable(old: &str, new: &str) -> bool {
+    let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+    old.len() + new.len() <= MAX_COMPARED && lines(old) + lines(new) <= MAX_COMPARED_LINES
+}
+
+/// Where the line of a byte begins.
+fn line_start(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
+    before.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1)
+}
+
+/// The diff that people see, with counts.
+pub(crate) fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
+    let window = Window::of(old, new, 3);
+    let name = name.display();
+    let mut text = format!("--- {name}\tCurrent\n+++ {name}\tProposed\n");
+    let (mut lines_added, mut lines_removed) = (0, 0);
+    let Some(diff) = window.diff() else {
+        text.push_str("(the change is too large to be shown)\n");
+        return FileDiff {
+            file_path: path.to_path_buf(),
+            diff: text,
+            lines_added: window.new.lines().count() as u64,
+            lines_removed: window.old.lines().count() as u64,
+            is_new_file: is_new,
+        };
+    };
+    for change in diff.iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Insert => lines_added += 1,
+            ChangeTag::Delete => lines_removed += 1,
+            ChangeTag::Equal => {}
+        }
+    }
+    'hunks: for group in diff.grouped_ops(3) {
+        let (old_range, new_range) = span(&group);
+        text.push_str(&format!(
+            "@@ -{} +{} @@\n",
+            hunk_range(&old_range, window.skipped),
+            hunk_range(&new_range, window.skipped)
+        ));
+        for op in &group {
+            for change in diff.iter_changes(op) {
+                let value = change.value();
+                if text.len() + value.len() > MAX_DIFF {
+                    text.push_str("(the rest of the diff is not shown)\n");
+                    break 'hunks;
+                }
+                text.push_str(match change.tag() {
+                    ChangeTag::Equal => " ",
+                    ChangeTag::Insert => "+",
+                    ChangeTag::Delete => "-",
+                });
+                text.push_str(value);
+                if !value.ends_with('\n') {
+                    text.push_str("\n\\ No newline at end of file\n");
+                }
+            }
+        }
+    }
+    FileDiff {
+        file_path: path.to_path_buf(),
+        diff: text,
+        lines_added,
+        lines_removed,
+        is_new_file: is_new,
+    }
+}
+
+fn span(group: &[DiffOp]) -> (Range<usize>, Range<usize>) {
+    match (group.first(), group.last()) {
+        (Some(first), Some(last)) => (
+            first.old_range().start..last.old_range().end,
+            first.new_range().start..last.new_range().end,
+        ),
+        _ => (0..0, 0..0),
+    }
+}
+
+fn hunk_range(range: &Range<usize>, skipped: usize) -> String {
+    // An empty side names the line before it.
+    let start = range.start + skipped + usize::from(!range.is_empty());
+    format!("{start},{}", range.len())
+}
+
+/// Removed and added lines with their marks; `None` when there are more than
+/// `max_lines` or they are long.
+pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<String> {
+    let window = Window::of(old, new, 1);
+    let diff = window.diff()?;
+    let mut lines = Vec::new();
+    for group in diff.grouped_ops(1) {
+        let (_, new_range) = span(&group);
+        lines.push(format!("@@ line {}", new_range.start + window.skipped + 1));
+        for op in &group {
+            for change in diff.iter_changes(op) {
+                let mark = match change.tag() {
+                    ChangeTag::Equal => ' ',
+                    ChangeTag::Insert => '+',
+                    ChangeTag::Delete => '-',
+                };
+                let value = change.value();
+                if lines.len() >= max_lines || value.len() > 500 {
+                    return None;
+                }
+                lines.push(format!("{mark}{}", value.trim_end_matches(['\n', '\r'])));
+            }
+        }
+    }
+    Some(lines.join("\n"))
+}
+
+/// The changed regions of the new text with five lines around them, with `\n`
+/// between lines whatever the file has.
+pub(crate) fn snippet(old: &str, new: &str) -> String {
+    let window = Window::of(old, new, 5);
+    let (old, new) = (plain_line_ends(window.old), plain_line_ends(window.new));
+    if !comparable(&old, &new) || (old == new && window.old != window.new) {
+        return cut(&new);
+    }
+    let diff = TextDiff::configure()
+        .algorithm(Algorithm::Myers)
+        .timeout(DIFF_TIME)
+        .diff_lines(old.as_ref(), new.as_ref());
+    let lines: Vec<&str> = new.split_inclusive('\n').collect();
+    let regions: Vec<String> = diff
+        .grouped_ops(5)
+        .iter()
+        .map(|group| lines.get(span(group).1).unwrap_or_default().concat())
+        .map(|region| region.trim_end_matches('\n').to_owned())
+        .collect();
+    cut(&regions.join("\n...\n"))
+}
+
+fn plain_line_ends(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Cuts a text that would cost too much, on a line border.
+pub(crate) fn cut(text: &str) -> String {
+    if text.len() <= MAX_SNIPPET {
+        return text.to_owned();
+    }
+    let mut end = MAX_SNIPPET;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let head = text.get(..end).unwrap_or_default();
+    let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);
+    format!("{head}\n... [{} more bytes]", text.len() - head.len())
+}
+
+/// The line ends of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineEnds {
+    Lf,
+    CrLf,
+    Mixed,
+}
+
+impl LineEnds {
+    pub(crate) fn of(text: &str) -> Self {
+        let all = text.bytes().filter(|byte| *byte == b'\n').count();
+        let windows = text.matches("\r\n").count();
+        match windows {
+            0 => Self::Lf,
+            windows if windows == all => Self::CrLf,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+/// Gives a new text (with `\n`) the line ends of the old one: where both have
+/// the same line, the old line's; elsewhere those that the old text uses most.
+pub(crate) fn with_line_ends_of(old: &str, new: &str) -> String {
+    let ends = LineEnds::of(old);
+    if ends == LineEnds::Lf {
+        return new.to_owned();
+    }
+    let windows = old.matches("\r\n").count() * 2 >= old.matches('\n').count();
+    let plain = new.replace("\r\n", "\n");
+    let end = if windows { "\r\n" } else { "\n" };
+    if ends == LineEnds::CrLf || !comparable(old, new) {
+        return plain.replace('\n', end);
+    }
+    let old_plain = old.replace("\r\n", "\n");
+    let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
+    let new_lines: Vec<&str> = plain.split_inclusive('\n').collect();
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&old_plain, &plain);
+    let mut out = String::with_capacity(new.len());
+    for op in diff.ops() {
+        if let DiffOp::Equal { .. } = op {
+            out.push_str(&old_lines.get(op.old_range()).unwrap_or_default().concat());
+        } else {
+            let lines = new_lines.get(op.new_range()).unwrap_or_default().concat();
+            out.push_str(&lines.replace('\n', end));
+        }
+    }
+    out
+}
+
+/// The first line that stands for code left out (`// rest of code ...`).
+pub(crate) fn omission_placeholder(text: &str) -> Option<&str> {
+    text.lines().find(|line| is_placeholder(line))
+}
+
+fn is_placeholder(line: &str) -> bool {
+    let mut text = line.trim();
+    for (begin, end) in [("<!--", "-->"), ("/*", "*/"), ("//", ""), ("--", ""), ("#", "")] {
+        if let Some(rest) = text.strip_prefix(begin) {
+            text = rest.strip_suffix(end).unwrap_or(rest).trim();
+            break;
+        }
+    }
+    if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        text = inner.trim();
+    }
+    let words = text.trim_end_matches(['.', '…']);
+    let dots = text.get(words.len()..).unwrap_or_default();
+    if !(dots.contains('…') || dots.len() >= 3) {
+        return false;
+    }
+    let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+    matches!(
+        words.join(" ").as_str(),
+        "rest of"
+            | "rest of method"
+            | "rest of methods"
+            | "rest of code"
+            | "unchanged code"
+            | "unchanged method"
+            | "unchanged methods"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn diff_counts_lines_from_the_whole_file() {
+        let old: String = (1..=50).map(|n| format!("line {n}\n")).collect();
+        let new = old.replace("line 30\n", "changed\nadded\n");
+        let diff = file_diff(Path::new("/w/a"), Path::new("a"), &old, &new, false);
+        assert_eq!((diff.lines_added, diff.lines_removed), (2, 1));
+        assert_eq!(
+            diff.diff,
+            "--- a\tCurrent\n+++ a\tProposed\n@@ -27,7 +27,8 @@\n line 27\n line 28\n line 29\n-line 30\n+changed\n+added\n line 31\n line 32\n line 33\n"
+        );
+        assert_eq!(
+            snippet(&old, &new),
+            "line 25\nline 26\nline 27\nline 28\nline 29\nchanged\nadded\nline 31\nline 32\nline 33\nline 34\nline 35"
+        );
+        let two = new.replace("line 2\n", "second\n");
+        assert!(snippet(&old, &two).contains("line 7\n...\nline 25"));
+        let windows = |text: &str| text.replace('\n', "\r\n");
+        assert_eq!(snippet(&windows(&old), &windows(&new)), snippet(&old, &new));
+        let alone = |text: &str| text.replace('\n', "\r");
+        assert_eq!(snippet(&alone(&old), &alone(&new)), snippet(&old, &new));
+        assert_eq!(snippet("a\rb\nc\n", "a\rb\nd\n"), "a\nb\nd");
+        assert_eq!(snippet("a\r\nb\r\n", "a\r\nb\n"), "a\nb\n");
+        let ended = file_diff(Path::new("/w/a"), Path::new("a"), "a", "a\n", false);
+        assert!(ended.diff.ends_with("-a\n\\ No newline at end of file\n+a\n"), "{}", ended.diff);
+    }
+
+    #[test]
+    fn placeholders() {
+        for text in [
+            "// rest of code ...",
+            "(rest of methods ...)",
+            "  // (Unchanged   Code...)  ",
+            "# rest of code ...",
+            "<!-- unchanged code … -->",
+            "/* rest of method .... */",
+            "-- rest of ...",
+        ] {
+            assert!(omission_placeholder(text).is_some(), "{text}");
+        }
+        for text in [
+            "rest of code",
+            "// rest of code ... and more",
+            "let rest = ..;",
+            "...",
+            "# the rest of us...",
+        ] {
+            assert!(omission_placeholder(text).is_none(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_diff_applied_gives_the_new_text(
+            old in "([abc]{0,2}\n){0,12}[ab]?", new in "([abc]{0,2}\n){0,12}[ab]?",
+        ) {
+            let diff = file_diff(Path::new("/a"), Path::new("a"), &old, &new, false);
+            prop_assert_eq!(apply(&old, &diff.diff), new);
+        }
+
+        #[test]
+        fn line_ends_of_kept_lines_stay(lines in proptest::collection::vec(("[abc]{1,3}", any::<bool>()), 1..20)) {
+            let raw: String = lines.iter().map(|(text, windows)| format!("{text}{}\n", if *windows { "\r" } else { "" })).collect();
+            let plain = raw.replace("\r\n", "\n");
+            prop_assert_eq!(with_line_ends_of(&raw, &plain), raw);
+        }
+    }
+
+    /// A plain reader of unified diffs.
+    fn apply(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut out, mut at) = (String::new(), 0);
+        let mut lines = diff.lines().skip(2).peekable();
+        while let Some(line) = lines.next() {
+            if let Some(header) = line.strip_prefix("@@ -") {
+                let (start, rest) = header.split_once(',').expect("start");
+                let length: usize =
+                    rest.split(' ').next().expect("length").parse().expect("number");
+                let start: usize =
+                    start.parse::<usize>().expect("number") - usize::from(length > 0);
+                out.extend(old[at..start].iter().copied());
+                at = start;
+                continue;
+            }
+            let bare = lines.peek().is_some_and(|next| next.starts_with('\\'));
+            let text = format!("{}{}", &line[1..], if bare { "" } else { "\n" });
+            match &line[..1] {
+                " " => {
+                    out.push_str(&text);
+                    at += 1;
+                }
+                "-" => at += 1,
+                "+" => out.push_str(&text),
+                _ => {}
+            }
+        }
+        out.extend(old[at..].iter().copied());
+        out
+    }
+}

@@ -1,0 +1,205 @@
+//! Puts the sources of a grounded answer into its text: `[n]` behind each
+//! supported segment, and a list of sources at the end.
+
+use parallax_protocol::content::PartView;
+use parallax_protocol::model::Answer;
+use serde_json::Value;
+
+/// Most supports looked at; an answer has some dozens.
+const MAX_SUPPORTS: usize = 2_000;
+/// Most sources listed.
+const MAX_SOURCES: usize = 200;
+
+/// A source of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// Its title, on one line.
+    pub(crate) title: String,
+    /// Its address, on one line.
+    pub(crate) uri: String,
+}
+
+/// The text of an answer with its citations, and the sources they point to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cited {
+    /// The text with `[n]` marks.
+    pub(crate) text: String,
+    /// The sources, in the order of their numbers.
+    pub(crate) sources: Vec<Source>,
+}
+
+impl Cited {
+    /// Reads the visible text and the grounding metadata of an answer.
+    pub(crate) fn read(answer: &Answer) -> Self {
+        let mut text = String::new();
+        // Where each part begins in the joined text: segments count in bytes of
+        // one part.
+        let mut begins = Vec::with_capacity(answer.parts.len());
+        for part in &answer.parts {
+            begins.push(text.len());
+            if let PartView::Text(piece) = part.view() {
+                text.push_str(piece);
+            }
+        }
+        let Some(grounding) = &answer.meta.grounding else {
+            return Self { text, sources: Vec::new() };
+        };
+        let sources = sources(grounding);
+        let mut marks = marks(grounding, &begins, sources.len());
+        for (position, _) in &mut marks {
+            *position = ceil_char_boundary(&text, *position);
+        }
+        marks.sort();
+        marks.dedup();
+        Self { text: insert(&text, &marks), sources }
+    }
+
+    /// The text with the `Sources:` list behind it, if there are any.
+    pub(crate) fn with_list(&self) -> String {
+        let mut text = self.text.clone();
+        if !self.sources.is_empty() {
+            text.push_str("\n\nSources:");
+            for (index, source) in self.sources.iter().enumerate() {
+                text.push_str(&format!("\n[{}] {} ({})", index + 1, source.title, source.uri));
+            }
+        }
+        text
+    }
+}
+
+fn sources(grounding: &Value) -> Vec<Source> {
+    let chunks = grounding.get("groundingChunks").and_then(Value::as_array);
+    chunks
+        .into_iter()
+        .flatten()
+        .take(MAX_SOURCES)
+        .map(|chunk| {
+            let web = chunk.get("web").or_else(|| chunk.get("retrievedContext"));
+            let read = |key: &str, absent: &str| {
+                let text = web.and_then(|web| web.get(key)).and_then(Value::as_str).unwrap_or("");
+                let line = one_line(text);
+                if line.is_empty() { absent.to_owned() } else { line }
+            };
+            Source { title: read("title", "Untitled"), uri: read("uri", "no address") }
+        })
+        .collect()
+}
+
+/// The byte positions in the joined text and the source numbers (from 1) that
+/// belong there.
+fn marks(grounding: &Value, begins: &[usize], sources: usize) -> Vec<(usize, Vec<usize>)> {
+    let supports = grounding.get("groundingSupports").and_then(Value::as_array);
+    supports
+        .into_iter()
+        .flatten()
+        .take(MAX_SUPPORTS)
+        .filter_map(|support| {
+            let segment = support.get("segment")?;
+            // An absent end is the wire's way to write 0: nothing to stand behind.
+            let end = usize::try_from(segment.get("endIndex")?.as_u64()?).ok()?;
+            let part = segment.get("partIndex").and_then(Value::as_u64).unwrap_or(0);
+            let begin = usize::try_from(part).ok().and_then(|part| begins.get(part)).copied();
+            let mut numbers: Vec<usize> = support
+                .get("groundingChunkIndices")?
+                .as_array()?
+                .iter()
+                .filter_map(|index| usize::try_from(index.as_u64()?).ok())
+                .filter(|index| *index < sources)
+                .map(|index| index + 1)
+                .collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            (!numbers.is_empty()).then(|| (begin.unwrap_or(0).saturating_add(end), numbers))
+        })
+        .collect()
+}
+
+/// `marks` are sorted and lie on character borders.
+fn insert(text: &str, marks: &[(usize, Vec<usize>)]) -> String {
+    let mut cited = String::with_capacity(text.len() + marks.len() * 4);
+    let mut done = 0;
+    for (position, numbers) in marks {
+        cited.push_str(text.get(done..*position).unwrap_or(""));
+        done = (*position).max(done);
+        for number in numbers {
+            cited.push_str(&format!("[{number}]"));
+        }
+    }
+    cited.push_str(text.get(done..).unwrap_or(""));
+    cited
+}
+
+/// The first character border at or behind `position`; the end of the text if
+/// it lies beyond.
+fn ceil_char_boundary(text: &str, position: usize) -> usize {
+    (position..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+/// Folds all blanks and control characters, so that a title cannot add lines.
+fn one_line(text: &str) -> String {
+    text.split(|letter: char| letter.is_whitespace() || letter.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::content::Part;
+    use parallax_protocol::model::Chunk;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(parts: Vec<Part>, grounding: Value) -> Answer {
+        Answer { parts, meta: Chunk { grounding: Some(grounding), ..Chunk::default() } }
+    }
+
+    #[test]
+    fn offsets_are_bytes_also_behind_an_emoji() {
+        let text = "Sonne ☀️ über Köln. Regen 🌧.";
+        let first = "Sonne ☀️ über Köln.".len();
+        let cited = Cited::read(&answer(
+            vec![Part::text(text)],
+            json!({
+                "groundingChunks": [
+                    {"web": {"title": "A\nB", "uri": "https://a.example"}},
+                    {"web": {"uri": "https://b.example"}}],
+                "groundingSupports": [
+                    {"segment": {"endIndex": text.len()}, "groundingChunkIndices": [1, 0, 1, 9]},
+                    {"segment": {"endIndex": first}, "groundingChunkIndices": [0]}]}),
+        ));
+        assert_eq!(
+            cited.with_list(),
+            "Sonne ☀️ über Köln.[1] Regen 🌧.[1][2]\n\nSources:\n\
+             [1] A B (https://a.example)\n[2] Untitled (https://b.example)"
+        );
+    }
+
+    #[test]
+    fn segments_count_inside_their_part() {
+        let thought = Part::text("hmm");
+        let parts = vec![thought, Part::text("one."), Part::text("two.")];
+        let grounding = json!({
+            "groundingChunks": [{"web": {"title": "T", "uri": "u"}}],
+            "groundingSupports": [
+                {"segment": {"partIndex": 2, "endIndex": 3}, "groundingChunkIndices": [0]}]});
+        assert_eq!(Cited::read(&answer(parts, grounding)).text, "hmmone.two[1].");
+    }
+
+    proptest! {
+        #[test]
+        fn any_offset_lands_on_a_border(text in "\\PC{0,40}", ends in proptest::collection::vec(any::<u64>(), 0..6)) {
+            let supports: Vec<Value> = ends.iter().enumerate().map(|(index, end)| {
+                let end = if index % 2 == 0 { end % 60 } else { *end };
+                json!({"segment": {"endIndex": end}, "groundingChunkIndices": [0]})
+            }).collect();
+            let grounding = json!({
+                "groundingChunks": [{"web": {"title": "T", "uri": "u"}}],
+                "groundingSupports": supports});
+            let cited = Cited::read(&answer(vec![Part::text(text.clone())], grounding));
+            prop_assert_eq!(cited.text.replace("[1]", ""), text.replace("[1]", ""));
+        }
+    }
+}

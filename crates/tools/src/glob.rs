@@ -1,0 +1,358 @@
+//! `glob`: finds files by name, those changed in the last day first.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use globset::{GlobBuilder, GlobMatcher};
+use parallax_files::{WalkOptions, WalkState, Workspace, walk};
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+use crate::search_place::{Ended, Place, Stop, is_inside, printable, run_blocking};
+
+/// Most paths of a result.
+const MAX_PATHS: usize = 2_000;
+/// Files changed within this time come first.
+const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Folders that are not looked into.
+const EXCLUDED: [&str; 4] = ["node_modules", "bower_components", ".svn", ".hg"];
+
+/// The tool.
+pub struct Glob {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+    limit: Duration,
+}
+
+impl Glob {
+    /// `limit` is how long a search may take.
+    pub fn new(workspace: Arc<Workspace>, limit: Duration) -> Self {
+        let spec = ToolSpec {
+            name: "glob".into(),
+            display_name: "FindFiles".into(),
+            description: include_str!("glob/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string"},
+                    "dir_path": {"type": "string", "description": "Default: the workspace."},
+                    "case_sensitive": {"type": "boolean", "description": "Default false."},
+                    "respect_git_ignore": {"type": "boolean", "description": "Default true."},
+                    "respect_gemini_ignore": {"type": "boolean", "description": "Default true."}
+                },
+                "required": ["pattern"]
+            }),
+            kind: ToolKind::Search,
+            sharing: Sharing::Shared,
+            aliases: vec!["GlobTool".into()],
+        };
+        Self { spec, workspace, limit }
+    }
+}
+
+impl Tool for Glob {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let pattern = args.text("pattern");
+        if pattern.trim().is_empty() {
+            return Err(invalid("The `pattern` parameter must not be empty"));
+        }
+        let place = Place::find(&self.workspace, args.optional_text("dir_path"))?;
+        let is_file = |root: &PathBuf| !root.is_dir();
+        if place.roots.len() == 1 && place.roots.iter().any(is_file) {
+            return Err(ToolError::new(
+                ToolErrorKind::SearchPathNotADirectory,
+                format!("Path is not a directory: {}", args.text("dir_path")),
+            ));
+        }
+        let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
+        let searches = place
+            .roots
+            .iter()
+            .map(|root| Search::new(root, pattern, case_sensitive))
+            .collect::<Result<Vec<_>, _>>()?;
+        let ignored = Arc::new(AtomicU64::new(0));
+        let options = WalkOptions {
+            respect_git_ignore: args.flag("respect_git_ignore"),
+            respect_gemini_ignore: args.flag("respect_gemini_ignore"),
+            exclude_folders: EXCLUDED.map(str::to_owned).to_vec(),
+            ignored: Some(ignored),
+            ..WalkOptions::default()
+        };
+        Ok(Box::new(Call {
+            effects: Effects { reads: place.roots, ..Effects::default() },
+            pattern: pattern.to_owned(),
+            workspace: Arc::clone(&self.workspace),
+            limit: self.limit,
+            searches,
+            options,
+        }))
+    }
+}
+
+struct Call {
+    pattern: String,
+    workspace: Arc<Workspace>,
+    limit: Duration,
+    searches: Vec<Search>,
+    options: WalkOptions,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        format!("Find '{}' {}", self.pattern, place_words(&self.effects.reads))
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let call = *self;
+            let (pattern, limit) = (call.pattern.clone(), call.limit);
+            let work = move |stop: &Stop| {
+                let mut found = Found::default();
+                for search in &call.searches {
+                    found.take(search.run(&call.workspace, &call.options, stop));
+                }
+                let ignored = call.options.ignored.map_or(0, |count| count.load(Ordering::Relaxed));
+                found.confirm(&call.workspace);
+                report(found, &call.pattern, &call.effects.reads, ignored)
+            };
+            match run_blocking(&run.cancel, limit, work).await {
+                Ok(outcome) => outcome,
+                Err(Ended::Cancelled) => Outcome::text("Search was cancelled."),
+                Err(Ended::TimedOut) => Outcome::failure(ToolError::new(
+                    ToolErrorKind::GlobExecutionError,
+                    format!(
+                        "Search for \"{pattern}\" took longer than {} s and was stopped; name a smaller folder with `dir_path`",
+                        limit.as_secs()
+                    ),
+                )),
+                Err(Ended::Failed) => Outcome::failure(ToolError::new(
+                    ToolErrorKind::GlobExecutionError,
+                    format!("Search for \"{pattern}\" broke off"),
+                )),
+            }
+        })
+    }
+}
+
+fn place_words(roots: &[PathBuf]) -> String {
+    match roots {
+        [root] => format!("within {}", printable(root)),
+        roots => format!("across {} workspace directories", roots.len()),
+    }
+}
+
+/// A search of one root.
+struct Search {
+    root: PathBuf,
+    matcher: GlobMatcher,
+    /// The names that every match begins with, to leave out other folders.
+    prefix: Vec<String>,
+    case_sensitive: bool,
+}
+
+impl Search {
+    fn new(root: &Path, pattern: &str, case_sensitive: bool) -> Result<Self, ToolError> {
+        let relative = Path::new(pattern)
+            .strip_prefix(root)
+            .ok()
+            .and_then(Path::to_str)
+            .unwrap_or(pattern)
+            .trim_start_matches("./");
+        // A name that is there as written is meant as written.
+        let literal = root.join(relative).symlink_metadata().is_ok_and(|facts| facts.is_file());
+        let glob = if literal { globset::escape(relative) } else { relative.to_owned() };
+        let matcher = GlobBuilder::new(&glob)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .case_insensitive(!case_sensitive)
+            .build()
+            .map_err(|error| {
+                invalid(format!("`{pattern}` is not a glob pattern: {}", error.kind()))
+            })?
+            .compile_matcher();
+        let names: Vec<&str> = relative.split('/').collect();
+        let special = |name: &&&str| !literal && name.contains(['*', '?', '[', '{', '\\', '!']);
+        let fixed = names.iter().take_while(|name| !special(name)).count();
+        let prefix = if relative.contains('{') && !literal {
+            // An alternative may hold a separator.
+            let before = relative.split('{').next().unwrap_or("").matches('/').count();
+            names.iter().take(fixed.min(before)).copied().map(str::to_owned).collect()
+        } else {
+            names
+                .iter()
+                .take(fixed.min(names.len().saturating_sub(1)))
+                .copied()
+                .map(str::to_owned)
+                .collect()
+        };
+        Ok(Self { root: root.to_path_buf(), matcher, prefix, case_sensitive })
+    }
+
+    /// Whether a folder may hold a match.
+    fn leads_on(&self, relative: &Path) -> bool {
+        relative.components().zip(&self.prefix).all(|(here, wanted)| {
+            let Component::Normal(here) = here else { return true };
+            let here = here.to_string_lossy();
+            if self.case_sensitive {
+                here == wanted.as_str()
+            } else {
+                here.to_lowercase() == wanted.to_lowercase()
+            }
+        })
+    }
+
+    fn run(&self, workspace: &Workspace, options: &WalkOptions, stop: &Stop) -> Found {
+        let now = SystemTime::now();
+        let all = Mutex::new(Found::default());
+        let walker = walk(workspace, std::slice::from_ref(&self.root), options).build_parallel();
+        walker.run(|| {
+            let mut mine = Share { found: Found::default(), all: &all };
+            Box::new(move |entry| {
+                if stop.is_set() {
+                    return WalkState::Quit;
+                }
+                let Ok(entry) = entry else { return WalkState::Continue };
+                let Ok(relative) = entry.path().strip_prefix(&self.root) else {
+                    return WalkState::Continue;
+                };
+                let kind = entry.file_type();
+                if kind.is_some_and(|kind| kind.is_dir()) {
+                    let enter = entry.depth() == 0 || self.leads_on(relative);
+                    return if enter { WalkState::Continue } else { WalkState::Skip };
+                }
+                if self.matcher.is_match(relative) {
+                    // A link counts as the file it points to.
+                    let is_file = kind.is_some_and(|kind| kind.is_file())
+                        || kind.is_some_and(|kind| kind.is_symlink()) && entry.path().is_file();
+                    if is_file {
+                        let changed = entry.metadata().ok().and_then(|facts| facts.modified().ok());
+                        mine.found.add(Hit::new(entry.into_path(), changed, now));
+                    }
+                }
+                WalkState::Continue
+            })
+        });
+        all.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A found file, in the order of the result: files changed in the last day,
+/// newest first; then all others; alike ones by path.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hit {
+    is_old: bool,
+    age: Duration,
+    path: PathBuf,
+}
+
+impl Hit {
+    fn new(path: PathBuf, changed: Option<SystemTime>, now: SystemTime) -> Self {
+        // A time in the future is as new as can be.
+        let age = changed.map(|changed| now.duration_since(changed).unwrap_or_default());
+        match age {
+            Some(age) if age < RECENT => Self { is_old: false, age, path },
+            _ => Self { is_old: true, age: Duration::ZERO, path },
+        }
+    }
+}
+
+/// The first hits in order, and how many there are.
+#[derive(Debug, Default)]
+struct Found {
+    hits: Vec<Hit>,
+    count: u64,
+}
+
+impl Found {
+    /// Drops what does not stand in the workspace (any more).
+    fn confirm(&mut self, workspace: &Workspace) {
+        let before = self.hits.len();
+        self.hits.retain(|hit| is_inside(workspace, &hit.path));
+        self.count -= (before - self.hits.len()) as u64;
+    }
+
+    fn add(&mut self, hit: Hit) {
+        self.hits.push(hit);
+        self.count += 1;
+        if self.hits.len() >= 4 * MAX_PATHS {
+            self.settle();
+        }
+    }
+
+    /// Sorts, and drops what cannot be shown.
+    fn settle(&mut self) {
+        self.hits.sort_unstable();
+        // Workspace folders may lie inside each other.
+        let before = self.hits.len();
+        self.hits.dedup_by(|one, other| one.path == other.path);
+        self.count -= (before - self.hits.len()) as u64;
+        self.hits.truncate(MAX_PATHS);
+    }
+
+    fn take(&mut self, other: Self) {
+        self.hits.extend(other.hits);
+        self.count += other.count;
+        self.settle();
+    }
+}
+
+/// What one thread found; handed over when the thread ends.
+struct Share<'a> {
+    found: Found,
+    all: &'a Mutex<Found>,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let found = std::mem::take(&mut self.found);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).take(found);
+    }
+}
+
+fn report(found: Found, pattern: &str, roots: &[PathBuf], ignored: u64) -> Outcome {
+    let place = place_words(roots);
+    let ignored = match ignored {
+        0 => String::new(),
+        count => format!(" ({count} ignored)"),
+    };
+    if found.count == 0 {
+        return Outcome::text(format!(
+            "No files found matching pattern \"{pattern}\" {place}{ignored}"
+        ))
+        .shown(Display::text("No files found"));
+    }
+    let mut text = format!(
+        "Found {} file(s) matching \"{pattern}\" {place}{ignored}, sorted by modification time (newest first):",
+        found.count
+    );
+    for hit in &found.hits {
+        text.push('\n');
+        text.push_str(&printable(&hit.path));
+    }
+    let hidden = found.count - found.hits.len() as u64;
+    if hidden > 0 {
+        text.push_str(&format!("\n[{hidden} more files; use a narrower pattern or `dir_path`]"));
+    }
+    Outcome::text(text).shown(Display::text(format!("Found {} matching file(s)", found.count)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! `grep_search`: searches the text of files with ripgrep's own libraries, on
+//! all cores, inside this process.
+//!
+//! Two passes: the first finds the numbers of the hit lines, the second reads
+//! the lines of those few files that are shown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use parallax_files::Workspace;
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+use crate::search_place::{Ended, Place, Stop, is_inside, run_blocking};
+
+mod filter;
+mod lines;
+mod sweep;
+
+/// Hits shown when the call does not say.
+const DEFAULT_HITS: u64 = 100;
+/// Most hits (or names) of a result, whatever the call says.
+const MAX_HITS: u64 = 10_000;
+/// Most lines of context on one side of a hit.
+const MAX_CONTEXT: u64 = 1_000;
+
+/// The tool.
+pub struct GrepSearch {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+    limit: Duration,
+}
+
+impl GrepSearch {
+    /// `limit` is how long a search may take.
+    pub fn new(workspace: Arc<Workspace>, limit: Duration) -> Self {
+        let count = |least: u64| json!({"type": "integer", "minimum": least});
+        let spec = ToolSpec {
+            name: "grep_search".into(),
+            display_name: "SearchText".into(),
+            description: include_str!("grep_search/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string"},
+                    "dir_path": {"type": "string", "description": "File or folder; default: the workspace."},
+                    "include_pattern": {"type": "string", "description": "Glob of files, e.g. `*.rs`."},
+                    "exclude_pattern": {"type": "string", "description": "Regex of lines to leave out."},
+                    "names_only": {"type": "boolean", "description": "Only file names."},
+                    "case_sensitive": {"type": "boolean", "description": "Default false."},
+                    "fixed_strings": {"type": "boolean", "description": "Pattern is plain text."},
+                    "context": {"type": "integer", "minimum": 0, "description": "Lines around hits."},
+                    "after": count(0),
+                    "before": count(0),
+                    "no_ignore": {"type": "boolean", "description": "Also ignored files."},
+                    "max_matches_per_file": count(1),
+                    "total_max_matches": {"type": "integer", "minimum": 1, "description": "Default 100."}
+                },
+                "required": ["pattern"]
+            }),
+            kind: ToolKind::Search,
+            sharing: Sharing::Shared,
+            aliases: ["search_file_content", "GrepTool", "RipGrepTool", "SearchText"]
+                .map(str::to_owned)
+                .to_vec(),
+        };
+        Self { spec, workspace, limit }
+    }
+}
+
+/// Lines shown around a hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Context {
+    before: u64,
+    after: u64,
+}
+
+/// What is searched for, and how much of it is shown.
+struct Wanted {
+    pattern: String,
+    matcher: RegexMatcher,
+    /// Hit lines that match this do not count.
+    exclude: Option<RegexMatcher>,
+    include: Option<filter::Include>,
+    include_text: Option<String>,
+    names_only: bool,
+    /// `None`: as many as fit the number of hits.
+    context: Option<Context>,
+    no_ignore: bool,
+    per_file: u64,
+    total: u64,
+}
+
+fn matcher(pattern: &str, case_sensitive: bool, fixed: bool) -> Result<RegexMatcher, ToolError> {
+    RegexMatcherBuilder::new()
+        .case_insensitive(!case_sensitive)
+        .fixed_strings(fixed)
+        .multi_line(true)
+        .line_terminator(Some(b'\n'))
+        .ban_byte(Some(0))
+        // What a pattern may cost in memory, on each thread.
+        .dfa_size_limit(16 * 1024 * 1024)
+        .build(pattern)
+        .map_err(|error| {
+            invalid(format!(
+                "Invalid regular expression `{pattern}`: {error} (Rust syntax; hits lie on one line; `fixed_strings` searches for plain text)"
+            ))
+        })
+}
+
+impl Tool for GrepSearch {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let pattern = args.text("pattern");
+        if pattern.is_empty() {
+            return Err(invalid("The `pattern` parameter must not be empty"));
+        }
+        let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
+        let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
+        let place = Place::find(&self.workspace, given("dir_path"))?;
+        let names_only = args.flag("names_only").unwrap_or(false);
+        let [context, before, after] =
+            ["context", "before", "after"].map(|name| args.integer(name));
+        let lines = |own: Option<u64>| own.or(context).unwrap_or(0).min(MAX_CONTEXT);
+        let named = context.or(before).or(after).is_some();
+        let include = given("include_pattern");
+        let total = args.integer("total_max_matches").unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
+        let per_file = args.integer("max_matches_per_file").unwrap_or(u64::MAX).max(1);
+        let wanted = Wanted {
+            pattern: pattern.to_owned(),
+            matcher: matcher(pattern, case_sensitive, args.flag("fixed_strings").unwrap_or(false))?,
+            exclude: given("exclude_pattern")
+                .map(|exclude| matcher(exclude, case_sensitive, false))
+                .transpose()?,
+            include: include.map(filter::Include::new).transpose().map_err(invalid)?,
+            include_text: include.map(str::to_owned),
+            names_only,
+            context: named.then(|| Context { before: lines(before), after: lines(after) }),
+            no_ignore: args.flag("no_ignore").unwrap_or(false),
+            per_file: if names_only { 1 } else { per_file.min(total) },
+            total,
+        };
+        let words = match given("dir_path") {
+            Some(path) => format!("in path \"{path}\""),
+            None if place.roots.len() > 1 => {
+                format!("across {} workspace directories", place.roots.len())
+            }
+            None => "in the workspace directory".to_owned(),
+        };
+        Ok(Box::new(Call {
+            effects: Effects { reads: place.roots.clone(), ..Effects::default() },
+            words,
+            workspace: Arc::clone(&self.workspace),
+            limit: self.limit,
+            place,
+            wanted,
+        }))
+    }
+}
+
+struct Call {
+    wanted: Wanted,
+    place: Place,
+    /// Where, in words.
+    words: String,
+    workspace: Arc<Workspace>,
+    limit: Duration,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let include = self.wanted.include_text.as_ref().map(|glob| format!(" in {glob}"));
+        format!("'{}'{} {}", self.wanted.pattern, include.unwrap_or_default(), self.words)
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let (pattern, words, limit) =
+                (self.wanted.pattern.clone(), self.words.clone(), self.limit);
+            let failure = |message| {
+                Outcome::failure(ToolError::new(ToolErrorKind::GrepExecutionError, message))
+            };
+            let search = move |stop: &Stop| self.search(stop);
+            match run_blocking(&run.cancel, limit, search).await {
+                Ok(outcome) => outcome,
+                Err(Ended::Cancelled) => Outcome::text("Search was cancelled."),
+                Err(Ended::TimedOut) => failure(format!(
+                    "Search for \"{pattern}\" {words} took longer than {} s and was stopped; narrow it with `dir_path` or `include_pattern`",
+                    limit.as_secs()
+                )),
+                Err(Ended::Failed) => {
+                    failure(format!("Search for \"{pattern}\" {words} broke off"))
+                }
+            }
+        })
+    }
+}
+
+impl Call {
+    fn search(&self, stop: &Stop) -> Outcome {
+        let wanted = &self.wanted;
+        let mut files = sweep::sweep(&self.workspace, &self.place.roots, wanted, stop);
+        // A folder exchanged for a link while the walk went on leads outside.
+        files.retain(|file| is_inside(&self.workspace, file.path()));
+        let filter = match &wanted.include_text {
+            Some(glob) => format!(" (filter: \"{glob}\")"),
+            None => String::new(),
+        };
+        let (pattern, words) = (&wanted.pattern, &self.words);
+        let count: u64 = files.iter().map(|file| file.hits.len() as u64).sum();
+        if count == 0 {
+            return Outcome::text(format!(
+                "No matches found for pattern \"{pattern}\" {words}{filter}."
+            ))
+            .shown(Display::text("No matches found"));
+        }
+        let limited = if count >= wanted.total {
+            format!(" (results limited to {} matches for performance)", wanted.total)
+        } else {
+            String::new()
+        };
+        let summary = if limited.is_empty() { "" } else { " (limited)" };
+        if wanted.names_only {
+            let noun = if count == 1 { "file" } else { "files" };
+            let names: Vec<String> =
+                files.iter().map(|file| self.place.name(file.path())).collect();
+            let text = format!(
+                "Found {count} {noun} with matches for pattern \"{pattern}\" {words}{filter}{limited}:\n{}",
+                names.join("\n")
+            );
+            return Outcome::text(text)
+                .shown(Display::text(format!("Found {count} {noun}{summary}")));
+        }
+        let noun = if count == 1 { "match" } else { "matches" };
+        let mut text = format!(
+            "Found {count} {noun} for pattern \"{pattern}\" {words}{filter}{limited}:\n---\n"
+        );
+        // A few hits: what stands around them saves the call that reads it.
+        let lines = |lines| Context { before: lines, after: lines };
+        let context = wanted.context.unwrap_or(match count {
+            1 => lines(50),
+            2 | 3 => lines(15),
+            _ => lines(0),
+        });
+        for (index, file) in files.iter().enumerate() {
+            if text.len() > lines::MAX_OUTPUT {
+                text.push_str(&format!(
+                    "[{} more files with matches are not shown; narrow the search]\n",
+                    files.len() - index
+                ));
+                break;
+            }
+            text.push_str(&format!("File: {}\n", self.place.name(file.path())));
+            lines::append(&mut text, file, &wanted.matcher, context, stop);
+            text.push_str("---\n");
+        }
+        Outcome::text(text.trim_end())
+            .shown(Display::text(format!("Found {count} {noun}{summary}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Which files a search looks into.
+
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// Folders that are not looked into unless `no_ignore` is set or they are named.
+pub(super) const EXCLUDED_FOLDERS: [&str; 10] = [
+    "node_modules",
+    "bower_components",
+    ".svn",
+    ".hg",
+    ".vscode",
+    ".idea",
+    "dist",
+    "build",
+    "coverage",
+    "__pycache__",
+];
+/// Endings of files that are left out as well.
+pub(super) const EXCLUDED_ENDINGS: [&[u8]; 2] = [b".log", b".tmp"];
+
+/// A glob over files, read as ripgrep reads `--glob`: without a slash it is
+/// about names in any folder, with one about paths from the root, and `!` in
+/// front turns it round.
+#[derive(Debug)]
+pub(super) struct Include {
+    matcher: GlobMatcher,
+    negated: bool,
+    by_name: bool,
+}
+
+impl Include {
+    /// # Errors
+    /// What is wrong with the glob.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let (negated, glob) = match text.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let glob = glob.trim_start_matches("./");
+        let by_name = !glob.contains('/');
+        let mut glob = glob.trim_start_matches('/').to_owned();
+        if glob.ends_with('/') {
+            glob.push_str("**");
+        }
+        let matcher = GlobBuilder::new(&glob)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| {
+                format!("`include_pattern` `{text}` is not a glob pattern: {}", error.kind())
+            })?
+            .compile_matcher();
+        Ok(Self { matcher, negated, by_name })
+    }
+
+    /// Whether a file is searched. `relative` is its path from the root.
+    pub(super) fn admits(&self, relative: &Path) -> bool {
+        let matches = if self.by_name {
+            relative.file_name().is_some_and(|name| self.matcher.is_match(Path::new(name)))
+        } else {
+            self.matcher.is_match(relative)
+        };
+        matches != self.negated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_are_read_as_ripgrep_reads_them() {
+        let admits =
+            |glob: &str, path: &str| Include::new(glob).expect("a glob").admits(Path::new(path));
+        assert!(admits("*.{rs,toml}", "a/b/c.toml"));
+        assert!(!admits("*.rs", "a/b.rs.bak"));
+        assert!(admits("src/**", "src/a/b.rs") && !admits("src/*", "src/a/b.rs"));
+        assert!(admits("/src/", "src/a/b.rs") && !admits("src/**", "x/src/a.rs"));
+        assert!(!admits("!*.rs", "a/b.rs") && admits("!*.rs", "a/b.c"));
+        assert!(Include::new("[a").is_err());
+    }
+}

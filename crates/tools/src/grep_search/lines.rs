@@ -1,0 +1,112 @@
+//! The second pass: the text of the hit lines and of those around them.
+
+use std::io;
+
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::Context;
+use super::sweep::{Hits, Stoppable, searcher};
+use crate::search_place::Stop;
+
+/// Bytes of a result above which no further file is shown.
+pub(super) const MAX_OUTPUT: usize = 1024 * 1024;
+/// Most characters (as people see them) of a line.
+const MAX_GRAPHEMES: usize = 2_000;
+/// Most bytes of a line that are looked at for them.
+const MAX_BYTES: usize = 32 * 1024;
+
+/// Appends the lines of one file: `L<n>: text` for hits, `L<n>- text` around
+/// them.
+pub(super) fn append(
+    text: &mut String,
+    file: &Hits,
+    matcher: &RegexMatcher,
+    context: Context,
+    stop: &Stop,
+) {
+    let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
+    let mut searcher = searcher(size(context.before), size(context.after));
+    let begin = text.len();
+    let mut sink = Lines { text, hits: &file.hits, context, done: 0 };
+    // A file that cannot be read any more shows what was read of it.
+    let result = match file.file.open() {
+        Ok((file, _)) => {
+            searcher.search_reader(matcher, Stoppable { file, stop }, &mut sink).map_err(|_| ())
+        }
+        Err(_) => Err(()),
+    };
+    if result.is_err() && text.len() == begin {
+        text.push_str("[cannot be read any more]\n");
+    }
+}
+
+/// Writes the lines that lie around the hits that count.
+struct Lines<'a> {
+    text: &'a mut String,
+    hits: &'a [u64],
+    context: Context,
+    /// How many of the hits lie wholly behind.
+    done: usize,
+}
+
+impl Lines<'_> {
+    /// Takes the next line; `false` when no further one is wanted.
+    fn line(&mut self, number: u64, bytes: &[u8]) -> bool {
+        while self.hits.get(self.done).is_some_and(|hit| number > hit + self.context.after) {
+            self.done += 1;
+        }
+        let Some(next) = self.hits.get(self.done) else { return false };
+        if number + self.context.before >= *next {
+            let is_hit = self.hits.binary_search(&number).is_ok();
+            let mark = if is_hit { ':' } else { '-' };
+            self.text.push_str(&format!("L{number}{mark} {}\n", shown(bytes)));
+        }
+        self.text.len() <= MAX_OUTPUT
+            // The last line needs no further reading.
+            && self.hits.last().is_none_or(|last| number < last + self.context.after)
+    }
+}
+
+impl Sink for Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+        Ok(self.line(hit.line_number().unwrap_or(0), hit.bytes()))
+    }
+
+    fn context(&mut self, _searcher: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        Ok(self.line(line.line_number().unwrap_or(0), line.bytes()))
+    }
+}
+
+/// A line without the blanks at its end, cut when it is very long.
+fn shown(bytes: &[u8]) -> String {
+    let head = bytes.get(..MAX_BYTES).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(head);
+    let line = text.trim_end();
+    // So many bytes hold no more characters than that.
+    if line.len() <= MAX_GRAPHEMES && head.len() == bytes.len() {
+        return line.to_owned();
+    }
+    match line.grapheme_indices(true).nth(MAX_GRAPHEMES) {
+        Some((end, _)) => format!("{}... [truncated]", line.get(..end).unwrap_or(line)),
+        None if head.len() < bytes.len() => format!("{line}... [truncated]"),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        assert_eq!(shown(b"text \r\n"), "text");
+        let cut = shown("👩‍🚀".repeat(2_001).as_bytes());
+        assert_eq!(cut, "👩‍🚀".repeat(2_000) + "... [truncated]");
+        assert_eq!(shown("ä".repeat(2_000).as_bytes()), "ä".repeat(2_000));
+        assert!(shown(&vec![b'x'; 10_000_000]).len() < 2_100);
+    }
+}

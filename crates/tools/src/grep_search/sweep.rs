@@ -1,0 +1,268 @@
+//! The first pass: which files have hits, and on which lines.
+//!
+//! The result is the first hits in the order of paths, however the threads ran:
+//! a file or folder behind the last path that can be shown is not searched.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkMatch};
+use parallax_files::{Access, Confined, DirEntry, WalkOptions, WalkState, Workspace, walk};
+
+use super::Wanted;
+use super::filter::{EXCLUDED_ENDINGS, EXCLUDED_FOLDERS};
+use crate::search_place::Stop;
+
+/// Longest line that is searched; a file is left where a longer one begins.
+pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
+
+/// A file with hits.
+#[derive(Debug)]
+pub(super) struct Hits {
+    /// The file, checked.
+    pub(super) file: Confined,
+    /// The numbers of the hit lines, rising, from 1.
+    pub(super) hits: Vec<u64>,
+}
+
+impl Hits {
+    pub(super) fn path(&self) -> &Path {
+        self.file.shown()
+    }
+}
+
+/// Searches all files below `roots`; gives at most `wanted.total` hits, those
+/// of the first paths.
+pub(super) fn sweep(
+    workspace: &Workspace,
+    roots: &[PathBuf],
+    wanted: &Wanted,
+    stop: &Stop,
+) -> Vec<Hits> {
+    let mut exclude_folders = Vec::new();
+    if !wanted.no_ignore {
+        exclude_folders = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
+    }
+    let options =
+        WalkOptions { no_ignore: wanted.no_ignore, exclude_folders, ..WalkOptions::default() };
+    let found = Collected::new(wanted.total);
+    walk(workspace, roots, &options).build_parallel().run(|| {
+        let mut worker = Worker {
+            roots,
+            wanted,
+            stop,
+            workspace,
+            found: &found,
+            searcher: searcher(0, 0),
+            // Its caches belong to one thread.
+            matcher: wanted.matcher.clone(),
+            frontier: None,
+            generation: 0,
+        };
+        Box::new(move |entry| match entry {
+            _ if stop.is_set() => WalkState::Quit,
+            Ok(entry) => worker.visit(&entry),
+            Err(_) => WalkState::Continue,
+        })
+    });
+    found.into_hits()
+}
+
+/// A searcher with bounded memory that leaves a file at its first NUL byte.
+pub(super) fn searcher(before: usize, after: usize) -> Searcher {
+    SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(0))
+        .memory_map(MmapChoice::never())
+        .heap_limit(Some(MAX_LINE))
+        .line_number(true)
+        .before_context(before)
+        .after_context(after)
+        .build()
+}
+
+/// What one thread of the walk has.
+struct Worker<'a> {
+    roots: &'a [PathBuf],
+    wanted: &'a Wanted,
+    stop: &'a Stop,
+    workspace: &'a Workspace,
+    found: &'a Collected,
+    searcher: Searcher,
+    matcher: RegexMatcher,
+    /// The last path that can still be shown, as this thread last saw it.
+    frontier: Option<Arc<Path>>,
+    generation: u64,
+}
+
+impl Worker<'_> {
+    fn visit(&mut self, entry: &DirEntry) -> WalkState {
+        let Some(kind) = entry.file_type() else { return WalkState::Continue };
+        self.found.refresh(&mut self.generation, &mut self.frontier);
+        let path = entry.path();
+        if self.frontier.as_deref().is_some_and(|last| path > last) {
+            // Nothing in a folder comes before the folder itself.
+            return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
+        }
+        // Links are not followed; pipes and devices are never opened.
+        if !kind.is_file() || !self.admits(entry) {
+            return WalkState::Continue;
+        }
+        let hits = self.search(path);
+        if !hits.is_empty()
+            // Only now, as it costs: is this a file that tools may read?
+            && let Ok(file) = self.workspace.confine(path, Access::Read)
+        {
+            self.found.add(path, Hits { file, hits });
+        }
+        WalkState::Continue
+    }
+
+    fn admits(&self, entry: &DirEntry) -> bool {
+        // The file was asked for by name.
+        if entry.depth() == 0 {
+            return true;
+        }
+        match &self.wanted.include {
+            Some(include) => self
+                .roots
+                .iter()
+                .filter_map(|root| entry.path().strip_prefix(root).ok())
+                .any(|relative| include.admits(relative)),
+            None => {
+                let name = entry.file_name().as_encoded_bytes();
+                self.wanted.no_ignore || !EXCLUDED_ENDINGS.iter().any(|end| name.ends_with(end))
+            }
+        }
+    }
+
+    /// The numbers of the hit lines; none when the file cannot be read.
+    fn search(&mut self, path: &Path) -> Vec<u64> {
+        let mut sink = Numbers { wanted: self.wanted, hits: Vec::new() };
+        if let Ok(file) = open(path) {
+            let file = Stoppable { file, stop: self.stop };
+            // What was found before an error still counts.
+            let _ = self.searcher.search_reader(&self.matcher, file, &mut sink);
+        }
+        sink.hits
+    }
+}
+
+/// Opens without waiting (should the file have become a pipe) and without
+/// following a link (should it have become one).
+fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// A file that ends when the search is stopped.
+pub(super) struct Stoppable<'a> {
+    pub(super) file: File,
+    pub(super) stop: &'a Stop,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_set() {
+            return Err(io::Error::other("stopped"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+/// Notes the numbers of hit lines.
+struct Numbers<'a> {
+    wanted: &'a Wanted,
+    hits: Vec<u64>,
+}
+
+impl Sink for Numbers<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+        let excluded = self
+            .wanted
+            .exclude
+            .as_ref()
+            .is_some_and(|exclude| exclude.is_match(hit.bytes()).unwrap_or(false));
+        if !excluded {
+            self.hits.push(hit.line_number().unwrap_or(0));
+        }
+        Ok((self.hits.len() as u64) < self.wanted.per_file)
+    }
+}
+
+/// The first hits in the order of paths, from all threads.
+struct Collected {
+    total: u64,
+    files: Mutex<Files>,
+    /// Rises with each change of the frontier, so that threads need no lock to
+    /// see that there was none.
+    generation: AtomicU64,
+}
+
+#[derive(Default)]
+struct Files {
+    by_path: BTreeMap<PathBuf, Hits>,
+    count: u64,
+    frontier: Option<Arc<Path>>,
+}
+
+impl Collected {
+    fn new(total: u64) -> Self {
+        Self { total, files: Mutex::default(), generation: AtomicU64::new(0) }
+    }
+
+    fn refresh(&self, generation: &mut u64, frontier: &mut Option<Arc<Path>>) {
+        let now = self.generation.load(Ordering::Acquire);
+        if now != *generation {
+            *generation = now;
+            let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            frontier.clone_from(&files.frontier);
+        }
+    }
+
+    fn add(&self, path: &Path, hits: Hits) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = hits.hits.len() as u64;
+        // Workspace folders may lie inside each other.
+        if files.by_path.insert(path.to_path_buf(), hits).is_none() {
+            files.count += count;
+        }
+        let mut changed = false;
+        while let Some(last) = files.by_path.last_entry() {
+            let of_last = last.get().hits.len() as u64;
+            if files.count - of_last < self.total {
+                break;
+            }
+            files.by_path.pop_last();
+            files.count -= of_last;
+            changed = true;
+        }
+        if files.count >= self.total && (changed || files.frontier.is_none()) {
+            files.frontier = files.by_path.last_key_value().map(|(path, _)| Arc::from(&**path));
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn into_hits(self) -> Vec<Hits> {
+        let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.total;
+        let mut all: Vec<Hits> = files.by_path.into_values().collect();
+        for file in &mut all {
+            let keep = usize::try_from(left).unwrap_or(usize::MAX);
+            file.hits.truncate(keep);
+            left -= file.hits.len() as u64;
+        }
+        all.retain(|file| !file.hits.is_empty());
+        all
+    }
+}

@@ -1,0 +1,231 @@
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use parallax_files::WorkspaceOptions;
+use parallax_protocol::CancellationToken;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::*;
+use crate::test_support::{object, run, run_until, scope};
+
+fn tool(roots: &[&Path]) -> GrepSearch {
+    let (root, additional) = roots.split_first().expect("a root");
+    let additional = additional.iter().map(|path| path.to_path_buf()).collect();
+    let options = WorkspaceOptions { root: root.to_path_buf(), additional, ..Default::default() };
+    let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
+    GrepSearch::new(workspace, Duration::from_secs(30))
+}
+
+fn tree(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for (file, text) in files {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(&path, text).expect("a file");
+    }
+    folder
+}
+
+async fn grep(folder: &TempDir, args: Value) -> String {
+    run(&tool(&[folder.path()]), args).await.for_model.output
+}
+
+fn numbered(count: usize) -> String {
+    (1..=count).map(|n| format!("line {n}\n")).collect()
+}
+
+#[tokio::test]
+async fn one_hit_comes_with_fifty_lines_and_two_with_fifteen() {
+    let folder = tree(&[("a/x.txt", &numbered(200)), ("b.txt", "other\n")]);
+    let output = grep(&folder, json!({"pattern": "LINE 100$"})).await;
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(
+        &lines[..4],
+        [
+            "Found 1 match for pattern \"LINE 100$\" in the workspace directory:",
+            "---",
+            "File: a/x.txt",
+            "L50- line 50"
+        ]
+    );
+    assert_eq!(lines[53], "L100: line 100");
+    assert_eq!(&lines[103..], ["L150- line 150", "---"]);
+
+    let output = grep(&folder, json!({"pattern": "line (3|100)$"})).await;
+    assert!(output.contains("\nL1- line 1\n") && output.contains("\nL18- line 18\nL85- line 85\n"));
+    assert!(
+        output.contains("\nL3: line 3\n") && output.ends_with("\nL115- line 115\n---"),
+        "{output}"
+    );
+
+    let args =
+        json!({"pattern": "line 100$", "before": 1, "dir_path": "a", "include_pattern": "*.txt"});
+    assert_eq!(
+        grep(&folder, args).await,
+        "Found 1 match for pattern \"line 100$\" in path \"a\" (filter: \"*.txt\"):\n---\n\
+         File: x.txt\nL99- line 99\nL100: line 100\n---"
+    );
+}
+
+#[tokio::test]
+async fn the_first_hundred_hits_in_order_of_paths() {
+    let mut files = Vec::new();
+    let names: Vec<String> = (0..300).map(|n| format!("d{}/f{n:03}", n % 7)).collect();
+    let text = "hit\nno\nhit\n".repeat(10);
+    for name in &names {
+        files.push((name.as_str(), text.as_str()));
+    }
+    let folder = tree(&files);
+    let output = grep(&folder, json!({"pattern": "hit"})).await;
+    assert!(
+        output.starts_with(
+            "Found 100 matches for pattern \"hit\" in the workspace directory \
+             (results limited to 100 matches for performance):\n---\nFile: d0/f000\nL1: hit\nL3: hit\nL4: hit\n"
+        ),
+        "{output}"
+    );
+    let shown: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("File: ")).collect();
+    assert_eq!(shown, ["d0/f000", "d0/f007", "d0/f014", "d0/f021", "d0/f028"]);
+    assert_eq!(output, grep(&folder, json!({"pattern": "hit"})).await);
+
+    let limits =
+        json!({"pattern": "hit", "max_matches_per_file": 1, "total_max_matches": 2, "after": 1});
+    let output = grep(&folder, limits).await;
+    assert!(
+        output
+            .ends_with("File: d0/f000\nL1: hit\nL2- no\n---\nFile: d0/f007\nL1: hit\nL2- no\n---"),
+        "{output}"
+    );
+
+    let names = json!({"pattern": "hit", "names_only": true, "total_max_matches": 3});
+    assert_eq!(
+        grep(&folder, names).await,
+        "Found 3 files with matches for pattern \"hit\" in the workspace directory \
+         (results limited to 3 matches for performance):\nd0/f000\nd0/f007\nd0/f014"
+    );
+}
+
+#[tokio::test]
+async fn lines_and_files_can_be_left_out() {
+    let folder = tree(&[
+        (".git/HEAD", "word"),
+        (".gitignore", "secret.txt\n"),
+        (".env", "word"),
+        (".hidden", "word .hidden"),
+        ("app.log", "word in a log"),
+        ("build/out.txt", "word built"),
+        ("secret.txt", "word secret"),
+        ("src/a.rs", "a word\nnot this Word\nA.C\n"),
+    ]);
+    let args = json!({"pattern": "word", "exclude_pattern": "NOT", "context": 0});
+    let output = grep(&folder, args).await;
+    assert!(
+        output.ends_with(
+            ":\n---\nFile: .hidden\nL1: word .hidden\n---\nFile: src/a.rs\nL1: a word\n---"
+        ),
+        "{output}"
+    );
+    let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
+    let output = grep(&folder, args).await;
+    assert!(
+        output.ends_with("\n.hidden\napp.log\nbuild/out.txt\nsecret.txt\nsrc/a.rs"),
+        "kept files stay closed: {output}"
+    );
+    let output = grep(&folder, json!({"pattern": "Word", "case_sensitive": true})).await;
+    assert!(output.starts_with("Found 1 match"), "{output}");
+    let output = grep(&folder, json!({"pattern": "a.c", "fixed_strings": true})).await;
+    assert!(output.contains("L3: A.C"), "{output}");
+    assert_eq!(
+        grep(&folder, json!({"pattern": "nowhere", "include_pattern": "*.rs"})).await,
+        "No matches found for pattern \"nowhere\" in the workspace directory (filter: \"*.rs\")."
+    );
+}
+
+#[tokio::test]
+async fn odd_files_do_no_harm() {
+    let folder = tree(&[("bin", "\0needle"), ("utf16", ""), ("x\nFile: y", "needle\r\n")]);
+    let path = |name: &str| folder.path().join(name);
+    let units: Vec<u8> = "\u{feff}\nneedle ü\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(path("utf16"), units).expect("a file");
+    let long = format!("needle\n{}\nneedle\n", "x".repeat(50_000_000));
+    fs::write(path("long"), long).expect("a file");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        path("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .expect("a pipe");
+    std::os::unix::fs::symlink("/etc/passwd", path("link")).expect("a link");
+    let output = grep(&folder, json!({"pattern": "needle|root", "context": 0})).await;
+    assert!(
+        output.ends_with(
+            "\nFile: long\nL1: needle\n---\nFile: utf16\nL2: needle ü\n---\nFile: x\\nFile: y\nL1: needle\n---"
+        ),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn all_workspace_folders_are_searched() {
+    let (one, two) = (tree(&[("a", "needle")]), tree(&[("b", "needle")]));
+    let search = tool(&[one.path(), two.path()]);
+    let output = run(&search, json!({"pattern": "needle"})).await.for_model.output;
+    assert!(
+        output
+            .starts_with("Found 2 matches for pattern \"needle\" across 2 workspace directories:")
+    );
+    let path = |folder: &TempDir, name| folder.path().canonicalize().expect("a path").join(name);
+    for path in [path(&one, "a"), path(&two, "b")] {
+        assert!(output.contains(&format!("File: {}\n", path.display())), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_search_returns_at_once() {
+    let folder = TempDir::new().expect("a folder");
+    for n in 0..200 {
+        let text = "x".repeat(1_000_000) + "\n";
+        fs::write(folder.path().join(format!("f{n}")), text).expect("a file");
+    }
+    let search = tool(&[folder.path()]);
+    // A pattern without literals, slow by design.
+    let args = json!({"pattern": "(x?){30}y"});
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let timer = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        stop.cancel();
+        Instant::now()
+    });
+    let outcome = run_until(&search, args.clone(), cancel).await;
+    let late = timer.await.expect("the timer").elapsed();
+    assert_eq!(outcome.for_model.output, "Search was cancelled.");
+    assert!(late < Duration::from_millis(50), "{late:?}");
+
+    let hasty = GrepSearch { limit: Duration::from_millis(1), ..search };
+    let error = run(&hasty, args).await.error.expect("too late");
+    assert_eq!(error.kind, ToolErrorKind::GrepExecutionError);
+    assert!(error.message.contains("`dir_path`") && error.message.contains("`include_pattern`"));
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let folder = tree(&[("a", "x")]);
+    let search = tool(&[folder.path()]);
+    for (args, kind) in [
+        (json!({"pattern": ""}), ToolErrorKind::InvalidToolParams),
+        (json!({"pattern": "(a"}), ToolErrorKind::InvalidToolParams),
+        (json!({"pattern": "a\\nb"}), ToolErrorKind::InvalidToolParams),
+        (json!({"pattern": "a", "context": -1}), ToolErrorKind::InvalidToolParams),
+        (json!({"pattern": "a", "include_pattern": "[a"}), ToolErrorKind::InvalidToolParams),
+        (json!({"pattern": "a", "dir_path": "none"}), ToolErrorKind::FileNotFound),
+        (json!({"pattern": "a", "dir_path": ".."}), ToolErrorKind::PathNotInWorkspace),
+    ] {
+        let error = search.prepare(object(args.clone()), &scope("grep_search")).err();
+        assert_eq!(error.expect("a refusal").kind, kind, "{args}");
+    }
+}

@@ -1,0 +1,37 @@
+//! The built-in tools: each a folder with its code, its words for the model
+//! and its tests.
+//!
+//! Not responsible for whether a call may run (the policy), for the order of
+//! calls (the engine), or for touching the disk in safe ways (the `files`
+//! crate).
+
+pub mod arguments;
+mod blocking;
+mod change;
+mod citations;
+pub mod failure;
+pub mod glob;
+pub mod google_web_search;
+pub mod grep_search;
+mod kind;
+pub mod list_background_processes;
+pub mod list_directory;
+pub mod read_background_output;
+pub mod read_file;
+pub mod read_many_files;
+pub mod replace;
+pub mod run_shell_command;
+mod search_place;
+mod shell_options;
+mod suggest;
+#[cfg(test)]
+mod test_support;
+pub mod untrusted;
+pub mod web_fetch;
+pub mod write_file;
+pub mod write_todos;
+
+pub use shell_options::{RedactionOptions, ShellOptions};
+
+/// Names the session's main model at the time it is called.
+pub type MainModel = std::sync::Arc<dyn Fn() -> String + Send + Sync>;

@@ -1,0 +1,260 @@
+//! `list_directory`: the entries of one directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_files::{Access, Confined, Entry, FileError, IgnoreFlags, Kind, Workspace};
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, CancellationToken, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::failure::{invalid, path_failure};
+use crate::suggest::close_names;
+
+/// Entries read of a directory.
+const MAX_READ: usize = 50_000;
+/// Entries given to the model.
+const MAX_SHOWN: usize = 2_000;
+
+/// The tool.
+pub struct ListDirectory {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+}
+
+impl ListDirectory {
+    /// Lists directories of the workspace.
+    pub fn new(workspace: Arc<Workspace>) -> Self {
+        let spec = ToolSpec {
+            name: "list_directory".into(),
+            display_name: "ReadFolder".into(),
+            description: include_str!("list_directory/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "dir_path": {"type": "string"},
+                    "ignore": {"type": "array", "items": {"type": "string"}, "description": "Globs of names to leave out."},
+                    "file_filtering_options": {
+                        "type": "object",
+                        "properties": {
+                            "respect_git_ignore": {"type": "boolean"},
+                            "respect_gemini_ignore": {"type": "boolean"}
+                        }
+                    }
+                },
+                "required": ["dir_path"]
+            }),
+            kind: ToolKind::Search,
+            sharing: Sharing::Shared,
+            aliases: vec!["LSTool".into()],
+        };
+        Self { spec, workspace }
+    }
+}
+
+impl Tool for ListDirectory {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        if args.text("dir_path").is_empty() {
+            return Err(invalid("The `dir_path` parameter must not be empty"));
+        }
+        let target = self
+            .workspace
+            .resolve(args.text("dir_path"), Access::Read)
+            .map_err(|error| path_failure(&error))?;
+        let mut flags = IgnoreFlags::of(self.workspace.filtering());
+        if let Some(options) = args.object("file_filtering_options") {
+            flags.git = options.flag("respect_git_ignore").unwrap_or(flags.git);
+            flags.gemini = options.flag("respect_gemini_ignore").unwrap_or(flags.gemini);
+        }
+        Ok(Box::new(Call {
+            effects: Effects { reads: vec![target.path().to_path_buf()], ..Effects::default() },
+            name: self.workspace.relative(target.path()),
+            target,
+            flags,
+            patterns: args.texts("ignore").into_iter().map(str::to_owned).collect(),
+            workspace: Arc::clone(&self.workspace),
+        }))
+    }
+}
+
+struct Call {
+    target: Confined,
+    flags: IgnoreFlags,
+    patterns: Vec<String>,
+    name: PathBuf,
+    effects: Effects,
+    workspace: Arc<Workspace>,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        format!("List {}", self.name.display())
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(blocking(run.cancel, move |cancel| {
+            self.list(cancel).unwrap_or_else(Outcome::failure)
+        }))
+    }
+}
+
+/// One line of the result.
+struct Row {
+    is_folder: bool,
+    name: String,
+    size: u64,
+}
+
+impl Call {
+    fn list(&self, cancel: &CancellationToken) -> Result<Outcome, ToolError> {
+        let listing = self.target.list(MAX_READ).map_err(|error| self.failure(&error))?;
+        let shown = self.target.shown().display();
+        if listing.entries.is_empty() {
+            let text = format!("Directory {shown} is empty.");
+            return Ok(Outcome::text(text).shown(Display::text("Directory is empty.")));
+        }
+        let rules = self.workspace.ignore_rules(self.flags);
+        let mut rows = Vec::new();
+        let mut ignored = 0;
+        for entry in &listing.entries {
+            if cancel.is_cancelled() {
+                return Err(ToolError::new(
+                    ToolErrorKind::ExecutionFailed,
+                    "[Operation Cancelled] The listing was cancelled",
+                ));
+            }
+            let path = self.target.path().join(&entry.name);
+            // What no tool may use is left out silently, not counted.
+            let Ok(place) = self.workspace.confine(&path, Access::Read) else { continue };
+            if self.is_excluded(entry) || rules.why(&path).is_some() {
+                ignored += 1;
+                continue;
+            }
+            rows.extend(row(entry, &place));
+        }
+        rows.sort_by(|one, two| {
+            let key = |row: &Row| (!row.is_folder, row.name.to_lowercase());
+            key(one).cmp(&key(two)).then_with(|| one.name.cmp(&two.name))
+        });
+        let mut text = format!("Directory listing for {shown}:");
+        for row in rows.iter().take(MAX_SHOWN) {
+            if row.is_folder {
+                text.push_str(&format!("\n[DIR] {}", row.name));
+            } else {
+                text.push_str(&format!("\n{} ({} bytes)", row.name, row.size));
+            }
+        }
+        if rows.len() > MAX_SHOWN || listing.cut {
+            let more = if listing.cut { "at least " } else { "" };
+            text.push_str(&format!(
+                "\n... ({more}{} more; narrow it with `glob`)",
+                rows.len().saturating_sub(MAX_SHOWN).max(1)
+            ));
+        }
+        let mut summary = format!("Listed {} item(s).", rows.len());
+        if ignored > 0 {
+            text.push_str(&format!("\n\n({ignored} ignored)"));
+            summary.push_str(&format!(" ({ignored} ignored)"));
+        }
+        Ok(Outcome::text(text).shown(Display::text(summary)))
+    }
+
+    fn is_excluded(&self, entry: &Entry) -> bool {
+        let name = entry.name.to_string_lossy();
+        self.patterns.iter().any(|pattern| name_matches(pattern, &name))
+    }
+
+    fn failure(&self, error: &FileError) -> ToolError {
+        let shown = self.target.shown();
+        match error {
+            FileError::NotADirectory { .. } if self.target.exists() => ToolError::new(
+                ToolErrorKind::PathIsNotADirectory,
+                format!("Path is not a directory: {}", shown.display()),
+            ),
+            FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
+                ToolErrorKind::LsExecutionError,
+                format!(
+                    "Directory not found: {}{}",
+                    shown.display(),
+                    close_names(&self.workspace, shown)
+                ),
+            ),
+            other => ToolError::new(ToolErrorKind::LsExecutionError, other.to_string()),
+        }
+    }
+}
+
+/// `None` for what is gone by now.
+fn row(entry: &Entry, place: &Confined) -> Option<Row> {
+    let facts = place.facts().ok()?;
+    let name = entry.name.to_string_lossy();
+    Some(Row {
+        is_folder: facts.kind == Kind::Directory,
+        name: name.replace(|character: char| character.is_control(), "\u{fffd}"),
+        size: facts.size,
+    })
+}
+
+/// Globs on a name with `*` and `?` only, in time proportional to both.
+fn name_matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on when the last star has to take one character more.
+    let mut retry: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p + 1, n));
+                p += 1;
+            }
+            Some(wanted) if *wanted == '?' || Some(wanted) == name.get(n) => {
+                p += 1;
+                n += 1;
+            }
+            _ => {
+                let Some((after, taken)) = retry else { return false };
+                retry = Some((after, taken + 1));
+                (p, n) = (after, taken + 1);
+            }
+        }
+    }
+    pattern.get(p..).unwrap_or_default().iter().all(|rest| *rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_matches;
+
+    #[test]
+    fn stars_and_question_marks() {
+        for (pattern, name, wanted) in [
+            ("*.log", "a.log", true),
+            ("*.log", ".log", true),
+            ("*.log", "a.log.txt", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("[ab]", "a", false),
+            ("", "", true),
+            ("*", "", true),
+            ("a.b", "axb", false),
+        ] {
+            assert_eq!(name_matches(pattern, name), wanted, "{pattern} {name}");
+        }
+    }
+}

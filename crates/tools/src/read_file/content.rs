@@ -1,0 +1,224 @@
+//! Reading one file as the model takes it.
+
+use base64::Engine;
+use parallax_files::{
+    Confined, FileError, LineRange, Lines, SeenFiles, Snapshot, Workspace, lines_of, read_capped,
+    read_head, read_lines,
+};
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::Part;
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+
+use crate::failure::{invalid, read_failure};
+use crate::kind::FileKind;
+use crate::suggest::close_names;
+
+/// Lines given when no end is asked for.
+const DEFAULT_LINES: u64 = 2_000;
+/// Characters given of a line.
+const LINE_CHARACTERS: usize = 2_000;
+/// Characters given in all, so that one call cannot fill the model's context.
+const MOST_CHARACTERS: usize = 400_000;
+/// Media are read whole, up to this size.
+const MAX_MEDIA: u64 = 20 * 1024 * 1024;
+const MAX_SVG: u64 = 1024 * 1024;
+/// Read at once, so that later changes can be shown.
+const SMALL: u64 = 128 * 1024;
+
+/// Lines asked for, from 1, inclusive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) start: Option<u64>,
+    pub(crate) end: Option<u64>,
+}
+
+/// What a file gave.
+pub(crate) enum Read {
+    /// Text, with the header that says what was cut.
+    Text { header: Option<String>, text: String, cut: bool, summary: Option<String> },
+    /// Media.
+    Media(Part),
+    /// Nothing that can be shown; the sentence says why.
+    Refused(String),
+}
+
+impl Read {
+    pub(crate) fn into_outcome(self) -> Outcome {
+        match self {
+            Self::Text { header: None, text, .. } => Outcome::text(text),
+            Self::Text { header: Some(header), text, summary, .. } => {
+                let mut outcome = Outcome::text(format!("{header}\n---\n{text}"));
+                outcome.for_user = summary.map(Display::text);
+                outcome
+            }
+            Self::Media(part) => {
+                let mut outcome = Outcome::text(String::new());
+                outcome.for_model.media.push(part);
+                outcome
+            }
+            Self::Refused(sentence) => {
+                Outcome::text(sentence.clone()).shown(Display::text(sentence))
+            }
+        }
+    }
+}
+
+/// Reads a file and notes that the model saw it.
+pub(crate) fn read(
+    workspace: &Workspace,
+    seen: &SeenFiles,
+    target: &Confined,
+    range: Range,
+    cancel: &CancellationToken,
+) -> Result<Read, ToolError> {
+    let failed = |error: FileError| with_hint(workspace, &error);
+    let (head, facts) = read_head(target, 4096).map_err(failed)?;
+    let name = workspace.relative(target.path());
+    match FileKind::of(target.path(), &head) {
+        FileKind::Text => {}
+        FileKind::Svg if facts.size <= MAX_SVG => {}
+        FileKind::Svg => {
+            return Ok(Read::Refused(format!(
+                "Cannot display content of SVG file larger than 1MB: {}",
+                name.display()
+            )));
+        }
+        FileKind::Binary => {
+            return Ok(Read::Refused(format!(
+                "Cannot display content of binary file: {}",
+                name.display()
+            )));
+        }
+        FileKind::UnsupportedAudio => {
+            return Err(ToolError::new(
+                ToolErrorKind::ReadContentFailure,
+                format!("Unsupported audio format: {}", target.shown().display()),
+            ));
+        }
+        FileKind::Media(mime) => {
+            let (bytes, facts) = read_capped(target, MAX_MEDIA).map_err(failed)?;
+            seen.record(target.path(), Snapshot::of(facts, &bytes), None);
+            let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
+            return Ok(Read::Media(Part::inline_data(mime, data)));
+        }
+    }
+    let lines = read_text(seen, target, range, facts.size, cancel).map_err(failed)?;
+    if lines.first > lines.total && !lines.more {
+        return Err(invalid(format!(
+            "`start_line` {} is past the end: {} has {} lines",
+            lines.first,
+            target.shown().display(),
+            lines.total
+        )));
+    }
+    Ok(describe(lines, &name.display().to_string()))
+}
+
+fn read_text(
+    seen: &SeenFiles,
+    target: &Confined,
+    range: Range,
+    size: u64,
+    cancel: &CancellationToken,
+) -> Result<Lines, FileError> {
+    let first = range.start.unwrap_or(1);
+    let last = match (range.start, range.end) {
+        (Some(_), Some(end)) => end,
+        (None, Some(end)) => end.min(DEFAULT_LINES),
+        (_, None) => first.saturating_add(DEFAULT_LINES - 1),
+    };
+    // No more lines than can be given, each of them one character at least.
+    let last = last.min(first.saturating_add(MOST_CHARACTERS as u64 - 1));
+    let range = LineRange { first, last, line_characters: LINE_CHARACTERS };
+    if size <= SMALL {
+        match read_capped(target, SMALL) {
+            Ok((bytes, facts)) => {
+                let lines = lines_of(&bytes, facts, range);
+                seen.record(target.path(), lines.snapshot, Some(&bytes));
+                return Ok(lines);
+            }
+            // It grew, or it is one of the kernel's files without a size.
+            Err(FileError::TooLarge { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let lines = read_lines(target, range, &|| cancel.is_cancelled())?;
+    seen.record(target.path(), lines.snapshot, None);
+    Ok(shortened(lines))
+}
+
+/// The first of the lines, as many as may be given at once.
+fn shortened(mut lines: Lines) -> Lines {
+    let Some((end, _)) = lines.text.char_indices().nth(MOST_CHARACTERS) else { return lines };
+    // A line is shorter than what may be given, so there is a border.
+    let (given, rest) = lines.text.split_at(end);
+    let end = match rest.starts_with('\n') {
+        true => end,
+        false => given.rfind('\n').unwrap_or(end),
+    };
+    lines.text.truncate(end);
+    lines.last = lines.first + lines.text.matches('\n').count() as u64;
+    lines
+}
+
+/// The header: what is cut, how to go on, how it was decoded.
+fn describe(lines: Lines, name: &str) -> Read {
+    let cut = lines.is_cut();
+    let (first, last, total) = (lines.first, lines.last, lines.total);
+    let of = if lines.more { format!("more than {total}") } else { total.to_string() };
+    let mut notes = Vec::new();
+    if cut {
+        let mut note = format!("Cut: showing lines {first}-{last} of {of}.");
+        if last < total {
+            note.push_str(&format!(" Go on with start_line: {}.", last + 1));
+        }
+        if lines.long_line_cut {
+            note.push_str(" Lines longer than 2000 characters were shortened.");
+        }
+        notes.push(note);
+    }
+    if matches!(lines.encoding, parallax_files::TextEncoding::Legacy(_)) {
+        notes.push(format!("Decoded from {}.", lines.encoding.name()));
+    }
+    if lines.malformed {
+        notes.push(format!(
+            "Some bytes are not valid {} and stand as \u{fffd}.",
+            lines.encoding.name()
+        ));
+    }
+    let summary = cut.then(|| format!("Read lines {first}-{last} of {of} from {name}"));
+    let header = (!notes.is_empty()).then(|| format!("[{}]", notes.join(" ")));
+    Read::Text { header, text: lines.text, cut, summary }
+}
+
+/// Adds what may have been meant to a path that leads nowhere.
+fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
+    let mut failure = read_failure(error);
+    match error {
+        FileError::NotFound { path } | FileError::NotADirectory { path } => {
+            failure.message = format!("File not found: {}", path.display());
+            failure.message.push_str(&close_names(workspace, path));
+        }
+        FileError::IsDirectory { path } => {
+            let names = workspace
+                .confine(path, parallax_files::Access::Read)
+                .ok()
+                .and_then(|folder| folder.list(8).ok());
+            if let Some(listing) = names.filter(|listing| !listing.entries.is_empty()) {
+                let mut names: Vec<String> = listing
+                    .entries
+                    .iter()
+                    .filter(|entry| {
+                        !parallax_files::is_kept_from_tools(&entry.name.to_string_lossy(), false)
+                    })
+                    .map(|entry| format!("`{}`", entry.name.to_string_lossy()))
+                    .collect();
+                names.sort();
+                let more = if listing.cut { ", …" } else { "" };
+                failure.message.push_str(&format!("\nIt holds {}{more}", names.join(", ")));
+            }
+        }
+        _ => {}
+    }
+    failure
+}

@@ -1,0 +1,322 @@
+//! `read_many_files`: reads all files that paths and globs name. Not declared
+//! to the main agent; `@path` in prompts works through it.
+
+mod gather;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_files::{SeenFiles, Workspace};
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, CancellationToken, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::failure::invalid;
+use crate::kind::FileKind;
+use crate::read_file::{Range, Read, read};
+use gather::gather;
+
+/// Text of all files together; what is beyond is skipped with a reason.
+const MAX_TEXT: usize = 4 * 1024 * 1024;
+/// Media of all files together, in base64.
+const MAX_MEDIA: usize = 24 * 1024 * 1024;
+
+/// Which files are wanted.
+#[derive(Debug, Clone)]
+pub struct ReadMany {
+    /// Paths and globs, relative to a workspace folder or absolute.
+    pub include: Vec<String>,
+    /// Globs of what is left out.
+    pub exclude: Vec<String>,
+    /// Whether the usual folders and binary files are left out.
+    pub use_default_excludes: bool,
+    /// Override of `respectGitIgnore`.
+    pub respect_git_ignore: Option<bool>,
+    /// Override of `respectGeminiIgnore`.
+    pub respect_gemini_ignore: Option<bool>,
+    /// Names of context files, which the model has anyway (`GEMINI.md`).
+    pub context_names: Vec<String>,
+}
+
+impl ReadMany {
+    /// The named paths and globs, with the usual filters.
+    pub fn of(include: Vec<String>) -> Self {
+        Self {
+            include,
+            exclude: Vec::new(),
+            use_default_excludes: true,
+            respect_git_ignore: None,
+            respect_gemini_ignore: None,
+            context_names: Vec::new(),
+        }
+    }
+}
+
+/// One file that was read.
+#[derive(Debug, Clone)]
+pub struct ReadOne {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Its content: text, or media.
+    pub part: Part,
+    /// Whether something of its text is left out.
+    pub cut: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default)]
+pub struct ReadManyResult {
+    /// The files read, sorted by path.
+    pub files: Vec<ReadOne>,
+    /// The files left out, with the reasons.
+    pub skipped: Vec<(PathBuf, String)>,
+    /// What a person sees: a Markdown list.
+    pub display: String,
+}
+
+impl ReadManyResult {
+    /// The parts for the model: texts with a line before each that names the
+    /// file, media as they are, and a mark at the end.
+    pub fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for file in &self.files {
+            match file.part.view() {
+                PartView::Text(text) => {
+                    let warning = if file.cut {
+                        "[WARNING: This file was truncated. To see all of it, read it with `read_file`.]\n\n"
+                    } else {
+                        ""
+                    };
+                    parts.push(Part::text(format!(
+                        "--- {} ---\n\n{warning}{text}\n\n",
+                        file.path.display()
+                    )));
+                }
+                _ => parts.push(file.part.clone()),
+            }
+        }
+        if parts.is_empty() {
+            return vec![Part::text(
+                "No files matching the criteria were found or all were skipped.",
+            )];
+        }
+        parts.push(Part::text("\n--- End of content ---"));
+        parts
+    }
+}
+
+/// Reads all files that are wanted. Blocks; stops when cancelled.
+///
+/// # Errors
+/// When a glob is wrong or the call was cancelled. A file that cannot be read
+/// is skipped with a reason.
+pub fn read_many(
+    workspace: &Workspace,
+    seen: &SeenFiles,
+    wanted: &ReadMany,
+    cancel: &CancellationToken,
+) -> Result<ReadManyResult, ToolError> {
+    let gathered = gather(workspace, wanted, cancel)?;
+    let mut result = ReadManyResult { skipped: gathered.skipped, ..ReadManyResult::default() };
+    let (mut text_left, mut media_left) = (MAX_TEXT, MAX_MEDIA);
+    for (path, target) in gathered.files {
+        if cancel.is_cancelled() {
+            return Err(ToolError::new(
+                ToolErrorKind::ExecutionFailed,
+                "[Operation Cancelled] Reading the files was cancelled",
+            ));
+        }
+        if is_unwanted_media(&path, wanted) {
+            let reason = "an image, PDF, audio or video file that was not named by name or ending";
+            result.skipped.push((path, reason.to_owned()));
+            continue;
+        }
+        match read(workspace, seen, &target, Range::default(), cancel) {
+            Err(error) => result.skipped.push((path, error.message)),
+            Ok(Read::Refused(why)) => result.skipped.push((path, why)),
+            Ok(Read::Text { header, text, cut, .. }) => {
+                if text.len() > text_left {
+                    result.skipped.push((path, "the total size limit is reached".to_owned()));
+                    continue;
+                }
+                text_left -= text.len();
+                let text = match header {
+                    Some(header) => format!("{header}\n---\n{text}"),
+                    None => text,
+                };
+                result.files.push(ReadOne { path, part: Part::text(text), cut });
+            }
+            Ok(Read::Media(part)) => {
+                let size = match part.view() {
+                    PartView::Inline { data, .. } => data.len(),
+                    _ => 0,
+                };
+                if size > media_left {
+                    result.skipped.push((path, "the total size limit is reached".to_owned()));
+                    continue;
+                }
+                media_left -= size;
+                result.files.push(ReadOne { path, part, cut: false });
+            }
+        }
+    }
+    result.display = display(workspace, &result);
+    Ok(result)
+}
+
+/// Media come only when a pattern names their ending or their base name.
+fn is_unwanted_media(path: &Path, wanted: &ReadMany) -> bool {
+    // By the name alone: NUL stands for binary content.
+    if !matches!(FileKind::of(path, &[0]), FileKind::Media(_)) {
+        return false;
+    }
+    let lower = |text: Option<&std::ffi::OsStr>| {
+        text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
+    };
+    let (ending, stem) = (lower(path.extension()), lower(path.file_stem()));
+    !wanted.include.iter().any(|pattern| {
+        let pattern = pattern.to_lowercase();
+        pattern.contains(&format!(".{ending}")) || pattern.contains(&stem)
+    })
+}
+
+/// A Markdown list: the first ten files, the first five skipped ones.
+fn display(workspace: &Workspace, result: &ReadManyResult) -> String {
+    let name = |path: &Path| format!("`{}`", workspace.relative(path).display());
+    let mut text = format!("### ReadManyFiles Result\n\n{} file(s) read", result.files.len());
+    text.push_str(if result.files.is_empty() { ".\n" } else { ":\n" });
+    for file in result.files.iter().take(10) {
+        text.push_str(&format!("- {}\n", name(&file.path)));
+    }
+    if result.files.len() > 10 {
+        text.push_str(&format!("- … and {} more\n", result.files.len() - 10));
+    }
+    if !result.skipped.is_empty() {
+        text.push_str(&format!("\n{} skipped:\n", result.skipped.len()));
+        for (path, reason) in result.skipped.iter().take(5) {
+            let reason: String =
+                reason.lines().next().unwrap_or_default().chars().take(200).collect();
+            text.push_str(&format!("- {} ({reason})\n", name(path)));
+        }
+        if result.skipped.len() > 5 {
+            text.push_str(&format!("- … and {} more\n", result.skipped.len() - 5));
+        }
+    }
+    text
+}
+
+/// The tool, for agents that list it.
+pub struct ReadManyFiles {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+    context_names: Vec<String>,
+}
+
+impl ReadManyFiles {
+    /// `context_names`: names of context files, left out by default.
+    pub fn new(
+        workspace: Arc<Workspace>,
+        seen: Arc<SeenFiles>,
+        context_names: Vec<String>,
+    ) -> Self {
+        let texts = json!({"type": "array", "items": {"type": "string"}});
+        let spec = ToolSpec {
+            name: "read_many_files".into(),
+            display_name: "ReadManyFiles".into(),
+            description: include_str!("read_many_files/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "include": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "description": "Paths or globs."},
+                    "exclude": texts,
+                    "recursive": {"type": "boolean"},
+                    "useDefaultExcludes": {"type": "boolean", "description": "Default true."},
+                    "file_filtering_options": {
+                        "type": "object",
+                        "properties": {
+                            "respect_git_ignore": {"type": "boolean"},
+                            "respect_gemini_ignore": {"type": "boolean"}
+                        }
+                    }
+                },
+                "required": ["include"]
+            }),
+            kind: ToolKind::Read,
+            sharing: Sharing::Shared,
+            aliases: vec!["ReadManyFilesTool".into()],
+        };
+        Self { spec, workspace, seen, context_names }
+    }
+}
+
+impl Tool for ReadManyFiles {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let owned = |name| args.texts(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
+        let mut wanted = ReadMany::of(owned("include"));
+        if wanted.include.iter().any(|pattern| pattern.trim().is_empty()) {
+            return Err(invalid("`include` must not contain empty patterns"));
+        }
+        wanted.exclude = owned("exclude");
+        wanted.use_default_excludes = args.flag("useDefaultExcludes").unwrap_or(true);
+        wanted.context_names = self.context_names.clone();
+        if let Some(options) = args.object("file_filtering_options") {
+            wanted.respect_git_ignore = options.flag("respect_git_ignore");
+            wanted.respect_gemini_ignore = options.flag("respect_gemini_ignore");
+        }
+        Ok(Box::new(Call {
+            effects: Effects { reads: self.workspace.roots(), ..Effects::default() },
+            wanted,
+            workspace: Arc::clone(&self.workspace),
+            seen: Arc::clone(&self.seen),
+        }))
+    }
+}
+
+struct Call {
+    wanted: ReadMany,
+    effects: Effects,
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        format!("Read {}", self.wanted.include.join(", "))
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(blocking(run.cancel, move |cancel| {
+            match read_many(&self.workspace, &self.seen, &self.wanted, cancel) {
+                Ok(result) => outcome(&result),
+                Err(error) => Outcome::failure(error),
+            }
+        }))
+    }
+}
+
+fn outcome(result: &ReadManyResult) -> Outcome {
+    let mut outcome = Outcome::text(String::new()).shown(Display::text(result.display.clone()));
+    for part in result.parts() {
+        match part.view() {
+            PartView::Text(text) => outcome.for_model.output.push_str(text),
+            _ => outcome.for_model.media.push(part),
+        }
+    }
+    outcome
+}

@@ -1,0 +1,177 @@
+//! Which files a set of paths and globs names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use parallax_files::{Access, Confined, IgnoreFlags, WalkOptions, Workspace, walk};
+use parallax_protocol::CancellationToken;
+use parallax_protocol::tool::{ToolError, ToolErrorKind};
+
+use super::ReadMany;
+use crate::kind::BINARY;
+
+/// Files of one call.
+const MAX_FILES: usize = 2_000;
+/// Folders that are never of interest.
+const FOLDERS: [&str; 5] = ["node_modules", ".git", "bower_components", ".svn", ".hg"];
+const FOLDERS_OF_TOOLS: [&str; 7] =
+    [".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "target"];
+
+/// The files, by path, and what was left out.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    pub(crate) files: BTreeMap<PathBuf, Confined>,
+    pub(crate) skipped: Vec<(PathBuf, String)>,
+}
+
+pub(crate) fn gather(
+    workspace: &Workspace,
+    wanted: &ReadMany,
+    cancel: &CancellationToken,
+) -> Result<Gathered, ToolError> {
+    let mut gathered = Gathered::default();
+    let mut patterns = Vec::new();
+    for pattern in &wanted.include {
+        if !literal(workspace, wanted, pattern, &mut gathered) {
+            patterns.push(pattern.as_str());
+        }
+    }
+    if patterns.is_empty() {
+        return Ok(gathered);
+    }
+    let exclude = excluded(wanted)?;
+    let mut folders: Vec<String> = Vec::new();
+    if wanted.use_default_excludes {
+        folders.extend(FOLDERS.iter().chain(&FOLDERS_OF_TOOLS).map(|name| (*name).to_owned()));
+        // A folder that is asked for by name is entered.
+        folders.retain(|name| !wanted.include.iter().any(|pattern| pattern.contains(name)));
+    }
+    let options = WalkOptions {
+        respect_git_ignore: wanted.respect_git_ignore,
+        respect_gemini_ignore: wanted.respect_gemini_ignore,
+        exclude_folders: folders,
+        ..WalkOptions::default()
+    };
+    for root in workspace.roots() {
+        let include = relative_to(&root, &patterns)?;
+        for entry in walk(workspace, std::slice::from_ref(&root), &options).build() {
+            if cancel.is_cancelled() {
+                return Ok(gathered);
+            }
+            let Ok(entry) = entry else { continue };
+            if entry.file_type().is_none_or(|kind| kind.is_dir()) {
+                continue;
+            }
+            let Ok(rest) = entry.path().strip_prefix(&root) else { continue };
+            if !include.is_match(rest) || exclude.is_match(rest) {
+                continue;
+            }
+            add(workspace, entry.path(), &mut gathered);
+        }
+    }
+    Ok(gathered)
+}
+
+/// A pattern that names an existing file is taken as it stands; one that names
+/// a folder means all that is below it.
+fn literal(
+    workspace: &Workspace,
+    wanted: &ReadMany,
+    pattern: &str,
+    gathered: &mut Gathered,
+) -> bool {
+    let mut found = false;
+    for root in workspace.roots() {
+        let path = root.join(pattern);
+        if !path.is_file() {
+            continue;
+        }
+        found = true;
+        let filtering = workspace.filtering();
+        let mut flags = IgnoreFlags::of(filtering);
+        flags.git = wanted.respect_git_ignore.unwrap_or(flags.git);
+        flags.gemini = wanted.respect_gemini_ignore.unwrap_or(flags.gemini);
+        match workspace.ignore_rules(flags).why(&path) {
+            Some(why) => {
+                gathered.skipped.push((path, format!("ignored by the pattern `{}`", why.pattern)))
+            }
+            None => add(workspace, &path, gathered),
+        }
+        if Path::new(pattern).is_absolute() {
+            break;
+        }
+    }
+    found
+}
+
+fn add(workspace: &Workspace, path: &Path, gathered: &mut Gathered) {
+    if gathered.files.len() >= MAX_FILES {
+        gathered.skipped.push((path.to_path_buf(), format!("more than {MAX_FILES} files")));
+        gathered.skipped.truncate(MAX_FILES);
+        return;
+    }
+    match workspace.confine(path, Access::Read) {
+        // By the real path, so that a link and its target come once.
+        Ok(target) if target.path().is_file() => {
+            let real = target.path().to_path_buf();
+            gathered.files.entry(real).or_insert(target);
+        }
+        Ok(_) => {}
+        Err(error) => gathered.skipped.push((path.to_path_buf(), error.to_string())),
+    }
+}
+
+/// The patterns as they apply below one workspace folder.
+fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let rest = Path::new(pattern);
+        let rest = rest.strip_prefix(root).unwrap_or(rest);
+        let text = rest.to_string_lossy();
+        let text = text.trim_start_matches("./").trim_end_matches('/');
+        if root.join(text).is_dir() {
+            let below =
+                if text.is_empty() { "**".to_owned() } else { format!("{}/**", escaped(text)) };
+            set.add(glob(&below)?);
+        } else {
+            set.add(glob(text)?);
+        }
+    }
+    set.build().map_err(|error| wrong(&error))
+}
+
+fn excluded(wanted: &ReadMany) -> Result<GlobSet, ToolError> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in &wanted.exclude {
+        set.add(glob(pattern)?);
+    }
+    if wanted.use_default_excludes {
+        for ending in BINARY {
+            set.add(glob(&format!("**/*.{ending}"))?);
+        }
+        for name in [".DS_Store", ".env"] {
+            set.add(glob(&format!("**/{name}"))?);
+        }
+        for name in &wanted.context_names {
+            set.add(glob(&format!("**/{}", escaped(name)))?);
+        }
+    }
+    set.build().map_err(|error| wrong(&error))
+}
+
+fn escaped(text: &str) -> String {
+    globset::escape(text)
+}
+
+fn glob(pattern: &str) -> Result<globset::Glob, ToolError> {
+    GlobBuilder::new(pattern)
+        .case_insensitive(true)
+        .literal_separator(true)
+        .build()
+        .map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &globset::Error) -> ToolError {
+    ToolError::new(ToolErrorKind::ReadManyFilesSearchError, format!("Wrong glob: {error}"))
+}

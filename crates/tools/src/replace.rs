@@ -1,0 +1,376 @@
+//! `replace`: changes one place of a file (or all that are the same).
+
+mod distance;
+mod fuzzy;
+mod matching;
+mod nearest;
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_files::{Access, Confined, FileError, Kind, SeenFiles, Workspace};
+use parallax_protocol::tool::{
+    Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::change::{
+    Before, check_fresh, commit, cut, file_diff, load, omission_placeholder, snippet,
+};
+use crate::failure::{invalid, path_failure, read_failure, write_failure};
+use crate::suggest::close_names;
+pub use distance::distance;
+pub use matching::{Found, Hit, Strategy, find};
+pub use source::Source;
+
+/// Line numbers named in a message.
+const MAX_NAMED: usize = 20;
+/// Folders searched for a path that does not exist.
+const MAX_FOLDERS: usize = 50;
+
+/// The tool.
+pub struct Replace {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+}
+
+impl Replace {
+    /// Changes files of the workspace, minding what the model has seen.
+    pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
+        let spec = ToolSpec {
+            name: "replace".into(),
+            display_name: "Edit".into(),
+            description: include_str!("replace/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": {"type": "string"},
+                    "instruction": {"type": "string", "description": "What the change does and why, one sentence."},
+                    "old_string": {"type": "string"},
+                    "new_string": {"type": "string"},
+                    "allow_multiple": {"type": "boolean", "description": "Replace all occurrences. Default false."}
+                },
+                "required": ["file_path", "instruction", "old_string", "new_string"]
+            }),
+            kind: ToolKind::Edit,
+            sharing: Sharing::Exclusive,
+            aliases: vec!["EditTool".into()],
+        };
+        Self { spec, workspace, seen }
+    }
+
+    /// The file to be changed; a relative path that leads nowhere is looked
+    /// for as the end of another.
+    fn target(&self, text: &str, may_guess: bool) -> Result<Confined, ToolError> {
+        let target =
+            self.workspace.resolve(text, Access::Write).map_err(|error| path_failure(&error))?;
+        if !may_guess || Path::new(text).is_absolute() || target.exists() {
+            return Ok(target);
+        }
+        let hits = self.files_ending_in(Path::new(text));
+        match hits.as_slice() {
+            [] => Ok(target),
+            [hit] => {
+                self.workspace.confine(hit, Access::Write).map_err(|error| path_failure(&error))
+            }
+            several => {
+                let names: Vec<String> =
+                    several.iter().map(|path| path.display().to_string()).collect();
+                Err(ToolError::new(
+                    ToolErrorKind::FileNotFound,
+                    format!(
+                        "File not found: {}. The path is ambiguous; it could be one of: {}",
+                        target.shown().display(),
+                        names.join(", ")
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// Breadth first, a few folders only.
+    fn files_ending_in(&self, wanted: &Path) -> Vec<PathBuf> {
+        let mut hits = Vec::new();
+        for root in self.workspace.roots() {
+            let mut queue = std::collections::VecDeque::from([root]);
+            for _ in 0..MAX_FOLDERS {
+                let Some(path) = queue.pop_front() else { break };
+                let listing = self
+                    .workspace
+                    .confine(&path, Access::Write)
+                    .ok()
+                    .and_then(|folder| folder.list(2_000).ok())
+                    .unwrap_or_default();
+                for entry in listing.entries {
+                    let path = path.join(&entry.name);
+                    match entry.kind {
+                        Kind::Directory if queue.len() < MAX_FOLDERS => queue.push_back(path),
+                        Kind::File if path.ends_with(wanted) && hits.len() < MAX_NAMED => {
+                            hits.push(path);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        hits.sort();
+        hits
+    }
+}
+
+impl Tool for Replace {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, mut args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        // Declared as required for the sake of the model's care, not needed.
+        args.entry("instruction").or_insert_with(|| Value::String(String::new()));
+        let args = Arguments::check(args, &self.spec)?;
+        if args.text("file_path").is_empty() {
+            return Err(invalid("The `file_path` parameter must not be empty"));
+        }
+        let (old, new) = (args.text("old_string"), args.text("new_string"));
+        if let Some(line) = omission_placeholder(new)
+            && !old.contains(line.trim())
+        {
+            return Err(invalid(format!(
+                "`new_string` contains an omission placeholder (`{}`); give the exact, whole text",
+                line.trim()
+            )));
+        }
+        let allow_multiple = args
+            .flag("allow_multiple")
+            .unwrap_or_else(|| args.integer("expected_replacements").is_some_and(|n| n > 1));
+        let target = self.target(args.text("file_path"), !old.is_empty())?;
+        let before = load(&target).map_err(|error| read_failure(&error))?;
+        let shown = target.shown().display().to_string();
+        let Some(before) = before else {
+            if old.is_empty() {
+                return Ok(self.call(target, None, Planned::created(new)));
+            }
+            return Err(ToolError::new(
+                ToolErrorKind::FileNotFound,
+                format!(
+                    "File not found: {shown}. Use an empty `old_string` to create it{}",
+                    close_names(&self.workspace, target.shown())
+                ),
+            ));
+        };
+        if old.is_empty() {
+            return Err(ToolError::new(
+                ToolErrorKind::AttemptToCreateExistingFile,
+                format!("{shown} exists already: give the `old_string` that is to be replaced"),
+            ));
+        }
+        check_fresh(&self.seen, &target, &before)?;
+        let planned = plan(&shown, &before, old, new, allow_multiple)?;
+        Ok(self.call(target, Some(before), planned))
+    }
+}
+
+impl Replace {
+    fn call(
+        &self,
+        target: Confined,
+        before: Option<Before>,
+        planned: Planned,
+    ) -> Box<dyn Invocation> {
+        let name = self.workspace.relative(target.path());
+        let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
+        let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
+        let effects = Effects { writes: vec![target.path().to_path_buf()], ..Effects::default() };
+        let seen = Arc::clone(&self.seen);
+        Box::new(Call { target, before, planned, diff, effects, name, seen })
+    }
+}
+
+/// What will be written.
+struct Planned {
+    text: String,
+    bytes: Vec<u8>,
+    strategy: Strategy,
+    lines: Vec<(usize, usize)>,
+}
+
+impl Planned {
+    fn created(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            bytes: text.as_bytes().to_vec(),
+            strategy: Strategy::Exact,
+            lines: vec![(1, 1)],
+        }
+    }
+}
+
+fn plan(
+    shown: &str,
+    before: &Before,
+    old: &str,
+    new: &str,
+    allow_multiple: bool,
+) -> Result<Planned, ToolError> {
+    let no_change = || {
+        ToolError::new(
+            ToolErrorKind::EditNoChange,
+            format!("No changes to apply to {shown}: the new text is the same as the old"),
+        )
+    };
+    if old == new {
+        return Err(no_change());
+    }
+    let source = Source::new(&before.decoded.text);
+    let found = find(&source, old, new);
+    if found.hits.is_empty() {
+        return Err(not_found(shown, &source, old));
+    }
+    let lines: Vec<(usize, usize)> = found.hits.iter().map(|hit| hit.lines).collect();
+    if lines.len() > 1 && !allow_multiple {
+        return Err(ToolError::new(
+            ToolErrorKind::EditExpectedOccurrenceMismatch,
+            format!(
+                "Expected 1 occurrence of `old_string` in {shown} but found {}{}, at line(s) {}. Add lines around it to make it unique, or set `allow_multiple`",
+                if found.more { "more than " } else { "" },
+                lines.len(),
+                named(&lines)
+            ),
+        ));
+    }
+    if found.more {
+        return Err(ToolError::new(
+            ToolErrorKind::EditExpectedOccurrenceMismatch,
+            format!(
+                "`old_string` occurs more than {} times in {shown}: too many to be replaced at once",
+                lines.len()
+            ),
+        ));
+    }
+    if !found.rivals.is_empty() {
+        return Err(ToolError::new(
+            ToolErrorKind::EditExpectedOccurrenceMismatch,
+            format!(
+                "No exact match in {shown}, and several places are about equally close: line(s) {}, {}. Read them and give the exact `old_string`",
+                named(&lines),
+                named(&found.rivals)
+            ),
+        ));
+    }
+    let changes: Vec<_> =
+        found.hits.iter().map(|hit| source.splice(&hit.range, &hit.new)).collect();
+    let bytes = before.decoded.splice(&before.bytes, &changes).map_err(|error| {
+        write_failure(&FileError::Lossy {
+            path: PathBuf::from(shown),
+            encoding: before.decoded.encoding.name(),
+            what: error.what(),
+        })
+    })?;
+    if bytes == before.bytes {
+        return Err(no_change());
+    }
+    let mut text = String::with_capacity(before.decoded.text.len());
+    let mut at = 0;
+    for change in &changes {
+        text.push_str(before.decoded.text.get(at..change.range.start).unwrap_or_default());
+        text.push_str(&change.text);
+        at = change.range.end;
+    }
+    text.push_str(before.decoded.text.get(at..).unwrap_or_default());
+    Ok(Planned { text, bytes, strategy: found.strategy, lines })
+}
+
+fn not_found(shown: &str, source: &Source<'_>, old: &str) -> ToolError {
+    let mut message = format!(
+        "Could not find an exact match for `old_string` in {shown} (0 occurrences). Read the lines again before you retry"
+    );
+    if let Some(near) = nearest::find(source, old) {
+        let (first, last) = near.lines;
+        message.push_str(&format!(
+            ".\nNearest: lines {first}-{last}, {:.0}% alike; - is `old_string`, + is the file:\n{}",
+            near.score * 100.0,
+            near.diff
+        ));
+    }
+    ToolError::new(ToolErrorKind::EditNoOccurrenceFound, message)
+}
+
+/// `3, 7-9, …`
+fn named(lines: &[(usize, usize)]) -> String {
+    let mut names: Vec<String> = lines
+        .iter()
+        .take(MAX_NAMED)
+        .map(
+            |(first, last)| {
+                if first == last { first.to_string() } else { format!("{first}-{last}") }
+            },
+        )
+        .collect();
+    if lines.len() > MAX_NAMED {
+        names.push("…".to_owned());
+    }
+    names.join(", ")
+}
+
+struct Call {
+    target: Confined,
+    before: Option<Before>,
+    planned: Planned,
+    diff: FileDiff,
+    effects: Effects,
+    name: PathBuf,
+    seen: Arc<SeenFiles>,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        match &self.before {
+            Some(_) => format!("Edit {}", self.name.display()),
+            None => format!("Create {}", self.name.display()),
+        }
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Diff(self.diff.clone()))
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(blocking(run.cancel, move |_| self.write()))
+    }
+}
+
+impl Call {
+    fn write(self) -> Outcome {
+        let before = self.before.as_ref();
+        if let Err(error) = commit(&self.seen, &self.target, before, &self.planned.bytes) {
+            return Outcome::failure(error);
+        }
+        let shown = self.target.shown().display();
+        let mut output = match before {
+            None => format!("Created new file: {shown} with the given content."),
+            Some(before) => {
+                let count = self.planned.lines.len();
+                let mut text =
+                    format!("Successfully modified file: {shown} ({count} replacements).");
+                if let Some(note) = self.planned.strategy.note() {
+                    text.push_str(&format!(" {note} at line(s) {}.", named(&self.planned.lines)));
+                }
+                let snippet = snippet(&before.decoded.text, &self.planned.text);
+                text + &format!(" Here is the updated code:\n{snippet}")
+            }
+        };
+        if before.is_none() {
+            output.push_str(&format!(" Here is the updated code:\n{}", cut(&self.planned.text)));
+        }
+        Outcome::text(output).shown(Display::Diff(self.diff))
+    }
+}

@@ -1,0 +1,148 @@
+//! The place that an old text without a match was probably meant for.
+
+use std::collections::HashMap;
+
+use similar::TextDiff;
+
+use super::distance::distance;
+use super::source::{Source, plain_ends};
+
+/// Lines shown of the difference.
+const SHOWN: usize = 5;
+/// Characters shown of a line.
+const SHOWN_CHARACTERS: usize = 160;
+/// Lines and characters that are compared at all.
+const MAX_LINES: usize = 200_000;
+const MAX_OLD_LINES: usize = 2_000;
+const MAX_LINE: usize = 300;
+/// Places that a line of the old text is looked for at.
+const MAX_PLACES: usize = 64;
+
+/// A place like the old text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Nearest {
+    /// First and last line, from 1.
+    pub(crate) lines: (usize, usize),
+    /// The share of lines that are the same, blanks aside, or of characters
+    /// when no line is.
+    pub(crate) score: f64,
+    /// What differs, bounded.
+    pub(crate) diff: String,
+}
+
+/// Looks for the place; `None` when nothing is alike.
+pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<Nearest> {
+    let old = plain_ends(old);
+    let old: Vec<&str> =
+        old.strip_suffix('\n').unwrap_or(&old).split('\n').take(MAX_OLD_LINES).collect();
+    if source.line_count() > MAX_LINES {
+        return None;
+    }
+    let lines = source.lines();
+    let (first, score) = by_equal_lines(&lines, &old).or_else(|| by_likeness(&lines, &old))?;
+    let last = (first + old.len()).min(lines.len());
+    let window = lines.get(first..last)?;
+    Some(Nearest { lines: (first + 1, last), score, diff: difference(&old, window) })
+}
+
+/// The offset at which most of the old text's lines stand as they should.
+fn by_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, line) in lines.iter().enumerate() {
+        let line = line.trim();
+        if line.len() >= 4 {
+            let places = places.entry(line).or_default();
+            if places.len() < MAX_PLACES {
+                places.push(index);
+            }
+        }
+    }
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (index, line) in old.iter().enumerate() {
+        for place in places.get(line.trim()).into_iter().flatten() {
+            if let Some(first) = place.checked_sub(index) {
+                *votes.entry(first).or_default() += 1;
+            }
+        }
+    }
+    let (first, count) =
+        votes.into_iter().max_by_key(|(first, count)| (*count, std::cmp::Reverse(*first)))?;
+    Some((first, count as f64 / old.len().max(1) as f64))
+}
+
+/// The line that is most like the longest line of the old text.
+fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
+    let (index, wanted) = old
+        .iter()
+        .enumerate()
+        .map(|(index, line)| (index, line.trim()))
+        .max_by_key(|(_, line)| line.len())?;
+    let wanted: Vec<char> = wanted.chars().take(MAX_LINE).collect();
+    // Half of it must be there.
+    let mut limit = wanted.len() / 2;
+    let mut best = None;
+    let mut work = 0;
+    for (place, line) in lines.iter().enumerate() {
+        let line: Vec<char> = line.trim().chars().take(MAX_LINE).collect();
+        if line.is_empty() || line.len().abs_diff(wanted.len()) > limit {
+            continue;
+        }
+        work += line.len() * limit.max(1);
+        if work > 100_000_000 {
+            break;
+        }
+        if let Some(far) = distance(&line, &wanted, limit) {
+            let score = 1.0 - far as f64 / wanted.len().max(1) as f64;
+            best = Some((place.saturating_sub(index), score));
+            if far == 0 {
+                break;
+            }
+            limit = far - 1;
+        }
+    }
+    best.filter(|_| wanted.len() >= 4)
+}
+
+/// The first differing lines: `-` as the old text has them, `+` as the file.
+fn difference(old: &[&str], file: &[&str]) -> String {
+    let diff = TextDiff::from_slices(old, file);
+    let mut shown = Vec::new();
+    let mut more = 0;
+    for change in diff.iter_all_changes() {
+        let mark = match change.tag() {
+            similar::ChangeTag::Equal => continue,
+            similar::ChangeTag::Delete => '-',
+            similar::ChangeTag::Insert => '+',
+        };
+        if shown.len() >= SHOWN {
+            more += 1;
+            continue;
+        }
+        let line: String = change.value().chars().take(SHOWN_CHARACTERS).collect();
+        shown.push(format!("{mark}{line}"));
+    }
+    if more > 0 {
+        shown.push(format!("({more} more differing lines)"));
+    }
+    shown.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_block_is_named_with_what_differs() {
+        let text = "use a;\n\nfn one() {\n    start();\n    let x = 1;\n    finish();\n}\n";
+        let old = "fn one() {\n    start();\n    let y = compute(2);\n    finish();\n}\n";
+        let nearest = find(&Source::new(text), old).expect("near");
+        assert_eq!(nearest.lines, (3, 7));
+        assert_eq!(nearest.diff, "-    let y = compute(2);\n+    let x = 1;");
+        assert!(nearest.score > 0.5);
+
+        let nearest =
+            find(&Source::new("alpha\nlet value = 17;\n"), "let value = 71").expect("near");
+        assert_eq!(nearest.lines, (2, 2));
+        assert!(find(&Source::new("alpha\nbeta\n"), "something else entirely").is_none());
+    }
+}

@@ -1,0 +1,131 @@
+//! A text seen with `\n` line ends, and the way back to its real ones.
+
+use std::ops::Range;
+
+use parallax_files::Splice;
+
+use crate::change::{LineEnds, with_line_ends_of};
+
+/// The text as the matcher sees it.
+#[derive(Debug, Clone)]
+pub struct Source<'a> {
+    raw: &'a str,
+    /// With `\n` for `\r\n`.
+    text: String,
+    /// Offsets in `text` of the line ends that lost a `\r`.
+    lost: Vec<u32>,
+    /// Offsets in `text` at which lines begin.
+    starts: Vec<u32>,
+    ends: LineEnds,
+}
+
+impl<'a> Source<'a> {
+    /// Looks at a text.
+    pub fn new(raw: &'a str) -> Self {
+        let mut text = String::with_capacity(raw.len());
+        let mut lost = Vec::new();
+        let mut pieces = raw.split("\r\n").peekable();
+        while let Some(piece) = pieces.next() {
+            text.push_str(piece);
+            if pieces.peek().is_some() {
+                lost.push(offset_of(text.len()));
+                text.push('\n');
+            }
+        }
+        let mut starts = vec![0];
+        starts.extend(text.match_indices('\n').map(|(at, _)| offset_of(at + 1)));
+        Self { raw, text, lost, starts, ends: LineEnds::of(raw) }
+    }
+
+    /// The text with `\n` line ends.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many lines there are; what follows the last line end counts.
+    pub(crate) fn line_count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The place of a line's text, without its line end.
+    pub(crate) fn line(&self, index: usize) -> Range<usize> {
+        let start = self.starts.get(index).map_or(self.text.len(), |start| *start as usize);
+        let end = self.starts.get(index + 1).map_or(self.text.len(), |next| *next as usize - 1);
+        start..end
+    }
+
+    /// All lines, without line ends.
+    pub(crate) fn lines(&self) -> Vec<&str> {
+        self.text.split('\n').collect()
+    }
+
+    /// The line number of an offset, from 1.
+    pub(crate) fn line_number(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start as usize <= offset)
+    }
+
+    /// The same place in the raw text.
+    fn raw_offset(&self, offset: usize) -> usize {
+        offset + self.lost.partition_point(|lost| (*lost as usize) < offset)
+    }
+
+    /// A change of the raw text, as small as can be, with the line ends that
+    /// belong there.
+    pub(crate) fn splice(&self, range: &Range<usize>, new: &str) -> Splice {
+        let old = self.text.get(range.clone()).unwrap_or_default();
+        let (head, tail) = common_ends(old, new);
+        let range = range.start + head..range.end - tail;
+        let new = new.get(head..new.len() - tail).unwrap_or_default();
+        let raw = self.raw_offset(range.start)..self.raw_offset(range.end);
+        let text = match self.ends {
+            LineEnds::Lf => new.to_owned(),
+            LineEnds::CrLf => new.replace('\n', "\r\n"),
+            LineEnds::Mixed => self.with_ends_around(&raw, new),
+        };
+        Splice { range: raw, text }
+    }
+
+    /// In a mixed text: the ends of the lines that are replaced, else those
+    /// of the line that follows.
+    fn with_ends_around(&self, raw: &Range<usize>, new: &str) -> String {
+        let old = self.raw.get(raw.clone()).unwrap_or_default();
+        if old.contains('\n') {
+            return with_line_ends_of(old, new);
+        }
+        let after = self.raw.get(raw.end..).unwrap_or_default();
+        let next = after.find('\n').map(|at| after.get(..at).unwrap_or_default().ends_with('\r'));
+        let before = self.raw.get(..raw.start).unwrap_or_default();
+        let windows = next.unwrap_or_else(|| {
+            before
+                .rfind('\n')
+                .is_some_and(|at| before.get(..at).unwrap_or_default().ends_with('\r'))
+        });
+        if windows { new.replace('\n', "\r\n") } else { new.to_owned() }
+    }
+}
+
+/// Texts that are edited are far smaller than 4 GiB.
+fn offset_of(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+/// Bytes that both texts have at their begin and at their end, on character
+/// borders and without overlap.
+fn common_ends(one: &str, two: &str) -> (usize, usize) {
+    let head: usize =
+        one.chars().zip(two.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+    let (one, two) = (one.get(head..).unwrap_or_default(), two.get(head..).unwrap_or_default());
+    let tail = one
+        .chars()
+        .rev()
+        .zip(two.chars().rev())
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len_utf8())
+        .sum();
+    (head, tail)
+}
+
+/// Text with `\n` for `\r\n`.
+pub(crate) fn plain_ends(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}

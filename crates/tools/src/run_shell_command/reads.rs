@@ -1,0 +1,268 @@
+//! Which files and folders the words of a command name, as the disk has them:
+//! a judge that looks at text alone does not see where a link leads.
+
+use std::path::{Path, PathBuf};
+
+use super::repository;
+
+/// Words that are looked at, paths that are given, folders that a `cd` may lead
+/// to, and look-ups in all.
+const MOST_WORDS: usize = 256;
+const MOST_PATHS: usize = 256;
+const MOST_BASES: usize = 32;
+const MOST_LOOKUPS: usize = 4_096;
+
+/// What the command, run in `directory`, reads as far as its words tell;
+/// resolved. With the root of the disk in it when that cannot be told.
+pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut reads = Reads::default();
+    let Some(words) = words(command) else {
+        reads.push(PathBuf::from("/"));
+        return reads.paths;
+    };
+    let moves = words.iter().any(|word| word == "cd" || word == "pushd");
+    let mut bases = vec![directory.to_owned()];
+    let mut next = 0;
+    let mut lookups = 0;
+    while let Some(base) = bases.get(next).cloned() {
+        next += 1;
+        for name in words.iter().flat_map(|word| names(word)) {
+            let path = Path::new(name);
+            // Other absolute paths need no disk to be told from those inside.
+            if path.is_absolute() && !roots.iter().any(|root| path.starts_with(root)) {
+                continue;
+            }
+            lookups += 1;
+            if lookups > MOST_LOOKUPS {
+                reads.push(PathBuf::from("/"));
+                return reads.paths;
+            }
+            let Ok(real) = std::fs::canonicalize(base.join(path)) else { continue };
+            if moves && !bases.contains(&real) && real.is_dir() {
+                match bases.len() < MOST_BASES {
+                    true => bases.push(real.clone()),
+                    false => reads.push(PathBuf::from("/")),
+                }
+            }
+            // A name that is closed stays so when it is a link to another.
+            let named = base.join(path);
+            for path in [&named, &real] {
+                if let Some(folder) = path.ancestors().find(|path| is_closed_name(path)) {
+                    reads.push(folder.to_owned());
+                }
+            }
+            reads.push(real);
+        }
+    }
+    if searches_folders(&words) {
+        let named: Vec<PathBuf> =
+            reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
+        let folders = if named.is_empty() { bases.clone() } else { named };
+        folders.iter().filter_map(|folder| closed_below(folder)).for_each(|path| reads.push(path));
+    }
+    if words.iter().any(|word| word.rsplit('/').next() == Some("git")) {
+        for base in &bases {
+            repository::running_configurations(base).into_iter().for_each(|path| reads.push(path));
+        }
+    }
+    reads.paths
+}
+
+/// Whether the line may search whole folders for text.
+fn searches_folders(words: &[String]) -> bool {
+    let runs = |name: &str| words.iter().any(|word| word.rsplit('/').next() == Some(name));
+    let recursive = |word: &String| {
+        word.contains("recurs")
+            || word
+                .strip_prefix('-')
+                .is_some_and(|flags| !flags.starts_with('-') && flags.contains(['r', 'R']))
+    };
+    // ripgrep leaves hidden files out unless it is told otherwise.
+    let hidden = |word: &String| {
+        word.contains("hidden")
+            || word.contains("glob")
+            || word.contains("unrestricted")
+            || word
+                .strip_prefix('-')
+                .is_some_and(|flags| !flags.starts_with('-') && flags.contains(['u', '.', 'g']))
+    };
+    (runs("rg") && words.iter().any(hidden)) || (runs("grep") && words.iter().any(recursive))
+}
+
+/// Folders and levels that are looked through for a closed file before a search
+/// counts as harmless. A tree that is larger may hold one further down; what
+/// people call `.env` stands near the top.
+const SEARCHED_FOLDERS: usize = 500;
+const SEARCHED_LEVELS: usize = 3;
+
+/// A closed file that a recursive search of the folder would read.
+fn closed_below(folder: &Path) -> Option<PathBuf> {
+    let mut folders = std::collections::VecDeque::from([(folder.to_owned(), 0)]);
+    let mut seen = 0;
+    while let Some((folder, level)) = folders.pop_front() {
+        seen += 1;
+        if seen > SEARCHED_FOLDERS {
+            return None;
+        }
+        for entry in std::fs::read_dir(folder).ok()?.flatten().take(2_000) {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_folder && is_closed_name(&path) {
+                return Some(path);
+            }
+            let skipped = entry.file_name() == ".git" || entry.file_name() == "node_modules";
+            if is_folder && !skipped && level < SEARCHED_LEVELS {
+                folders.push_back((path, level + 1));
+            }
+        }
+    }
+    None
+}
+
+/// Whether the last part is a name that the judge may know as closed. Of a
+/// repository all counts, not one file of it.
+fn is_closed_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    matches!(name.as_str(), ".git" | ".env") || name.starts_with("gha-creds-")
+}
+
+#[derive(Default)]
+struct Reads {
+    paths: Vec<PathBuf>,
+}
+
+impl Reads {
+    fn push(&mut self, path: PathBuf) {
+        if self.paths.contains(&path) {
+            return;
+        }
+        match self.paths.len() + 1 < MOST_PATHS {
+            true => self.paths.push(path),
+            // More cannot be told.
+            false if self.paths.len() < MOST_PATHS => self.paths.push(PathBuf::from("/")),
+            false => {}
+        }
+    }
+}
+
+/// What in a word may be the name of a file.
+fn names(word: &str) -> impl Iterator<Item = &str> {
+    let value = word.split_once('=').map(|(_, value)| value);
+    [Some(word), value].into_iter().flatten().filter(|name| !name.is_empty())
+}
+
+/// The words with quotes taken off; `None` when there are too many.
+fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut quote = None;
+    let mut characters = command.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None | Some('"'), '\\') => word.extend(characters.next()),
+            (None, ';' | '|' | '&' | '<' | '>' | '(' | ')' | '`') => {
+                end_word(&mut word, &mut words)
+            }
+            (None, blank) if blank.is_whitespace() => end_word(&mut word, &mut words),
+            _ => word.push(character),
+        }
+        if words.len() > MOST_WORDS {
+            return None;
+        }
+    }
+    end_word(&mut word, &mut words);
+    (words.len() <= MOST_WORDS).then_some(words)
+}
+
+fn end_word(word: &mut String, words: &mut Vec<String>) {
+    if !word.is_empty() {
+        words.push(std::mem::take(word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_wherever_a_word_names_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path").join("w");
+        fs::create_dir_all(root.join("sub/deep")).expect("folders");
+        fs::write(root.join("plain"), "").expect("a file");
+        fs::create_dir(root.join(".git")).expect("a folder");
+        fs::write(root.join(".git/config"), "").expect("a file");
+        symlink("plain", root.join(".env")).expect("a link");
+        symlink(".git/config", root.join("git.txt")).expect("a link");
+        symlink("/etc/passwd", root.join("my pw")).expect("a link");
+        symlink("/etc", root.join("sub/deep/etcl")).expect("a link");
+        let found = |command: &str| {
+            let roots = [root.clone()];
+            let mut reads = reads(command, &root, &roots);
+            reads.sort();
+            reads.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        let within = |name: &str| root.join(name).display().to_string();
+        let passwd = Path::new("/etc/passwd").canonicalize().expect("a path").display().to_string();
+        for (command, expected) in [
+            ("cat plain none", vec![within("plain")]),
+            ("cat 'my pw'", vec![passwd.clone()]),
+            ("cat my\" \"pw|head", vec![passwd.clone()]),
+            ("grep --file='my pw' x", vec![passwd.clone()]),
+            ("head sub/deep/etcl/passwd", vec![passwd.clone()]),
+            (&format!("cat '{}'", within("my pw")), vec![passwd]),
+            ("ls etcl", vec![]),
+            ("cat .env", vec![within(".env"), within("plain")]),
+            ("cat git.txt", vec![within(".git"), within(".git/config")]),
+            ("rg /etc", vec![]),
+            (
+                "cd sub && cd deep && ls etcl",
+                vec!["/etc".into(), within("sub"), within("sub/deep")],
+            ),
+        ] {
+            assert_eq!(found(command), expected, "{command}");
+        }
+        assert_eq!(found(&format!("echo {}", "a ".repeat(300))), ["/"]);
+    }
+
+    #[test]
+    fn a_search_of_a_folder_reads_what_is_closed_below_it() {
+        let place = tempfile::tempdir().expect("folder");
+        let root = place.path().canonicalize().expect("folder");
+        std::fs::create_dir_all(root.join("src/deep")).expect("folders");
+        std::fs::create_dir(root.join("clean")).expect("folder");
+        std::fs::write(root.join("src/deep/.env"), "K=1").expect("file");
+        let closed = |command: &str| {
+            reads(command, &root, std::slice::from_ref(&root)).contains(&root.join("src/deep/.env"))
+        };
+        for command in
+            ["grep -rn K .", "grep -r K", "rg --hidden K", "grep -d recurse K src", "rg -uu K src"]
+        {
+            assert!(closed(command), "{command}");
+        }
+        for command in ["grep -rn K clean", "grep K clean/a", "ls -la", "rg K"] {
+            assert!(!closed(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_circle_of_links_ends() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        for number in 0..200 {
+            let name = root.join(number.to_string());
+            fs::create_dir(&name).expect("a folder");
+            symlink(&root, name.join("up")).expect("a link");
+        }
+        let all: String = (0..200).map(|number| format!("cd {number}/up; ")).collect();
+        assert!(!reads(&all, &root, std::slice::from_ref(&root)).is_empty());
+        let names: String = (0..200).map(|number| format!(" {number}")).collect();
+        let reads = reads(&format!("cd {names}"), &root, std::slice::from_ref(&root));
+        assert!(reads.contains(&PathBuf::from("/")), "{reads:?}");
+    }
+}

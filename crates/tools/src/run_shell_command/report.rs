@@ -1,0 +1,153 @@
+//! What the model and people read of a command.
+
+use std::time::Duration;
+
+use parallax_exec::capture::Newest;
+use parallax_exec::{Detached, Ending, Finished, Output, StartError, Stop};
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use serde_json::json;
+
+use crate::untrusted;
+
+/// Bytes of output that people see of a finished call.
+const SHOWN: usize = 100_000;
+
+/// A command that did not start.
+pub(super) fn not_started(error: &StartError) -> Outcome {
+    Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, error.to_string()))
+}
+
+/// A command that ended, or was ended.
+pub(super) fn finished(done: &Finished) -> Outcome {
+    let mut text = String::new();
+    let output = output_text(&done.output);
+    match done.stop {
+        Some(stop) => {
+            text.push_str(&stop_sentence(stop));
+            match output.is_empty() {
+                true => text.push_str(" There was no output before that."),
+                false => text.push_str(&format!(" The output before that:\n{output}")),
+            }
+        }
+        None => {
+            let shown = if output.is_empty() { "(empty)" } else { &output };
+            text.push_str(&format!("Output: {shown}"));
+            match done.ending {
+                Ending::Exited { code: 0 } => {}
+                Ending::Exited { code } => text.push_str(&format!("\nExit Code: {code}")),
+                Ending::Signalled { signal } => text.push_str(&format!("\nSignal: {signal}")),
+            }
+            if !done.left_running.is_empty() {
+                let pids: Vec<String> = done.left_running.iter().map(i32::to_string).collect();
+                text.push_str(&format!("\nBackground PIDs: {}", pids.join(", ")));
+            }
+            text.push_str(&format!("\nProcess Group PGID: {}", done.pid));
+        }
+    }
+    let mut outcome = Outcome::text(untrusted::wrap(&text)).shown(display(done));
+    if let (None, Ending::Exited { code }) = (done.stop, done.ending)
+        && code != 0
+    {
+        outcome.data = Some(json!({"exitCode": code, "isError": true}));
+    }
+    outcome
+}
+
+/// A command that runs on: as asked for, or because a person sent it away.
+pub(super) fn detached(detached: &Detached, command: &str, asked: bool) -> Outcome {
+    let pid = detached.pid;
+    let mut text = if asked {
+        format!("The command runs in the background with PID {pid}.")
+    } else {
+        format!("The user moved to background (PID: {pid}) this command, which still runs.")
+    };
+    text.push_str(" Read its output with `read_background_output`.");
+    let output = output_text(&detached.output);
+    if !output.is_empty() {
+        text.push_str(&format!("\nInitial output:\n{output}"));
+    }
+    let mut outcome = Outcome::text(untrusted::wrap(&text))
+        .shown(Display::text(format!("Command moved to background (PID: {pid})")));
+    outcome.data = Some(json!({"pid": pid, "command": command, "initialOutput": output}));
+    outcome
+}
+
+fn stop_sentence(stop: Stop) -> String {
+    match stop {
+        Stop::Cancelled => "The command was cancelled by user before it could complete.".into(),
+        Stop::Inactive(limit) => format!(
+            "The command was cancelled automatically: it exceeded {} without output.",
+            duration(limit)
+        ),
+        Stop::Runtime(limit) => format!(
+            "The command was cancelled automatically: it ran for longer than {}.",
+            duration(limit)
+        ),
+    }
+}
+
+fn duration(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    if seconds < 60.0 {
+        // Whole seconds without a fraction.
+        format!("{} seconds", (seconds * 10.0).round() / 10.0)
+    } else {
+        format!("{:.1} minutes", seconds / 60.0)
+    }
+}
+
+/// The output as the model reads it. Of a long one: where the rest is, the
+/// beginning, what is missing, the end.
+fn output_text(output: &Output) -> String {
+    if output.binary {
+        return format!("(empty)\n[binary output, {} bytes, not shown]", output.bytes);
+    }
+    let kept = &output.kept;
+    let Some(tail) = &kept.tail else { return kept.head.clone() };
+    let place = match &output.file {
+        Some(file) if file.problem.is_some() => "The full output could not be saved.".to_owned(),
+        Some(file) if file.complete => {
+            format!("The full output is in `{}`.", file.path.display())
+        }
+        Some(file) => format!(
+            "The beginning of the full output, as far as the limit for such files allows, is in `{}`.",
+            file.path.display()
+        ),
+        None => "The full output was not saved.".to_owned(),
+    };
+    let (first, last) = (kept.head.chars().count(), tail.chars().count());
+    let omitted = kept.omitted_characters;
+    format!(
+        "[Too long: the first {first} and the last {last} characters are shown. {place}]\n\
+         {}\n\n... [{omitted} characters omitted] ...\n\n{tail}",
+        kept.head
+    )
+}
+
+/// The output with its colours; without output, how the command ended.
+fn display(done: &Finished) -> Display {
+    let output = &done.output;
+    if output.binary {
+        return Display::text(format!("[Binary output, {} bytes, not shown]", output.bytes));
+    }
+    let coloured = output.coloured.as_deref().map(str::trim_end).filter(|text| !text.is_empty());
+    if let Some(text) = coloured {
+        return Display::text(text);
+    }
+    let mut shown = Newest::new(SHOWN);
+    shown.push(&output.kept.head);
+    if let Some(tail) = &output.kept.tail {
+        shown.push("\n…\n");
+        shown.push(tail);
+    }
+    let text = shown.take();
+    if !text.is_empty() {
+        return Display::text(text);
+    }
+    Display::text(match (done.stop, done.ending) {
+        (Some(stop), _) => stop_sentence(stop),
+        (None, Ending::Exited { code: 0 }) => String::new(),
+        (None, Ending::Exited { code }) => format!("Command exited with code {code}"),
+        (None, Ending::Signalled { signal }) => format!("Command ended by signal {signal}"),
+    })
+}

@@ -1,0 +1,279 @@
+//! The tool in a workspace of its own, with real commands.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use parallax_files::WorkspaceOptions;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::tool::{Display, Progress};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::list_background_processes::ListBackgroundProcesses;
+use crate::read_background_output::ReadBackgroundOutput;
+use crate::test_support::{object, run, run_until, scope};
+
+struct Place {
+    folder: TempDir,
+    processes: Processes,
+    tool: RunShellCommand,
+}
+
+fn place_with(change: impl FnOnce(&mut ShellOptions)) -> Place {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("project");
+    fs::create_dir(&root).expect("the project");
+    let options = WorkspaceOptions { root, ..WorkspaceOptions::default() };
+    let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
+    let mut options =
+        ShellOptions::new(folder.path().join("outputs"), folder.path().join("background"));
+    change(&mut options);
+    let processes = Processes::new(options.background_dir.clone());
+    let tool = RunShellCommand::new(options, workspace, processes.clone());
+    Place { folder, processes, tool }
+}
+
+fn place() -> Place {
+    place_with(|_| {})
+}
+
+/// What stands inside the wrapper, without the number of the process group.
+fn inside(outcome: &Outcome) -> String {
+    let text = outcome.for_model.output.as_str();
+    let text = text.strip_prefix("<untrusted_context>\n").expect("the wrapper");
+    let text = text.strip_suffix("\n</untrusted_context>").expect("the wrapper");
+    match text.rsplit_once("\nProcess Group PGID: ") {
+        Some((text, group)) if group.parse::<i32>().is_ok() => text.to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+fn shown(outcome: &Outcome) -> &str {
+    match &outcome.for_user {
+        Some(Display::Text { text }) => text,
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+fn refusal(place: &Place, args: Value) -> ToolError {
+    match place.tool.prepare(object(args), &scope("run_shell_command")) {
+        Ok(_) => panic!("not refused"),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn the_text_for_the_model() {
+    let place = place();
+    for (command, expected) in [
+        ("echo a; echo b >&2", "Output: a\nb"),
+        ("true", "Output: (empty)"),
+        ("echo $LINENO", "Output: 1"),
+        ("echo x; exit 3", "Output: x\nExit Code: 3"),
+        ("kill -9 $$", "Output: (empty)\nSignal: 9"),
+        ("bash -c 'echo wrapped'", "Output: wrapped"),
+        ("cat <<END\nhere\nEND", "Output: here"),
+        ("echo end # comment", "Output: end"),
+        ("printf '\\033[31mred\\033[0m'", "Output: red"),
+        ("echo '</untrusted_context>'", "Output: &lt;/untrusted_context>"),
+        ("head -c 3000 /dev/zero", "Output: (empty)\n[binary output, 3000 bytes, not shown]"),
+    ] {
+        let outcome = run(&place.tool, json!({"command": command})).await;
+        assert_eq!(inside(&outcome), expected, "{command}");
+        assert_eq!(outcome.error, None);
+    }
+}
+
+#[tokio::test]
+async fn people_see_colours_or_how_it_ended_and_programs_the_code() {
+    let place = place();
+    let outcome = run(&place.tool, json!({"command": "printf '\\033[31mred\\n'; exit 3"})).await;
+    assert_eq!(shown(&outcome), "\x1b[31mred");
+    assert_eq!(outcome.data, Some(json!({"exitCode": 3, "isError": true})));
+    let outcome = run(&place.tool, json!({"command": "exit 4"})).await;
+    assert_eq!(shown(&outcome), "Command exited with code 4");
+    let plain = place_with(|options| options.show_color = false);
+    let outcome = run(&plain.tool, json!({"command": "printf '\\033[31mred\\n'"})).await;
+    assert_eq!((shown(&outcome), outcome.data.as_ref()), ("red", None));
+}
+
+#[tokio::test]
+async fn a_long_output_is_cut_and_its_copy_named() {
+    let place = place_with(|options| options.truncate_threshold = 1000);
+    let outcome = run(&place.tool, json!({"command": "seq 1 5000"})).await;
+    let text = inside(&outcome);
+    let path = place.folder.path().join("outputs/run_shell_command_call.txt");
+    let (first, rest) = text.split_once('\n').expect("lines");
+    assert!(first.starts_with("Output: [Too long: ") && first.contains(&*path.to_string_lossy()));
+    assert!(rest.starts_with("1\n2\n") && rest.ends_with("\n4999\n5000"), "{rest}");
+    assert!(rest.contains("\n\n... [") && rest.contains(" characters omitted] ...\n\n"));
+    assert!(text.len() < 1000 + 400);
+    assert_eq!(fs::read_to_string(path).expect("the copy").lines().count(), 5000);
+}
+
+#[tokio::test]
+async fn arguments_are_judged_before_anything_runs() {
+    let place = place();
+    fs::write(place.folder.path().join("project/file"), "").expect("a file");
+    for (args, kind, message) in [
+        (json!({}), ToolErrorKind::InvalidToolParams, "must have required property 'command'"),
+        (json!({"command": "  "}), ToolErrorKind::InvalidToolParams, "Command cannot be empty."),
+        (json!({"command": "a\0b"}), ToolErrorKind::InvalidToolParams, "NUL"),
+        (json!({"command": "ls", "dir_path": "/"}), ToolErrorKind::PathNotInWorkspace, "outside"),
+        (json!({"command": "ls", "dir_path": ".."}), ToolErrorKind::PathNotInWorkspace, ""),
+        (json!({"command": "ls", "dir_path": "none"}), ToolErrorKind::FileNotFound, "none"),
+        (json!({"command": "ls", "dir_path": "file"}), ToolErrorKind::PathIsNotADirectory, "file"),
+    ] {
+        let error = refusal(&place, args.clone());
+        assert_eq!(error.kind, kind, "{args}");
+        assert!(error.message.contains(message), "{args}: {}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn what_is_shown_and_judged_is_what_runs() {
+    let place = place();
+    fs::create_dir(place.folder.path().join("project/sub")).expect("a folder");
+    let args = json!({
+        "command": "bash -c \"pwd\"", "dir_path": "sub", "description": "Where\n am I"
+    });
+    let call = place.tool.prepare(object(args.clone()), &scope("run_shell_command"));
+    let call = call.expect("a call");
+    assert_eq!(call.title(), "pwd [in sub] (Where am I)");
+    assert_eq!(call.effects().runs, ["pwd"]);
+    let root = place.folder.path().join("project");
+    std::os::unix::fs::symlink("/etc", root.join("sub/out")).expect("a link");
+    let args_of_link = json!({"command": "ls out", "dir_path": "sub"});
+    let listing = place.tool.prepare(object(args_of_link), &scope("run_shell_command"));
+    assert_eq!(listing.expect("a call").effects().reads, [Path::new("/etc")]);
+    let outcome = run(&place.tool, args).await;
+    assert!(inside(&outcome).ends_with("/project/sub"));
+
+    let long = format!("echo {}", "x".repeat(200));
+    let title = |args: Value| {
+        let call = place.tool.prepare(object(args), &scope("run_shell_command"));
+        call.expect("a call").title()
+    };
+    assert_eq!(title(json!({"command": long, "description": "Says x"})), "Says x");
+    assert_eq!(title(json!({"command": "a\nb", "is_background": true})), "a b [background]");
+}
+
+#[tokio::test]
+async fn the_environment_is_built_and_not_inherited() {
+    let place = place();
+    let outcome = run(&place.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
+    assert_eq!(inside(&outcome), "Output: 1 1 cat");
+}
+
+#[tokio::test]
+async fn cancelled_and_silent_commands_keep_their_output() {
+    let silent = place_with(|options| {
+        options.inactivity_timeout = Some(Duration::from_millis(100));
+    });
+    let outcome = run(&silent.tool, json!({"command": "echo so far; sleep 20"})).await;
+    let text = inside(&outcome);
+    assert!(
+        text.contains("cancelled automatically") && text.contains("exceeded 0.1 seconds without"),
+        "{text}"
+    );
+    assert!(text.ends_with("The output before that:\nso far"), "{text}");
+    assert_eq!(outcome.error, None);
+
+    let place = place();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let outcome = run_until(&place.tool, json!({"command": "sleep 20"}), cancel).await;
+    assert_eq!(
+        inside(&outcome),
+        "The command was cancelled by user before it could complete. \
+         There was no output before that."
+    );
+}
+
+#[tokio::test]
+async fn a_background_command_is_listed_and_read() {
+    let place = place();
+    let command = "echo up; while [ ! -e go ]; do sleep 0.01; done; echo down; exit 6";
+    let args = json!({"command": command, "is_background": true, "delay_ms": 100});
+    let outcome = run(&place.tool, args).await;
+    let data = outcome.data.clone().expect("data");
+    let pid = data["pid"].as_i64().expect("a number");
+    assert_eq!((&data["command"], &data["initialOutput"]), (&json!(command), &json!("up")));
+    let text = inside(&outcome);
+    assert!(text.contains(&format!("PID {pid}")) && text.ends_with("Initial output:\nup"));
+
+    let list = ListBackgroundProcesses::new(place.processes.clone());
+    let read = ReadBackgroundOutput::new(place.processes.clone());
+    let listed = async || run(&list, json!({})).await.for_model.output;
+    assert_eq!(listed().await, format!("- [PID {pid}] RUNNING: `{command}`"));
+    fs::write(place.folder.path().join("project/go"), "").expect("the sign");
+    for _ in 0..100 {
+        if listed().await.contains("EXITED") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(listed().await, format!("- [PID {pid}] EXITED: `{command}` (Exit Code: 6)"));
+    let outcome = run(&read, json!({"pid": pid, "lines": 1})).await;
+    assert_eq!(inside(&outcome), "Showing last 1 of 2 lines:\ndown");
+    let outcome = run(&read, json!({"pid": pid})).await;
+    assert_eq!(inside(&outcome), "Full Log Output:\nup\ndown");
+}
+
+#[tokio::test]
+async fn children_left_running_are_named() {
+    let place = place();
+    let outcome = run(&place.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
+    let text = inside(&outcome);
+    let (pid, rest) = text.strip_prefix("Output: ").and_then(|t| t.split_once('\n')).expect("two");
+    assert_eq!(rest, format!("Background PIDs: {pid}"));
+    place.processes.shutdown().await;
+    assert!(!Path::new("/proc").join(pid).exists());
+}
+
+#[derive(Default)]
+struct Heard(Mutex<(String, i32)>);
+
+impl Progress for Heard {
+    fn output(&self, text: &str) {
+        self.0.lock().expect("lock").0.push_str(text);
+    }
+    fn process_group(&self, group: i32) {
+        self.0.lock().expect("lock").1 = group;
+    }
+}
+
+#[tokio::test]
+async fn an_interactive_session_gives_a_terminal_and_hears_what_happens() {
+    let place = place();
+    for (interactive, expected) in [(true, "terminal"), (false, "none")] {
+        let heard = Arc::new(Heard::default());
+        let scope = Scope { interactive, ..scope("run_shell_command") };
+        let args = json!({"command": "test -t 1 && echo terminal || echo none"});
+        let call = place.tool.prepare(object(args), &scope).expect("a call");
+        let progress = Arc::clone(&heard) as Arc<dyn Progress>;
+        let outcome = call.run(Run { cancel: CancellationToken::new(), progress }).await;
+        assert_eq!(inside(&outcome), format!("Output: {expected}"));
+        let heard = heard.0.lock().expect("lock");
+        assert_eq!(heard.0.trim_end(), expected);
+        assert!(outcome.for_model.output.contains(&format!("PGID: {}\n", heard.1)));
+    }
+}
+
+#[test]
+fn the_words_for_the_model_are_few() {
+    for interactive_shell in [true, false] {
+        let place = place_with(|options| options.interactive_shell = interactive_shell);
+        let spec = place.tool.spec();
+        assert!(spec.description.len() <= 500, "{}", spec.description.len());
+        assert_eq!(spec.description.contains("do not use `&`"), interactive_shell);
+    }
+}
+
+#[test]
+fn any_call_id_makes_a_file_name() {
+    assert_eq!(copy_name("Call-1"), "run_shell_command_call-1.txt");
+    assert_eq!(copy_name("../../x/é"), "run_shell_command_______x__.txt");
+}

@@ -1,0 +1,106 @@
+//! What the settings say of shell commands.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parallax_exec::TerminalSize;
+use parallax_exec::capture::CaptureLimits;
+use parallax_exec::environment::{Environment, GitConfiguration, Redaction, build};
+
+/// The settings `tools.shell.*`, `tools.truncateToolOutputThreshold` and
+/// `security.environmentVariableRedaction`, and what the session adds.
+#[derive(Debug, Clone)]
+pub struct ShellOptions {
+    /// `PAGER` and `GIT_PAGER` of commands.
+    pub pager: String,
+    /// How long a command may be silent; `None` = for ever.
+    pub inactivity_timeout: Option<Duration>,
+    /// How long a command may run; `None` = for ever.
+    pub max_runtime: Option<Duration>,
+    /// Whether commands of an interactive session get a terminal.
+    pub interactive_shell: bool,
+    /// The size of that terminal at its start.
+    pub terminal_size: TerminalSize,
+    /// Whether people see the colours of the output.
+    pub show_color: bool,
+    /// Whether the model is asked to keep outputs short.
+    pub output_efficiency: bool,
+    /// Longer outputs are cut for the model: characters, 0 = never.
+    pub truncate_threshold: usize,
+    /// Which variables commands do not get.
+    pub redaction: RedactionOptions,
+    /// Variables that the project's `.env` brought into this process.
+    pub dotenv_names: Vec<String>,
+    /// Whether the folder is trusted; if not, git runs without the user's
+    /// configuration and without what a repository could start.
+    pub trusted_folder: bool,
+    /// The session's folder for the complete copies of long outputs. The model
+    /// must be allowed to read it.
+    pub output_dir: PathBuf,
+    /// The folder for logs of processes in the background, for
+    /// [`parallax_exec::Processes::new`].
+    pub background_dir: PathBuf,
+}
+
+/// `security.environmentVariableRedaction`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactionOptions {
+    /// Whether names and values are judged.
+    pub enabled: bool,
+    /// Names that pass.
+    pub allowed: Vec<String>,
+    /// Names that do not.
+    pub blocked: Vec<String>,
+}
+
+impl Default for RedactionOptions {
+    fn default() -> Self {
+        Self { enabled: true, allowed: Vec::new(), blocked: Vec::new() }
+    }
+}
+
+impl ShellOptions {
+    /// The defaults, with the two folders of the session.
+    pub fn new(output_dir: PathBuf, background_dir: PathBuf) -> Self {
+        Self {
+            pager: "cat".into(),
+            inactivity_timeout: Some(Duration::from_secs(300)),
+            max_runtime: None,
+            interactive_shell: true,
+            terminal_size: TerminalSize::default(),
+            show_color: true,
+            output_efficiency: true,
+            truncate_threshold: 40_000,
+            redaction: RedactionOptions::default(),
+            dotenv_names: Vec::new(),
+            trusted_folder: true,
+            output_dir,
+            background_dir,
+        }
+    }
+
+    /// The environment of a command, from the variables of this process, and
+    /// the names of those it does not get (for a notice).
+    pub fn environment(&self) -> Environment {
+        let redaction = Redaction {
+            enabled: self.redaction.enabled,
+            allowed: self.redaction.allowed.clone(),
+            blocked: self.redaction.blocked.clone(),
+            dotenv_names: self.dotenv_names.clone(),
+        };
+        let git = match self.trusted_folder {
+            true => GitConfiguration::User,
+            false => GitConfiguration::Isolated,
+        };
+        build(std::env::vars_os(), &redaction, &self.pager, git)
+    }
+
+    pub(crate) fn limits(&self) -> parallax_exec::Limits {
+        parallax_exec::Limits {
+            capture: CaptureLimits::of_threshold(self.truncate_threshold),
+            inactivity: self.inactivity_timeout,
+            runtime: self.max_runtime,
+            ..parallax_exec::Limits::default()
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `web_fetch`: reads pages of the public web.
+//!
+//! In the standard mode the service reads the pages itself and answers the
+//! instruction; pages it could not read are downloaded here and given to a
+//! second model call. In the direct mode one page is downloaded and its text
+//! returned, without a model.
+
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+use parallax_http::url::Url;
+use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client};
+use parallax_protocol::model::Model;
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::MainModel;
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+
+mod direct;
+mod download;
+mod html;
+mod limits;
+mod standard;
+mod urls;
+
+/// Most characters of a result, all pages together.
+const MAX_TEXT: usize = 250_000;
+/// Most downloads of one call at a time.
+const PARALLEL: usize = 6;
+/// Most characters of a prompt.
+const MAX_PROMPT: usize = 100_000;
+
+/// How the tool reaches the web.
+#[derive(Debug, Clone)]
+pub struct WebFetchOptions {
+    /// Proxies, roots, user agent. `redirects` is set by the tool.
+    pub client: ClientOptions,
+    /// Addresses that may be reached though they are not public. Empty, unless
+    /// the user granted some.
+    pub allowed: Vec<IpAddr>,
+    /// Offers the direct mode (`url`) in place of the standard one (`prompt`):
+    /// for providers without a page reader, or by the user's wish.
+    pub direct: bool,
+}
+
+/// The tool.
+pub struct WebFetch {
+    spec: ToolSpec,
+    shared: Arc<Shared>,
+}
+
+/// What the calls of a session share.
+struct Shared {
+    model: Arc<dyn Model>,
+    main: MainModel,
+    options: WebFetchOptions,
+    client: OnceLock<Result<GuardedClient, String>>,
+    rate: limits::RateLimit,
+    /// Parsing pages takes memory and a core: one at a time.
+    parsing: Semaphore,
+}
+
+impl Shared {
+    /// The client, built at the first call.
+    fn client(&self) -> Result<&GuardedClient, ToolError> {
+        let built = self.client.get_or_init(|| {
+            let options =
+                ClientOptions { redirects: Redirects::Any(10), ..self.options.client.clone() };
+            guarded_client(&options, &self.options.allowed).map_err(|error| error.to_string())
+        });
+        built.as_ref().map_err(|message| {
+            ToolError::new(ToolErrorKind::WebFetchProcessingError, message.clone())
+        })
+    }
+
+    /// The text of a downloaded page; `None` if it is not text.
+    async fn page_text(&self, page: download::Page, keep_links: bool) -> Option<String> {
+        if page.is_binary() {
+            return None;
+        }
+        if !page.is_html() {
+            return Some(page.text());
+        }
+        let _permit = self.parsing.acquire().await.ok()?;
+        let parse = move || html::to_text(&page.text(), keep_links.then_some(&page.url));
+        tokio::task::spawn_blocking(parse).await.ok()
+    }
+}
+
+impl WebFetch {
+    /// `main` names the session's main model at the time of a call.
+    pub fn new(model: Arc<dyn Model>, main: MainModel, options: WebFetchOptions) -> Self {
+        let (property, says, description) = if options.direct {
+            ("url", "The http(s) URL.", include_str!("web_fetch/direct.md"))
+        } else {
+            ("prompt", "URLs and instruction.", include_str!("web_fetch/description.md"))
+        };
+        let spec = ToolSpec {
+            name: "web_fetch".into(),
+            display_name: "WebFetch".into(),
+            description: description.trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {property: {"type": "string", "description": says}},
+                "required": [property]
+            }),
+            kind: ToolKind::Fetch,
+            sharing: Sharing::Shared,
+            aliases: vec!["WebFetchTool".into()],
+        };
+        let shared = Shared {
+            model,
+            main,
+            options,
+            client: OnceLock::new(),
+            rate: limits::RateLimit::default(),
+            parsing: Semaphore::new(1),
+        };
+        Self { spec, shared: Arc::new(shared) }
+    }
+}
+
+impl Tool for WebFetch {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let direct = self.shared.options.direct;
+        let name = if direct { "url" } else { "prompt" };
+        let text = args.text(name).trim();
+        if text.is_empty() {
+            return Err(invalid(format!("The `{name}` parameter must not be empty")));
+        }
+        if text.chars().nth(MAX_PROMPT).is_some() {
+            return Err(invalid(format!(
+                "The `{name}` parameter is longer than {MAX_PROMPT} characters"
+            )));
+        }
+        let urls = if direct { urls::parse(text).map(|url| vec![url]) } else { urls::find(text) };
+        let urls = urls.map_err(invalid)?;
+        let mut hosts: Vec<String> = Vec::new();
+        for url in &urls {
+            for url in [url.clone(), urls::raw(url)] {
+                let host = url.host_str().unwrap_or("").to_owned();
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+        Ok(Box::new(Call {
+            shared: Arc::clone(&self.shared),
+            prompt: text.to_owned(),
+            urls,
+            effects: Effects { hosts, ..Effects::default() },
+        }))
+    }
+}
+
+struct Call {
+    shared: Arc<Shared>,
+    prompt: String,
+    urls: Vec<Url>,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        match self.urls.as_slice() {
+            [url] => format!("Fetch {url}"),
+            urls => format!("Fetch {} pages", urls.len()),
+        }
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        let urls = self.urls.iter().map(|url| urls::raw(url).into()).collect();
+        Some(Preview::Urls { prompt: self.prompt.clone(), urls })
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let cancel = run.cancel.clone();
+            let work = async {
+                if self.shared.options.direct {
+                    direct::run(&self.shared, &self.urls).await
+                } else {
+                    standard::run(&self.shared, &self.prompt, &self.urls, &run.cancel).await
+                }
+            };
+            // Dropping the work closes its connections.
+            let result = tokio::select! {
+                biased;
+                () = cancel.cancelled() => {
+                    return Outcome::text("Web fetch was cancelled.")
+                        .shown(Display::text("Fetch cancelled."));
+                }
+                result = work => result,
+            };
+            result.unwrap_or_else(Outcome::failure)
+        })
+    }
+}
+
+/// Which of the addresses may be fetched, and a line for each that may not.
+async fn admit(shared: &Shared, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
+    let checks = urls.iter().map(|url| is_reachable(shared, url));
+    let reachable = futures_util::future::join_all(checks).await;
+    let (mut admitted, mut skipped) = (Vec::new(), Vec::new());
+    for (url, reachable) in urls.iter().zip(reachable) {
+        if !reachable {
+            skipped.push(format!("[Blocked Host] {url}"));
+        } else if !shared.rate.take(url.host_str().unwrap_or(""), std::time::Instant::now()) {
+            skipped.push(format!("[Rate limit exceeded] {url}"));
+        } else {
+            admitted.push(url.clone());
+        }
+    }
+    (admitted, skipped)
+}
+
+/// Whether an address is public as far as it can be known: behind a proxy, only
+/// the proxy can look names up.
+async fn is_reachable(shared: &Shared, url: &Url) -> bool {
+    use parallax_http::address::{check_url, is_public};
+    let allowed = &shared.options.allowed;
+    if check_url(url, allowed).is_err() {
+        return false;
+    }
+    let (Some(host), Some(port)) = (url.domain(), url.port_or_known_default()) else {
+        return true;
+    };
+    if behind_proxy(&shared.options.client) {
+        return true;
+    }
+    let lookup = tokio::net::lookup_host((host, port));
+    match tokio::time::timeout(std::time::Duration::from_secs(5), lookup).await {
+        Ok(Ok(mut found)) => found.all(|at| is_public(at.ip()) || allowed.contains(&at.ip())),
+        Ok(Err(_)) | Err(_) => false,
+    }
+}
+
+fn behind_proxy(options: &ClientOptions) -> bool {
+    let named = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    options.proxy.is_some()
+        || options.system_proxy
+            && ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+                .iter()
+                .any(named)
+}
+
+/// Escapes text that stands inside our own elements.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The statuses of `urlContextMetadata`: address and whether it was read.
+fn retrievals(metadata: Option<&Value>) -> Vec<(&str, bool)> {
+    let list = metadata.and_then(|metadata| metadata.get("urlMetadata")).and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(|item| {
+            let url = item.get("retrievedUrl")?.as_str()?;
+            let status = item.get("urlRetrievalStatus").and_then(Value::as_str).unwrap_or("");
+            Some((url, status == "URL_RETRIEVAL_STATUS_SUCCESS"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

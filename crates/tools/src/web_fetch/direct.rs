@@ -1,0 +1,62 @@
+//! The direct mode: one page, downloaded and returned, without a model.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use parallax_http::url::Url;
+use parallax_protocol::content::Part;
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+
+use super::download::Page;
+use super::{MAX_TEXT, Shared, admit, download, limits, urls};
+use crate::untrusted;
+
+const ACCEPT: &str = "text/markdown,text/plain;q=0.9,application/json;q=0.9,text/html;q=0.8,\
+    application/pdf;q=0.7,video/*;q=0.7,*/*;q=0.5";
+/// Most characters of the body of an error page.
+const MAX_ERROR_TEXT: usize = 10_000;
+/// Most characters of the head of an error page.
+const MAX_HEADERS: usize = 4_000;
+
+pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, ToolError> {
+    let failure = |message| ToolError::new(ToolErrorKind::WebFetchProcessingError, message);
+    let (admitted, skipped) = admit(shared, wanted).await;
+    let Some(url) = admitted.first() else {
+        return Err(failure(format!("The URL was skipped:\n{}", skipped.join("\n"))));
+    };
+    let page = download::get(shared.client()?, &urls::raw(url), ACCEPT)
+        .await
+        .map_err(|message| failure(format!("Cannot fetch {url}: {message}")))?;
+    let status = page.status;
+    if status.is_client_error() || status.is_server_error() {
+        let head = limits::cut(&head(&page), MAX_HEADERS);
+        let body = shared.page_text(page, true).await.unwrap_or_default();
+        let text = format!(
+            "Request failed with status {status}\n{head}\n{}",
+            limits::cut(&body, MAX_ERROR_TEXT)
+        );
+        return Ok(Outcome::text(untrusted::wrap(&text))
+            .shown(Display::text(format!("{url} answered {status}"))));
+    }
+    let (mime, size) = (page.mime(), page.body.len());
+    let shown = Display::text(format!("Read {size} bytes from {url}"));
+    if mime == "application/pdf"
+        || ["image/", "video/", "audio/"].iter().any(|kind| mime.starts_with(kind))
+            && mime != "image/svg+xml"
+    {
+        let mut outcome = Outcome::text(format!("{mime}, {size} bytes from {url}")).shown(shown);
+        outcome.for_model.media.push(Part::inline_data(mime, STANDARD.encode(&page.body)));
+        return Ok(outcome);
+    }
+    let text = shared
+        .page_text(page, true)
+        .await
+        .ok_or_else(|| failure(format!("{url} is not text but `{mime}` ({size} bytes)")))?;
+    Ok(Outcome::text(untrusted::wrap(&limits::cut(&text, MAX_TEXT))).shown(shown))
+}
+
+fn head(page: &Page) -> String {
+    let line = |(name, value): (&_, &parallax_http::reqwest::header::HeaderValue)| {
+        format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes()))
+    };
+    page.headers.iter().map(line).collect()
+}

@@ -1,0 +1,159 @@
+//! Fetches one page: capped, with a deadline, tried again where that may help.
+
+use std::time::Duration;
+
+use encoding_rs::{Encoding, UTF_8};
+use parallax_http::reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use parallax_http::reqwest::{Method, Response, StatusCode};
+use parallax_http::url::Url;
+use parallax_http::{GuardedClient, refusal};
+
+/// Most bytes of a body.
+pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
+/// How long one attempt may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Waits before the second and the third attempt.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(1_200)];
+
+/// What came back, whatever its status.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// Where it came from, redirects followed.
+    pub(super) url: Url,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why nothing came back, and whether another attempt may help.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    passing: bool,
+}
+
+/// Fetches `url`. Server errors and broken connections are tried again.
+///
+/// # Errors
+/// What happened, in one line, without the address.
+pub(super) async fn get(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, String> {
+    let mut waits = BACKOFF.into_iter();
+    loop {
+        let attempt = tokio::time::timeout(DEADLINE, once(client, url, accept)).await;
+        let result = attempt.unwrap_or_else(|_| {
+            Err(Failure {
+                message: format!("no complete answer within {} s", DEADLINE.as_secs()),
+                passing: false,
+            })
+        });
+        let passing = match &result {
+            Ok(page) => {
+                page.status.is_server_error() || page.status == StatusCode::TOO_MANY_REQUESTS
+            }
+            Err(failure) => failure.passing,
+        };
+        match waits.next() {
+            Some(wait) if passing => tokio::time::sleep(wait).await,
+            _ => return result.map_err(|failure| failure.message),
+        }
+    }
+}
+
+async fn once(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, Failure> {
+    let request = client
+        .request(Method::GET, url)
+        .map_err(|refused| Failure { message: refused.to_string(), passing: false })?;
+    let accept = HeaderValue::from_str(accept).unwrap_or(HeaderValue::from_static("*/*"));
+    let mut response =
+        request.header(ACCEPT, accept).send().await.map_err(|error| match refusal(&error) {
+            Some(refused) => Failure { message: refused.to_string(), passing: false },
+            None => failure(error),
+        })?;
+    let body = read(&mut response).await?;
+    Ok(Page {
+        status: response.status(),
+        url: response.url().clone(),
+        headers: std::mem::take(response.headers_mut()),
+        body,
+    })
+}
+
+async fn read(response: &mut Response) -> Result<Vec<u8>, Failure> {
+    let too_large = || Failure {
+        message: format!("the page is larger than {} MB", MAX_BODY / 1024 / 1024),
+        passing: false,
+    };
+    if response.content_length().is_some_and(|length| length > MAX_BODY as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(failure)? {
+        if body.len() + piece.len() > MAX_BODY {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// The innermost cause is what tells; the address is named by the caller.
+fn failure(error: parallax_http::reqwest::Error) -> Failure {
+    let passing = !error.is_redirect() && !error.is_builder();
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    Failure { message: cause.to_string(), passing }
+}
+
+impl Page {
+    /// The MIME type without parameters, in lower case; empty if none was sent.
+    pub(super) fn mime(&self) -> String {
+        let full = self.content_type().split(';').next().unwrap_or("");
+        full.trim().to_ascii_lowercase()
+    }
+
+    fn content_type(&self) -> &str {
+        self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("")
+    }
+
+    /// Whether it is a page to be parsed: said to be, or nothing said.
+    pub(super) fn is_html(&self) -> bool {
+        matches!(self.mime().as_str(), "" | "text/html" | "application/xhtml+xml")
+    }
+
+    /// Whether the body is no text.
+    pub(super) fn is_binary(&self) -> bool {
+        let mime = self.mime();
+        let texts =
+            ["json", "xml", "javascript", "yaml", "toml", "x-sh", "csv", "x-www-form-urlencoded"];
+        let named_text = mime.is_empty()
+            || mime.starts_with("text/")
+            || texts.iter().any(|text| mime.contains(text));
+        !named_text && self.body.iter().take(8_192).any(|byte| *byte == 0)
+            || ["image/", "audio/", "video/", "font/", "application/pdf", "application/zip"]
+                .iter()
+                .any(|kind| mime.starts_with(kind) && mime != "image/svg+xml")
+    }
+
+    /// The body as text, in the encoding that the header, a byte order mark or
+    /// the page itself names.
+    pub(super) fn text(&self) -> String {
+        let named = label(self.content_type()).or_else(|| {
+            let head = self.body.get(..self.body.len().min(1_024)).unwrap_or(&[]);
+            self.is_html().then(|| label(&String::from_utf8_lossy(head))).flatten()
+        });
+        let (text, _, _) = named.unwrap_or(UTF_8).decode(&self.body);
+        text.into_owned()
+    }
+}
+
+/// The encoding behind the first `charset=` of a header or a `<meta>`.
+fn label(text: &str) -> Option<&'static Encoding> {
+    let lower = text.to_ascii_lowercase();
+    let (_, after) = lower.split_once("charset=")?;
+    let name = after.trim_start_matches(['"', '\'', ' ']);
+    let end = name.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_:.".contains(letter));
+    Encoding::for_label(name.get(..end.unwrap_or(name.len()))?.as_bytes())
+}

@@ -1,0 +1,264 @@
+//! Turns a page into text a model can read.
+
+use html2text::render::TextDecorator;
+use parallax_http::url::Url;
+
+/// Bytes of a page that are parsed; the rest is left out. A page's text is
+/// capped far below.
+const MAX_HTML: usize = 4 * 1024 * 1024;
+/// Elements open at once above which a page is not parsed.
+const MAX_DEPTH: usize = 400;
+/// Elements a parser would build for a page above which it is not parsed.
+const MAX_ELEMENTS: usize = 2_000_000;
+/// Wider than any line that matters: lines are not wrapped.
+const WIDTH: usize = 100_000;
+
+/// The text of a page. With `base`, links keep their targets, made absolute;
+/// without, only their text. Needs much CPU time: call it on a blocking thread.
+pub(super) fn to_text(html: &str, base: Option<&Url>) -> String {
+    let end = (0..=MAX_HTML.min(html.len())).rev().find(|at| html.is_char_boundary(*at));
+    let html = html.get(..end.unwrap_or(0)).unwrap_or("");
+    if !is_tame(html) {
+        return strip_tags(html);
+    }
+    let decorator = Markdown { base: base.cloned(), links: Vec::new() };
+    let rendered = html2text::config::with_decorator(decorator)
+        .raw_mode(true)
+        .link_footnotes(false)
+        .allow_width_overflow()
+        .string_from_read(html.as_bytes(), WIDTH);
+    match rendered {
+        Ok(text) => tidy(&text),
+        Err(_) => strip_tags(html),
+    }
+}
+
+/// Plain Markdown: headings, lists, quotes, code; emphasis is dropped.
+struct Markdown {
+    base: Option<Url>,
+    /// The targets of the open links.
+    links: Vec<String>,
+}
+
+impl TextDecorator for Markdown {
+    type Annotation = ();
+
+    fn decorate_link_start(&mut self, url: &str) -> (String, ()) {
+        let Some(base) = &self.base else { return (String::new(), ()) };
+        let target = base.join(url).map_or_else(|_| url.to_owned(), String::from);
+        self.links.push(target);
+        ("[".to_owned(), ())
+    }
+    fn decorate_link_end(&mut self) -> String {
+        self.links.pop().map_or_else(String::new, |target| format!("]({target})"))
+    }
+    fn decorate_em_start(&self) -> (String, ()) {
+        (String::new(), ())
+    }
+    fn decorate_em_end(&self) -> String {
+        String::new()
+    }
+    fn decorate_strong_start(&self) -> (String, ()) {
+        (String::new(), ())
+    }
+    fn decorate_strong_end(&self) -> String {
+        String::new()
+    }
+    fn decorate_strikeout_start(&self) -> (String, ()) {
+        (String::new(), ())
+    }
+    fn decorate_strikeout_end(&self) -> String {
+        String::new()
+    }
+    fn decorate_code_start(&self) -> (String, ()) {
+        ("`".to_owned(), ())
+    }
+    fn decorate_code_end(&self) -> String {
+        "`".to_owned()
+    }
+    fn decorate_preformat_first(&self) {}
+    fn decorate_preformat_cont(&self) {}
+    fn decorate_image(&mut self, _src: &str, _title: &str) -> (String, ()) {
+        (String::new(), ())
+    }
+    fn header_prefix(&self, level: usize) -> String {
+        "#".repeat(level.min(6)) + " "
+    }
+    fn quote_prefix(&self) -> String {
+        "> ".to_owned()
+    }
+    fn unordered_item_prefix(&self) -> String {
+        "* ".to_owned()
+    }
+    fn ordered_item_prefix(&self, number: i64) -> String {
+        format!("{number}. ")
+    }
+    fn decorate_superscript_start(&self) -> (String, ()) {
+        (String::new(), ())
+    }
+    fn decorate_superscript_end(&self) -> String {
+        String::new()
+    }
+    fn make_subblock_decorator(&self) -> Self {
+        Self { base: self.base.clone(), links: Vec::new() }
+    }
+}
+
+/// Drops trailing blanks and repeated empty lines.
+fn tidy(text: &str) -> String {
+    let mut tidied = String::with_capacity(text.len());
+    let mut empty = 0;
+    for line in text.lines().map(str::trim_end) {
+        empty = if line.is_empty() { empty + 1 } else { 0 };
+        if empty > 1 {
+            continue;
+        }
+        tidied.push_str(line);
+        tidied.push('\n');
+    }
+    tidied.trim().to_owned()
+}
+
+/// The elements that a parser opens again in each new block when they were not
+/// closed: a short page can make millions of them.
+const FORMATTING: [&str; 14] = [
+    "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
+];
+/// Elements that never stay open, or that the next of their kind closes.
+const SHALLOW: [&str; 25] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr", "p", "li", "td", "th", "tr", "dt", "dd", "option", "html", "head", "body",
+];
+
+/// Whether parsing costs no more than the page's size suggests: hostile pages
+/// nest deeply or make the parser multiply elements.
+fn is_tame(html: &str) -> bool {
+    let (mut depth, mut formatting, mut elements) = (0_usize, 0_usize, 0_usize);
+    let mut foreign = 0_usize;
+    // Inside a script what looks like tags is none.
+    let mut raw: Option<&str> = None;
+    for piece in html.split('<').skip(1) {
+        let (closes, name) = match piece.strip_prefix('/') {
+            Some(name) => (true, name),
+            None => (false, piece),
+        };
+        let end = name.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(name.len());
+        let name = name.get(..end).unwrap_or("");
+        if name.is_empty() {
+            continue;
+        }
+        if let Some(open) = raw {
+            if closes && name.eq_ignore_ascii_case(open) {
+                raw = None;
+            }
+            continue;
+        }
+        if !closes {
+            raw = ["script", "style"].into_iter().find(|raw| raw.eq_ignore_ascii_case(name));
+        }
+        let is = |list: &[&str]| list.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let step = |count: usize| if closes { count.saturating_sub(1) } else { count + 1 };
+        if is(&FORMATTING) {
+            formatting = step(formatting);
+        }
+        // In a drawing no element closes another, and all may nest.
+        if is(&["svg", "math"]) {
+            foreign = step(foreign);
+        }
+        let closed = foreign > 0 && piece.split('>').next().is_some_and(|tag| tag.ends_with('/'));
+        if !closed && (foreign > 0 || !is(&SHALLOW)) {
+            depth = step(depth);
+        }
+        elements += 1 + formatting;
+        if depth > MAX_DEPTH || elements > MAX_ELEMENTS {
+            return false;
+        }
+    }
+    true
+}
+
+/// What is left without tags, scripts and styles: for pages that are not parsed.
+fn strip_tags(html: &str) -> String {
+    let mut text = String::with_capacity(html.len() / 2);
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        text.push_str(before);
+        text.push(' ');
+        let skip = ["script", "style"].iter().find_map(|name| {
+            let named = tag.get(1..=name.len())?;
+            named.eq_ignore_ascii_case(name).then(|| {
+                let close = tag.find(&format!("</{name}")).unwrap_or(tag.len());
+                tag.get(close..).unwrap_or("")
+            })
+        });
+        let tail = skip.unwrap_or(tag);
+        rest = tail.find('>').and_then(|end| tail.get(end + 1..)).unwrap_or("");
+    }
+    text.push_str(rest);
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAGE: &str = "<html><head><title>T</title><style>p{}</style></head><body><h1>Head</h1>\
+        <p>One <b>two</b> <a href='/x'>three</a> <img src=y alt=pic></p><ul><li>a<li>b</ul><hr>\
+        <table><tr><td>c1<td>c2</table><script>evil()</script></body></html>";
+
+    #[test]
+    fn pages_become_text_with_or_without_targets() {
+        let plain = to_text(PAGE, None);
+        assert!(plain.starts_with("# Head\n\nOne two three"), "{plain}");
+        assert!(plain.contains("* a\n* b\n"), "{plain}");
+        assert!(!plain.contains("evil") && !plain.contains("p{}"), "{plain}");
+        let base = "https://a.example/dir/".parse().expect("a URL");
+        assert!(to_text(PAGE, Some(&base)).contains("[three](https://a.example/x)"));
+    }
+
+    #[test]
+    fn hostile_pages_end_soon() {
+        let formats: String = (0..300).map(|n| format!("<b id={n}>")).collect();
+        for page in [
+            "<div>".repeat(100_000),
+            "<table><tr><td>".repeat(20_000),
+            // As deep as is parsed: the stack must do.
+            "<table><tr><td>".repeat(MAX_DEPTH),
+            "<blockquote>x".repeat(MAX_DEPTH),
+            "<svg>".to_owned() + &"<tr>".repeat(20_000),
+            "<svg>".to_owned() + &"<link>".repeat(20_000),
+            formats + &"<p>x".repeat(100_000),
+            "<ul><li>".repeat(20_000),
+            format!(
+                "<table><tr><td colspan=4000000000 rowspan=4000000000>x{}",
+                "<td>y".repeat(500)
+            ),
+            "<".repeat(300_000),
+            "<script>".repeat(20_000),
+            "<a href=".repeat(20_000),
+            "<!--".repeat(20_000),
+        ] {
+            let begin = Instant::now();
+            let _ = to_text(&page, None);
+            assert!(begin.elapsed() < Duration::from_secs(20), "{}", &page[..40]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_is_read(page in "(<(/)?(b|p|div|table|td|a|li|pre|h1)( [a-z]+=['\"]?)?>|\\PC|&#?[0-9a-z]{0,9};?){0,60}") {
+            let _ = to_text(&page, None);
+            let _ = strip_tags(&page);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How often a host is asked, and how much text comes back.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const REQUESTS: usize = 10;
+const WINDOW: Duration = Duration::from_secs(60);
+const HOSTS: usize = 1_000;
+
+/// Lets ten requests a minute through to each host.
+#[derive(Debug, Default)]
+pub(super) struct RateLimit {
+    hosts: Mutex<HashMap<String, VecDeque<Instant>>>,
+}
+
+impl RateLimit {
+    /// Counts a request at `now`; `false` when the host had its ten.
+    pub(super) fn take(&self, host: &str, now: Instant) -> bool {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if !hosts.contains_key(host) && hosts.len() >= HOSTS {
+            // Forget the host that was asked longest ago.
+            let oldest = hosts
+                .iter()
+                .min_by_key(|(_, times)| times.back().copied())
+                .map(|(host, _)| host.clone());
+            if let Some(oldest) = oldest {
+                hosts.remove(&oldest);
+            }
+        }
+        let times = hosts.entry(host.to_owned()).or_default();
+        while times.front().is_some_and(|time| now.duration_since(*time) >= WINDOW) {
+            times.pop_front();
+        }
+        if times.len() >= REQUESTS {
+            return false;
+        }
+        times.push_back(now);
+        true
+    }
+}
+
+/// Shares `total` among texts of the given lengths: small ones whole, the rest
+/// in equal parts.
+pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|index| lengths.get(*index).copied());
+    let mut shares = vec![0; lengths.len()];
+    let mut left = total;
+    for (done, index) in order.iter().enumerate() {
+        let wanted = lengths.get(*index).copied().unwrap_or(0);
+        let given = wanted.min(left / (lengths.len() - done));
+        if let Some(share) = shares.get_mut(*index) {
+            *share = given;
+        }
+        left -= given;
+    }
+    shares
+}
+
+/// The first `most` characters of `text`, with a note if there were more.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!(
+            "{}\n\n[Content truncated: the first {most} characters are shown]",
+            text.get(..end).unwrap_or(text)
+        ),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_eleventh_request_of_a_minute_waits() {
+        let (limit, begin) = (RateLimit::default(), Instant::now());
+        for _ in 0..10 {
+            assert!(limit.take("a.example", begin));
+        }
+        assert!(!limit.take("a.example", begin + Duration::from_secs(59)));
+        assert!(limit.take("b.example", begin));
+        assert!(limit.take("a.example", begin + Duration::from_secs(60)));
+        for host in 0..3_000 {
+            limit.take(&host.to_string(), begin + Duration::from_secs(61));
+        }
+        assert_eq!(limit.hosts.lock().expect("lock").len(), HOSTS);
+    }
+
+    #[test]
+    fn small_texts_stay_whole() {
+        assert_eq!(fair_shares(&[400_000, 10_000, 300_000], 250_000), [120_000, 10_000, 120_000]);
+        assert_eq!(fair_shares(&[], 10), Vec::<usize>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn shares_fit(lengths in proptest::collection::vec(0_usize..1_000, 0..20), total in 0_usize..5_000) {
+            let shares = fair_shares(&lengths, total);
+            prop_assert!(shares.iter().sum::<usize>() <= total);
+            prop_assert!(shares.iter().zip(&lengths).all(|(share, length)| share <= length));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Finds the addresses in a prompt.
+
+use parallax_http::url::Url;
+
+/// Most addresses of one call.
+pub(super) const MAX_URLS: usize = 20;
+
+/// Reads the addresses in `prompt`, each once, in order. Every blank-separated
+/// word with `://` must be an `http` or `https` address; brackets, quotes and
+/// punctuation around it do not count.
+///
+/// # Errors
+/// A text that lists everything wrong with the prompt.
+pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
+    let mut urls: Vec<Url> = Vec::new();
+    let mut keys = Vec::new();
+    let mut wrong = Vec::new();
+    for word in prompt.split_whitespace() {
+        let Some(address) = address(word) else { continue };
+        match parse(address) {
+            Ok(url) => {
+                let key = key(&url);
+                if !keys.contains(&key) {
+                    keys.push(key);
+                    urls.push(url);
+                }
+            }
+            Err(reason) => wrong.push(reason),
+        }
+        if urls.len() > MAX_URLS || wrong.len() > MAX_URLS {
+            break;
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(format!("Errors in the URLs of the prompt:\n- {}", wrong.join("\n- ")));
+    }
+    if urls.is_empty() {
+        return Err(
+            "The `prompt` must contain at least one URL that starts with `http://` or `https://`"
+                .to_owned(),
+        );
+    }
+    if urls.len() > MAX_URLS {
+        return Err(format!("The `prompt` contains more than {MAX_URLS} URLs; make several calls"));
+    }
+    Ok(urls)
+}
+
+/// Reads one address.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn parse(address: &str) -> Result<Url, String> {
+    let url = Url::parse(address)
+        .map_err(|error| format!("`{}` is not a valid URL: {error}", address.escape_debug()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!(
+            "`{}` is not supported: only `http` and `https` URLs are",
+            address.escape_debug()
+        ));
+    }
+    Ok(url)
+}
+
+/// What makes two addresses the same: the parser has lowered the host and
+/// dropped a default port; a final slash does not count.
+fn key(url: &Url) -> String {
+    let mut key = url.clone();
+    let path = key.path().trim_end_matches('/').to_owned();
+    key.set_path(&path);
+    key.set_fragment(None);
+    key.into()
+}
+
+/// The part of `word` that is an address, if there is `://` in it.
+fn address(word: &str) -> Option<&str> {
+    let colon = word.find("://")?;
+    let before = word.get(..colon)?;
+    let start = before
+        .char_indices()
+        .rev()
+        .take_while(|(_, letter)| {
+            letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.')
+        })
+        .last()
+        .map_or(colon, |(at, _)| at);
+    let mut address = word.get(start..)?;
+    // Markdown and quotes around it: `<https://…>`, `"https://…"`, `(https://…).`
+    while let Some(last) = address.chars().next_back() {
+        let closes = match last {
+            '.' | ',' | ';' | ':' | '!' | '?' | '"' | '\'' | '`' | '>' | '*' | '…' | '。'
+            | '，' | '”' | '’' | '»' => true,
+            ')' => unmatched(address, '(', ')'),
+            ']' => unmatched(address, '[', ']'),
+            '}' => unmatched(address, '{', '}'),
+            _ => false,
+        };
+        if !closes {
+            break;
+        }
+        address = address.strip_suffix(last)?;
+    }
+    Some(address)
+}
+
+fn unmatched(text: &str, open: char, close: char) -> bool {
+    text.matches(close).count() > text.matches(open).count()
+}
+
+/// The address of the plain file for a page of GitHub that shows one.
+pub(super) fn raw(url: &Url) -> Url {
+    if url.host_str() == Some("github.com")
+        && let Some((repository, file)) = url.path().split_once("/blob/")
+        && repository.matches('/').count() == 2
+    {
+        let mut raw = url.clone();
+        if raw.set_host(Some("raw.githubusercontent.com")).is_ok() {
+            raw.set_path(&format!("{repository}/{file}"));
+            return raw;
+        }
+    }
+    url.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn found(prompt: &str) -> Vec<String> {
+        find(prompt).expect("addresses").into_iter().map(String::from).collect()
+    }
+
+    #[test]
+    fn addresses_are_cut_out_and_counted_once() {
+        assert_eq!(
+            found(
+                "Compare (https://A.example:443/x), <http://b.example/y?q=1>. And \
+                 https://a.example/x/ with [wiki](https://c.example/Rust_(language))!"
+            ),
+            ["https://a.example/x", "http://b.example/y?q=1", "https://c.example/Rust_(language)"]
+        );
+        assert!(find("no address here").is_err());
+        let both = find("ftp://a.example/ http://[bad").expect_err("refused");
+        assert!(both.contains("ftp://a.example/") && both.contains("http://[bad"), "{both}");
+        let many: Vec<String> = (0..21).map(|n| format!("https://h{n}.example")).collect();
+        assert!(find(&many.join(" ")).expect_err("too many").contains("more than 20"));
+    }
+
+    #[test]
+    fn github_pages_become_plain_files() {
+        let raw = |text: &str| String::from(super::raw(&text.parse().expect("a URL")));
+        assert_eq!(
+            raw("https://github.com/o/r/blob/main/a/b.rs"),
+            "https://raw.githubusercontent.com/o/r/main/a/b.rs"
+        );
+        assert_eq!(raw("https://github.com/o/r/issues/1"), "https://github.com/o/r/issues/1");
+        assert_eq!(raw("https://evil.example/o/r/blob/x"), "https://evil.example/o/r/blob/x");
+    }
+
+    proptest! {
+        #[test]
+        fn any_prompt_is_read(prompt in "(\\PC|://|https?://|[()\\[\\]<>., ]){0,60}") {
+            let _ = find(&prompt);
+        }
+    }
+}

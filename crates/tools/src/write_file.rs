@@ -1,0 +1,172 @@
+//! `write_file`: writes a whole file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_files::{Access, Confined, Decoded, FileError, SeenFiles, Workspace};
+use parallax_protocol::tool::{
+    Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::change::{
+    Before, check_fresh, commit, cut, file_diff, load, omission_placeholder, snippet,
+    with_line_ends_of,
+};
+use crate::failure::{invalid, path_failure, write_failure};
+
+/// What happens when a file is to be overwritten that the model never read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnseenOverwrite {
+    /// Nothing.
+    Off,
+    /// The result says so.
+    #[default]
+    Warn,
+    /// It is refused.
+    Block,
+}
+
+/// The tool.
+pub struct WriteFile {
+    spec: ToolSpec,
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+    unseen: UnseenOverwrite,
+}
+
+impl WriteFile {
+    /// Writes files of the workspace, minding what the model has seen.
+    pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>, unseen: UnseenOverwrite) -> Self {
+        let spec = ToolSpec {
+            name: "write_file".into(),
+            display_name: "WriteFile".into(),
+            description: include_str!("write_file/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": {"type": "string"},
+                    "content": {"type": "string"}
+                },
+                "required": ["file_path", "content"]
+            }),
+            kind: ToolKind::Edit,
+            sharing: Sharing::Exclusive,
+            aliases: vec!["WriteFileTool".into()],
+        };
+        Self { spec, workspace, seen, unseen }
+    }
+}
+
+impl Tool for WriteFile {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        if args.text("file_path").is_empty() {
+            return Err(invalid("The `file_path` parameter must not be empty"));
+        }
+        let content = args.text("content");
+        if let Some(line) = omission_placeholder(content) {
+            return Err(invalid(format!(
+                "`content` contains an omission placeholder (`{}`); give the whole text",
+                line.trim()
+            )));
+        }
+        let target = self
+            .workspace
+            .resolve(args.text("file_path"), Access::Write)
+            .map_err(|error| path_failure(&error))?;
+        let before = load(&target).map_err(|error| write_failure(&error))?;
+        let known = self.seen.knows(target.path());
+        if let Some(before) = &before {
+            check_fresh(&self.seen, &target, before)?;
+            if !known && self.unseen == UnseenOverwrite::Block {
+                return Err(ToolError::new(
+                    ToolErrorKind::ExecutionFailed,
+                    format!(
+                        "{} exists and was not read in this session: read it before you overwrite it",
+                        target.shown().display()
+                    ),
+                ));
+            }
+        }
+        let warn = before.is_some() && !known && self.unseen == UnseenOverwrite::Warn;
+        let empty = Decoded::empty();
+        let decoded = before.as_ref().map_or(&empty, |before| &before.decoded);
+        let mark_too = decoded.bom.then(|| content.strip_prefix('\u{feff}')).flatten();
+        let text = with_line_ends_of(&decoded.text, mark_too.unwrap_or(content));
+        let bytes = decoded.encode(&text).map_err(|error| {
+            write_failure(&FileError::Lossy {
+                path: target.shown().to_path_buf(),
+                encoding: decoded.encoding.name(),
+                what: error.what(),
+            })
+        })?;
+        let name = self.workspace.relative(target.path());
+        let diff = file_diff(target.path(), &name, &decoded.text, &text, before.is_none());
+        let effects = Effects { writes: vec![target.path().to_path_buf()], ..Effects::default() };
+        let seen = Arc::clone(&self.seen);
+        Ok(Box::new(Call { target, before, text, bytes, diff, effects, name, seen, warn }))
+    }
+}
+
+struct Call {
+    target: Confined,
+    before: Option<Before>,
+    text: String,
+    bytes: Vec<u8>,
+    diff: FileDiff,
+    effects: Effects,
+    name: PathBuf,
+    seen: Arc<SeenFiles>,
+    warn: bool,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let note = if self.warn { " (overwrites a file that was not read)" } else { "" };
+        format!("Write {}{note}", self.name.display())
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Diff(self.diff.clone()))
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(blocking(run.cancel, move |_| self.write()))
+    }
+}
+
+impl Call {
+    fn write(self) -> Outcome {
+        let before = self.before.as_ref();
+        if let Err(error) = commit(&self.seen, &self.target, before, &self.bytes) {
+            return Outcome::failure(error);
+        }
+        let shown = self.target.shown().display();
+        let mut output = match before {
+            Some(_) => format!("Successfully overwrote file: {shown}."),
+            None => format!("Successfully created and wrote to new file: {shown}."),
+        };
+        if self.warn {
+            output.push_str(" It existed and had not been read in this session.");
+        }
+        let code = match before {
+            Some(before) => snippet(&before.decoded.text, &self.text),
+            None => cut(&self.text),
+        };
+        output.push_str(&format!(" Here is the updated code:\n{code}"));
+        Outcome::text(output).shown(Display::Diff(self.diff))
+    }
+}

@@ -1,0 +1,181 @@
+use std::os::unix::fs::symlink;
+
+use parallax_protocol::content::PartView;
+use parallax_protocol::tool::{Display, ToolErrorKind as Kind};
+use serde_json::json;
+
+use crate::file_place::Place;
+
+#[test]
+fn ranges_and_their_header() {
+    let place = Place::new();
+    place.put("a.txt", "one\r\ntwo\nthree\n");
+    let read = |args| place.call("read_file", args);
+    assert_eq!(read(json!({"file_path": "a.txt"})).for_model.output, "one\ntwo\nthree\n");
+    let cut = read(json!({"file_path": "a.txt", "start_line": 2, "end_line": 2}));
+    assert_eq!(
+        cut.for_model.output,
+        "[Cut: showing lines 2-2 of 4. Go on with start_line: 3.]\n---\ntwo"
+    );
+    assert_eq!(cut.for_user, Some(Display::text("Read lines 2-2 of 4 from a.txt")));
+    let old_names = read(json!({"file_path": "a.txt", "offset": 1, "limit": 1}));
+    assert_eq!(old_names.for_model.output, cut.for_model.output);
+    let (kind, message) =
+        place.failure("read_file", json!({"file_path": "a.txt", "start_line": 9}));
+    assert_eq!(kind, Kind::InvalidToolParams);
+    assert!(message.contains("has 4 lines"), "{message}");
+    for (args, wanted) in [
+        (json!({"file_path": "a.txt", "start_line": 3, "end_line": 2}), "greater than"),
+        (json!({"file_path": "a.txt", "start_line": 0}), "params/start_line must be >= 1"),
+        (json!({"file_path": 5}), "params/file_path must be string"),
+        (json!({"file_path": ""}), "must not be empty"),
+    ] {
+        let (kind, message) = place.failure("read_file", args);
+        assert_eq!(kind, Kind::InvalidToolParams);
+        assert!(message.contains(wanted), "{message}");
+    }
+}
+
+#[test]
+fn long_files_and_long_lines_are_cut() {
+    let place = Place::new();
+    place.put("many", "x\n".repeat(2_500));
+    place.put("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));
+    let many = place.output("read_file", json!({"file_path": "many"}));
+    assert!(many.starts_with(
+        "[Cut: showing lines 1-2000 of 2501. Go on with start_line: 2001.]\n---\nx\n"
+    ));
+    let exact = json!({"file_path": "many", "start_line": 1, "end_line": 2400});
+    assert!(place.output("read_file", exact).contains("lines 1-2400 of 2501"));
+    let wide = place.output("read_file", json!({"file_path": "wide"}));
+    assert!(wide.contains(&format!("\n---\n{}... [truncated]\nend", "é".repeat(2_000))));
+}
+
+#[test]
+fn one_call_gives_a_bounded_text() {
+    let place = Place::new();
+    let line = "é".repeat(999);
+    place.put("large", format!("{line}\n").repeat(1_000));
+    place.put("empty lines", "\n".repeat(500_000));
+    let all = json!({"file_path": "large", "start_line": 101, "end_line": 1_000});
+    let text = place.output("read_file", all);
+    let (header, text) = text.split_once("\n---\n").expect("a header");
+    assert_eq!(header, "[Cut: showing lines 101-500 of 1001. Go on with start_line: 501.]");
+    assert_eq!(text, vec![line.as_str(); 400].join("\n"));
+    assert!(place.output("read_file", json!({"file_path": "large"})).contains("lines 1-400 of"));
+    let all = json!({"file_path": "empty lines", "start_line": 1, "end_line": 9_999_999});
+    assert!(place.output("read_file", all).contains("Go on with start_line: 400001."));
+}
+
+#[test]
+fn kinds_of_files() {
+    let place = Place::new();
+    place.put("a.png", [0x89, b'P', 0]);
+    place.put("a.ts", "let x = 1;");
+    place.put("a.mp3", [0xff, 0, 1, 2]);
+    place.put("text.mp3", "lyrics");
+    place.put("a.bin", [0, 1, 2, 3]);
+    place.put("a.m4a", [0, 1, 2, 3]);
+    place.put("a.svg", "<svg/>");
+    place.put("big.svg", " ".repeat(1024 * 1024 + 1));
+    let media = |name: &str| {
+        let outcome = place.call("read_file", json!({"file_path": name}));
+        outcome.for_model.media.first().map(|part| match part.view() {
+            PartView::Inline { mime_type, data } => format!("{mime_type} {data}"),
+            _ => String::new(),
+        })
+    };
+    assert_eq!(media("a.png").as_deref(), Some("image/png iVAA"));
+    assert_eq!(media("a.mp3").as_deref(), Some("audio/mpeg /wABAg=="));
+    let output = |name: &str| place.output("read_file", json!({"file_path": name}));
+    assert_eq!(output("a.ts"), "let x = 1;");
+    assert_eq!(output("text.mp3"), "lyrics");
+    assert_eq!(output("a.svg"), "<svg/>");
+    assert!(output("big.svg").starts_with("Cannot display"));
+    assert_eq!(output("a.bin"), "Cannot display content of binary file: a.bin");
+    assert_eq!(
+        place.failure("read_file", json!({"file_path": "a.m4a"})).0,
+        Kind::ReadContentFailure
+    );
+    let big = std::fs::File::create(place.path("big.png")).expect("a file");
+    big.set_len(21 * 1024 * 1024).expect("sparse");
+    assert_eq!(place.failure("read_file", json!({"file_path": "big.png"})).0, Kind::FileTooLarge);
+}
+
+#[test]
+fn encodings_are_decoded_and_named() {
+    let place = Place::new();
+    place.put("latin", b"Gr\xf6\xdfe, f\xfcr alle B\xe4ren und \xc4pfel\n");
+    place.put("wide", [0xff, 0xfe, b'h', 0, b'i', 0]);
+    let latin = place.output("read_file", json!({"file_path": "latin"}));
+    assert_eq!(latin, "[Decoded from windows-1252.]\n---\nGröße, für alle Bären und Äpfel\n");
+    assert_eq!(place.output("read_file", json!({"file_path": "wide"})), "hi");
+}
+
+#[test]
+fn what_cannot_be_read_says_why_and_what_else_there_is() {
+    let place = Place::new();
+    place.put("src/main.rs", "");
+    place.put(".env", "SECRET=1");
+    place.put("secret.txt", "");
+    place.put(".geminiignore", "secret.txt\n");
+    symlink("/etc/passwd", place.path("out")).expect("link");
+    let fails = |name: &str| place.failure("read_file", json!({"file_path": name}));
+    let (kind, message) = fails("src/mian.rs");
+    assert_eq!(kind, Kind::FileNotFound);
+    assert!(
+        message.starts_with(&format!("File not found: {}\n", place.path("src/mian.rs").display()))
+    );
+    assert!(message.contains("`main.rs`"), "{message}");
+    assert!(fails("no/such/folder").1.contains("nearest directory"));
+    let (kind, message) = fails("src");
+    assert_eq!(kind, Kind::TargetIsDirectory);
+    assert!(
+        message.starts_with("Path is a directory, not a file: ") && message.contains("`main.rs`")
+    );
+    for name in [".env", "out", "../x"] {
+        let (kind, message) = fails(name);
+        assert_eq!(kind, Kind::PathNotInWorkspace);
+        assert!(message.starts_with("Path not in workspace: Attempted path \""), "{message}");
+    }
+    let (kind, message) = fails("secret.txt");
+    assert_eq!(kind, Kind::InvalidToolParams);
+    assert!(message.contains("ignored by configured ignore patterns"), "{message}");
+}
+
+#[test]
+fn many_files_at_once() {
+    let place = Place::new();
+    place.put("b.txt", "two");
+    place.put("src/a.rs", "one");
+    place.put("src/[id].rs", "odd name");
+    place.put("src/pic.png", [0x89, 0]);
+    place.put("src/lib.so", [0, 1]);
+    place.put("node_modules/x.rs", "no");
+    place.put("GEMINI.md", "context");
+    place.put("src/hidden.rs", "no");
+    place.put(".geminiignore", "hidden.rs\n");
+    let read = |include: &[&str]| place.call("read_many_files", json!({"include": include}));
+    let outcome = read(&["**/*.RS", "b.txt", "src/[id].rs", "b.txt"]);
+    let path = |name: &str| place.path(name).display().to_string();
+    assert_eq!(
+        outcome.for_model.output,
+        format!(
+            "--- {} ---\n\ntwo\n\n--- {} ---\n\nodd name\n\n--- {} ---\n\none\n\n\n--- End of content ---",
+            path("b.txt"),
+            path("src/[id].rs"),
+            path("src/a.rs")
+        )
+    );
+    let folder = read(&["src"]);
+    assert!(folder.for_model.media.is_empty());
+    let Some(Display::Text { text }) = folder.for_user else { panic!("a display") };
+    assert!(text.contains("2 file(s) read") && text.contains("- `src/pic.png` ("), "{text}");
+    assert_eq!(read(&["src/*.png"]).for_model.media.len(), 1);
+    assert!(read(&["*.nothing"]).for_model.output.starts_with("No files matching"));
+    assert!(!read(&["*.md"]).for_model.output.contains("context"));
+    assert_eq!(
+        place.failure("read_many_files", json!({"include": ["a[", ""]})).0,
+        Kind::InvalidToolParams
+    );
+}

@@ -1,0 +1,54 @@
+use parallax_protocol::tool::ToolErrorKind as Kind;
+use parallax_tools::write_file::UnseenOverwrite;
+use serde_json::json;
+
+use crate::file_place::{Place, edit, run};
+
+#[test]
+fn a_file_changed_since_it_was_read_is_not_written() {
+    let place = Place::new();
+    place.put("a.txt", "one\ntwo\n");
+    place.output("read_file", json!({"file_path": "a.txt"}));
+    place.put("a.txt", "one\nTWO\n");
+    let (kind, message) =
+        place.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
+    assert_eq!(kind, Kind::FileChangedOnDisk);
+    assert!(message.contains("-two") && message.contains("+TWO"), "{message}");
+    // The whole change was shown, so the model knows it now.
+    assert_eq!(place.replace("a.txt", "TWO", "2").error, None);
+    // Its own writes are no surprise.
+    assert_eq!(place.replace("a.txt", "2", "3").error, None);
+    place.put("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
+    for _ in 0..2 {
+        let (kind, message) = place.replace_fails("a.txt", "3\n4\n", "x");
+        assert_eq!(kind, Kind::FileChangedOnDisk);
+        assert!(message.contains("Read it again"), "{message}");
+    }
+}
+
+#[test]
+fn what_was_previewed_is_what_runs_or_nothing() {
+    let place = Place::new();
+    place.put("a.txt", "one\n");
+    let call = place.prepare("replace", edit("a.txt", "one", "two")).expect("a call");
+    place.put("a.txt", "one, by someone else\n");
+    assert_eq!(run(call).error.map(|error| error.kind), Some(Kind::FileChangedOnDisk));
+    assert_eq!(place.bytes("a.txt"), b"one, by someone else\n");
+    let call =
+        place.prepare("write_file", json!({"file_path": "b", "content": "x"})).expect("a call");
+    place.put("b", "appeared");
+    assert_eq!(run(call).error.map(|error| error.kind), Some(Kind::FileChangedOnDisk));
+    assert_eq!(place.bytes("b"), b"appeared");
+}
+
+#[test]
+fn overwriting_the_unread_can_be_forbidden() {
+    let mut place = Place::new();
+    place.unseen = UnseenOverwrite::Block;
+    place.put("a.txt", "precious");
+    let args = json!({"file_path": "a.txt", "content": "x"});
+    assert!(place.failure("write_file", args.clone()).1.contains("not read in this session"));
+    place.output("read_file", json!({"file_path": "a.txt"}));
+    place.output("write_file", args);
+    assert_eq!(place.bytes("a.txt"), b"x");
+}
