@@ -1,0 +1,191 @@
+//! Hands events to every face without ever waiting for one.
+//!
+//! Each reader has its own queue. Everything is lossless; only text deltas of
+//! one item are merged, and only for a reader that lags behind.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parallax_protocol::event::{Event, EventBody};
+use tokio::sync::Notify;
+
+/// Unread events above which deltas are merged.
+const LAG: usize = 256;
+
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    closed: bool,
+    /// The reader is gone: nothing is kept for it.
+    dropped: bool,
+}
+
+#[derive(Default)]
+struct Channel {
+    queue: Mutex<Queue>,
+    ready: Notify,
+}
+
+impl Channel {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    next_seq: u64,
+    turn: u64,
+    readers: Vec<Arc<Channel>>,
+}
+
+/// The sending side. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct EventHub {
+    state: Arc<Mutex<State>>,
+}
+
+impl EventHub {
+    /// A hub without readers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader of everything from now on.
+    pub fn subscribe(&self) -> EventReader {
+        let channel = Arc::new(Channel::default());
+        self.lock().readers.push(Arc::clone(&channel));
+        EventReader { channel }
+    }
+
+    /// Numbers the turn that later events belong to.
+    pub fn set_turn(&self, turn: u64) {
+        self.lock().turn = turn;
+    }
+
+    /// Sends to all readers. Never waits.
+    pub fn send(&self, body: EventBody) {
+        let mut state = self.lock();
+        let event = Event { seq: state.next_seq, turn: state.turn, body };
+        state.next_seq += 1;
+        state.readers.retain(|channel| !channel.lock().dropped);
+        if let Some((last, rest)) = state.readers.split_last() {
+            for channel in rest {
+                push(channel, event.clone());
+            }
+            push(last, event);
+        }
+    }
+
+    /// Tells all readers that nothing more comes.
+    pub fn close(&self) {
+        for channel in &self.lock().readers {
+            channel.lock().closed = true;
+            channel.ready.notify_one();
+        }
+    }
+}
+
+fn push(channel: &Channel, event: Event) {
+    let mut queue = channel.lock();
+    if queue.events.len() < LAG || !merge(&mut queue.events, &event) {
+        queue.events.push_back(event);
+    }
+    drop(queue);
+    channel.ready.notify_one();
+}
+
+/// Adds a delta to an unread delta of the same item when only deltas stand
+/// between them, so that the order of everything else is kept.
+fn merge(events: &mut VecDeque<Event>, event: &Event) -> bool {
+    let EventBody::ItemDelta { item, text } = &event.body else { return false };
+    for earlier in events.iter_mut().rev() {
+        match &mut earlier.body {
+            EventBody::ItemDelta { item: other, text: unread } if other == item => {
+                unread.push_str(text);
+                return true;
+            }
+            EventBody::ItemDelta { .. } => {}
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The receiving side; one per face.
+pub struct EventReader {
+    channel: Arc<Channel>,
+}
+
+impl EventReader {
+    /// The next event, or `None` when the session is over and all is read.
+    /// Safe to cancel.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            {
+                let mut queue = self.channel.lock();
+                if let Some(event) = queue.events.pop_front() {
+                    return Some(event);
+                }
+                if queue.closed {
+                    return None;
+                }
+            }
+            self.channel.ready.notified().await;
+        }
+    }
+
+    /// The next event if one is there already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.channel.lock().events.pop_front()
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        let mut queue = self.channel.lock();
+        queue.dropped = true;
+        queue.events.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::ids::ItemId;
+
+    fn delta(item: &str, text: &str) -> EventBody {
+        EventBody::ItemDelta { item: ItemId::from(item), text: text.into() }
+    }
+
+    #[test]
+    fn a_lagging_reader_gets_merged_deltas_and_loses_nothing() {
+        let hub = EventHub::new();
+        let mut reader = hub.subscribe();
+        for _ in 0..10_000 {
+            hub.send(delta("a", "x"));
+        }
+        hub.close();
+        let (mut events, mut text) = (0, String::new());
+        while let Some(event) = reader.try_next() {
+            events += 1;
+            if let EventBody::ItemDelta { text: more, .. } = event.body {
+                text.push_str(&more);
+            }
+        }
+        assert_eq!(text.len(), 10_000);
+        assert!(events <= LAG, "{events} events were kept");
+    }
+
+    #[test]
+    fn a_dropped_reader_keeps_nothing() {
+        let hub = EventHub::new();
+        drop(hub.subscribe());
+        hub.send(delta("a", "x"));
+        assert!(hub.lock().readers.is_empty());
+    }
+}

@@ -1,0 +1,49 @@
+//! What must hold for the contents of every request.
+
+use parallax_protocol::content::{PartView, Role, Sealed};
+
+/// The first rule broken, in words; `None` when the contents may be sent.
+///
+/// The rules: a user content first and last, roles alternate, no content is
+/// empty, and each content with calls is followed by one content that answers
+/// exactly them, in order, before anything else in it.
+pub fn violation(contents: &[Sealed]) -> Option<String> {
+    let mut expected: Vec<(Option<String>, String)> = Vec::new();
+    for (index, sealed) in contents.iter().enumerate() {
+        let want = if index % 2 == 0 { Role::User } else { Role::Model };
+        if sealed.role() != want {
+            return Some(format!("content {index} has role {:?}", sealed.role()));
+        }
+        let Ok(content) = sealed.open() else {
+            return Some(format!("content {index} cannot be read"));
+        };
+        if content.parts.is_empty() {
+            return Some(format!("content {index} is empty"));
+        }
+        let mut responses = Vec::new();
+        let mut text_seen = false;
+        for part in &content.parts {
+            match part.view() {
+                PartView::Response(response) => {
+                    if text_seen {
+                        return Some(format!("content {index} has text before a response"));
+                    }
+                    responses.push((response.id.map(str::to_owned), response.name.to_owned()));
+                }
+                PartView::Text(_) => text_seen = true,
+                _ => {}
+            }
+        }
+        if responses != expected {
+            return Some(format!("content {index} answers {responses:?} instead of {expected:?}"));
+        }
+        expected = content
+            .calls()
+            .map(|call| (call.id.map(str::to_owned), call.name.to_owned()))
+            .collect();
+    }
+    if contents.last().map(Sealed::role) != Some(Role::User) {
+        return Some("the last content is not the user's".into());
+    }
+    None
+}

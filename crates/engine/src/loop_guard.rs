@@ -1,0 +1,362 @@
+//! Finds a model that goes in circles, without asking a model.
+//!
+//! Two detectors. *Rounds*: the calls of one answer together with their results
+//! make one key; a cycle of one to five keys that repeats is a loop. A result
+//! that changes is progress, so polling never counts. *Text*: the same fifty
+//! characters again and again in one stream.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+/// Repetitions after which the model gets a hint.
+const NUDGE_AT: usize = 5;
+/// Repetitions after which the turn ends.
+const STOP_AT: usize = 8;
+/// The longest cycle looked for.
+const MAX_CYCLE: usize = 5;
+
+/// What the guard finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// Tell the model; the text says what repeats.
+    Nudge(String),
+    /// End the turn.
+    Stop(String),
+}
+
+/// The guard of one prompt.
+#[derive(Debug, Default)]
+pub(crate) struct LoopGuard {
+    rounds: VecDeque<u64>,
+    nudged: bool,
+    pub(crate) text: TextGuard,
+}
+
+impl LoopGuard {
+    /// Takes a round: name, arguments and result text of each call.
+    pub(crate) fn round<'a>(
+        &mut self,
+        calls: impl Iterator<Item = (&'a str, Option<&'a Object>, &'a str)>,
+    ) -> Option<Finding> {
+        self.text.reset();
+        let mut hasher = DefaultHasher::new();
+        let mut first = None;
+        for (name, args, result) in calls {
+            first.get_or_insert(name);
+            name.hash(&mut hasher);
+            args.map_or(0, |args| args.len()).hash(&mut hasher);
+            for (key, value) in args.into_iter().flat_map(sorted) {
+                (key, canonical(value)).hash(&mut hasher);
+            }
+            for line in result.lines().filter(|line| !is_process_line(line)) {
+                line.hash(&mut hasher);
+            }
+        }
+        let first = first?.to_owned();
+        if self.rounds.len() == STOP_AT * MAX_CYCLE {
+            self.rounds.pop_front();
+        }
+        self.rounds.push_back(hasher.finish());
+        let (cycle, times) = self.repetitions();
+        if times < NUDGE_AT || (times < STOP_AT && self.nudged) {
+            return None;
+        }
+        let detail = if cycle == 1 {
+            format!(
+                "`{first}` was called {times} times with the same arguments and the same result"
+            )
+        } else {
+            format!(
+                "the same {cycle} calls (`{first}` last) repeated {times} times with the same results"
+            )
+        };
+        if times >= STOP_AT {
+            return Some(Finding::Stop(detail));
+        }
+        self.nudged = true;
+        Some(Finding::Nudge(detail))
+    }
+
+    /// The cycle at the end that repeats most often, and how often.
+    fn repetitions(&self) -> (usize, usize) {
+        let keys: Vec<u64> = self.rounds.iter().copied().collect();
+        (1..=MAX_CYCLE)
+            .map(|cycle| {
+                let equal = keys.iter().rev().zip(keys.iter().rev().skip(cycle));
+                let run = equal.take_while(|(a, b)| a == b).count();
+                (cycle, run / cycle + 1)
+            })
+            .max_by_key(|(cycle, times)| (*times, std::cmp::Reverse(*cycle)))
+            .unwrap_or((1, 0))
+    }
+
+    /// A loop in the text counts as a strike of the same prompt.
+    pub(crate) fn text_strike(&mut self) -> Finding {
+        let detail = "the same text was written again and again".to_owned();
+        self.text.reset();
+        if std::mem::replace(&mut self.nudged, true) {
+            Finding::Stop(detail)
+        } else {
+            Finding::Nudge(detail)
+        }
+    }
+}
+
+/// The fields of an object by name: the order in which a model writes its
+/// arguments makes no other call.
+fn sorted(object: &Object) -> Vec<(&String, &Value)> {
+    let mut fields: Vec<_> = object.iter().collect();
+    fields.sort_unstable_by_key(|(key, _)| key.as_str());
+    fields
+}
+
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let fields = sorted(object).into_iter();
+            let fields: Vec<String> =
+                fields.map(|(key, value)| format!("{key:?}:{}", canonical(value))).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Numbers of processes differ in every result of a command and tell nothing
+/// of progress.
+fn is_process_line(line: &str) -> bool {
+    line.starts_with("Process Group PGID:") || line.starts_with("Background PIDs:")
+}
+
+/// Characters in a window.
+const WINDOW: usize = 50;
+/// Characters kept.
+const KEPT: usize = 5000;
+/// Occurrences of one window that make a loop …
+const OCCURRENCES: usize = 10;
+/// … when they are this near to each other on average.
+const NEAR: usize = 250;
+
+/// Passes a ready-made hash through.
+#[derive(Debug, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _bytes: &[u8]) {}
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+/// Looks for chanting in streamed text. Structure resets it: fences, tables,
+/// lists, headings and quotes repeat for good reasons.
+#[derive(Debug, Default)]
+pub(crate) struct TextGuard {
+    chars: VecDeque<char>,
+    /// How often each window was seen among the characters kept, roughly: a
+    /// cheap filter before the exact look.
+    seen: HashMap<u64, u32, BuildHasherDefault<Identity>>,
+    hash: u64,
+    in_fence: bool,
+}
+
+const BASE: u64 = 0x100_0000_01b3;
+
+/// BASE^WINDOW, for taking the oldest character out of the rolling hash.
+const OUT: u64 = {
+    let (mut power, mut left) = (1u64, WINDOW);
+    while left > 0 {
+        power = power.wrapping_mul(BASE);
+        left -= 1;
+    }
+    power
+};
+
+impl TextGuard {
+    /// Forgets everything.
+    pub(crate) fn reset(&mut self) {
+        self.in_fence = false;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.chars.clear();
+        self.seen.clear();
+        self.hash = 0;
+    }
+
+    /// Takes a piece of text; true when it completes a loop.
+    pub(crate) fn push(&mut self, text: &str) -> bool {
+        let fences = text.matches("```").count();
+        if fences > 0 {
+            self.in_fence ^= fences % 2 == 1;
+            self.forget();
+            return false;
+        }
+        if self.in_fence {
+            return false;
+        }
+        if text.lines().any(is_structure) || is_divider(text) {
+            self.forget();
+            return false;
+        }
+        text.chars().any(|c| self.push_char(c))
+    }
+
+    fn push_char(&mut self, c: char) -> bool {
+        self.hash = self.hash.wrapping_mul(BASE).wrapping_add(u64::from(u32::from(c)) + 1);
+        if let Some(old) = self.chars.len().checked_sub(WINDOW).and_then(|at| self.chars.get(at)) {
+            let old = u64::from(u32::from(*old)) + 1;
+            self.hash = self.hash.wrapping_sub(old.wrapping_mul(OUT));
+        }
+        self.chars.push_back(c);
+        if self.chars.len() > 2 * KEPT {
+            self.chars.drain(..KEPT);
+            self.seen.clear();
+        }
+        if self.chars.len() < WINDOW {
+            return false;
+        }
+        let count = self.seen.entry(self.hash).or_default();
+        *count += 1;
+        *count as usize >= OCCURRENCES && self.is_chant()
+    }
+
+    /// Whether the newest window stands ten times near to each other with at
+    /// most five different texts between.
+    fn is_chant(&mut self) -> bool {
+        let chars: Vec<char> = self.chars.iter().copied().collect();
+        let Some((_, window)) = chars.split_at_checked(chars.len().saturating_sub(WINDOW)) else {
+            return false;
+        };
+        let places: Vec<usize> = chars
+            .windows(WINDOW)
+            .enumerate()
+            .rev()
+            .filter_map(|(at, other)| (other == window).then_some(at))
+            .take(OCCURRENCES)
+            .collect();
+        let (Some(newest), Some(oldest)) = (places.first(), places.last()) else { return false };
+        if places.len() < OCCURRENCES || (newest - oldest) / (OCCURRENCES - 1) > NEAR {
+            // The filter counted what is gone by now: count anew.
+            self.seen.insert(self.hash, 0);
+            return false;
+        }
+        let mut between: Vec<&[char]> = places
+            .iter()
+            .zip(places.iter().skip(1))
+            .filter_map(|(to, from)| chars.get(*from..*to))
+            .collect();
+        between.sort_unstable();
+        between.dedup();
+        between.len() <= 5
+    }
+}
+
+fn is_structure(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with(['#', '>', '|'])
+        || line.starts_with("- ")
+        || line.starts_with("* ")
+        || line.starts_with("+ ")
+        || line.split_once(['.', ')']).is_some_and(|(number, _)| {
+            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+        })
+}
+
+fn is_divider(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty()
+        && text.chars().all(|c| "-=_*+~#".contains(c) || ('\u{2500}'..='\u{257F}').contains(&c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repeat(guard: &mut LoopGuard, times: usize, result: impl Fn(usize) -> String) -> Vec<usize> {
+        let mut found = Vec::new();
+        for turn in 1..=times {
+            let result = result(turn);
+            match guard.round(std::iter::once(("poll", None, result.as_str()))) {
+                Some(Finding::Nudge(_)) => found.push(turn),
+                Some(Finding::Stop(_)) => {
+                    found.push(turn + 100);
+                    break;
+                }
+                None => {}
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn equal_calls_with_equal_results_are_nudged_at_5_and_stopped_at_8() {
+        let found = repeat(&mut LoopGuard::default(), 20, |_| "same".into());
+        assert_eq!(found, [5, 108]);
+    }
+
+    #[test]
+    fn polling_with_changing_results_is_no_loop() {
+        assert!(repeat(&mut LoopGuard::default(), 100, |turn| turn.to_string()).is_empty());
+    }
+
+    #[test]
+    fn process_numbers_and_the_order_of_arguments_make_no_difference() {
+        let mut guard = LoopGuard::default();
+        let orders = [r#"{"a":1,"b":{"c":2,"d":3}}"#, r#"{"b":{"d":3,"c":2},"a":1}"#];
+        let found = (0..5).filter_map(|turn| {
+            let args: Object = serde_json::from_str(orders[turn % 2]).expect("args");
+            let result = format!("Output: same\nProcess Group PGID: {turn}");
+            guard.round(std::iter::once(("run", Some(&args), result.as_str())))
+        });
+        assert_eq!(found.count(), 1);
+    }
+
+    #[test]
+    fn cycles_of_up_to_five_calls_are_found() {
+        for cycle in 1..=MAX_CYCLE {
+            let mut guard = LoopGuard::default();
+            let mut stopped = None;
+            for turn in 0..100 {
+                let name = format!("t{}", turn % cycle);
+                let finding = guard.round(std::iter::once((name.as_str(), None, "r")));
+                if let Some(Finding::Stop(_)) = finding {
+                    stopped = Some(turn + 1);
+                    break;
+                }
+            }
+            assert_eq!(stopped, Some(cycle * STOP_AT), "cycle of {cycle}");
+        }
+    }
+
+    #[test]
+    fn chanting_is_found_and_prose_is_not() {
+        let mut guard = TextGuard::default();
+        assert!(
+            (0..40).any(|_| guard.push("I will now check the file again and see what it says. "))
+        );
+        let mut guard = TextGuard::default();
+        for n in 0..3000 {
+            assert!(!guard.push(&format!(
+                "Sentence {n} tells of {} things and of {}. ",
+                n * 7,
+                n * n
+            )));
+        }
+        let mut guard = TextGuard::default();
+        assert!(
+            (0..400)
+                .all(|_| !guard.push("- the same list item over and over, as lists may have\n"))
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! The system prompt: sections of prose, each a file in `prompts/`, put
+//! together for the mode and the place.
+
+/// What the sections may ask for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flags {
+    /// A person can answer.
+    pub interactive: bool,
+    /// Everything is allowed.
+    pub yolo: bool,
+    /// Only reading and planning.
+    pub plan: bool,
+    /// The folder is in a git repository.
+    pub git: bool,
+}
+
+impl Flags {
+    fn get(self, name: &str) -> bool {
+        match name {
+            "interactive" => self.interactive,
+            "headless" => !self.interactive,
+            "yolo" => self.yolo,
+            "plan" => self.plan,
+            "git" => self.git,
+            _ => false,
+        }
+    }
+}
+
+/// The sections in order: the suffix of the switch that turns one off
+/// (`GEMINI_PROMPT_<SUFFIX>=0`), and its text.
+const SECTIONS: [(&str, &str); 6] = [
+    ("PREAMBLE", include_str!("../prompts/preamble.md")),
+    ("COREMANDATES", include_str!("../prompts/core_mandates.md")),
+    ("PRIMARYWORKFLOWS", include_str!("../prompts/workflows.md")),
+    ("PLANNINGWORKFLOW", include_str!("../prompts/planning_workflow.md")),
+    ("OPERATIONALGUIDELINES", include_str!("../prompts/operational_guidelines.md")),
+    ("GIT", include_str!("../prompts/git.md")),
+];
+
+/// Puts the built-in prompt together. `is_off` tells whether the section with
+/// the given suffix is switched off.
+pub fn built_in(flags: Flags, is_off: &dyn Fn(&str) -> bool) -> String {
+    let mut prompt = String::new();
+    for (suffix, text) in SECTIONS {
+        let wanted = match suffix {
+            "PRIMARYWORKFLOWS" => !flags.plan,
+            "PLANNINGWORKFLOW" => flags.plan,
+            "GIT" => flags.git,
+            _ => true,
+        };
+        if !wanted || is_off(suffix) {
+            continue;
+        }
+        let section = render(text, flags);
+        if !prompt.is_empty() {
+            prompt.push('\n');
+        }
+        prompt.push_str(section.trim());
+        prompt.push('\n');
+    }
+    prompt
+}
+
+/// Renders `{{#if flag}}…{{else}}…{{/if}}`. Conditions do not nest: a prompt
+/// that needs that is two sections. A line that holds only a tag is dropped.
+fn render(text: &str, flags: Flags) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut showing = true;
+    while let Some(start) = rest.find("{{") {
+        let (before, tagged) = rest.split_at(start);
+        if showing {
+            out.push_str(before);
+        }
+        let Some(end) = tagged.find("}}") else {
+            rest = tagged;
+            break;
+        };
+        let tag = tagged.get(2..end).unwrap_or("").trim();
+        rest = tagged.get(end + 2..).unwrap_or("");
+        if let Some(flag) = tag.strip_prefix("#if ") {
+            showing = flags.get(flag.trim());
+        } else if tag == "else" {
+            showing = !showing;
+        } else if tag == "/if" {
+            showing = true;
+        }
+        if out.is_empty() || out.ends_with('\n') {
+            rest = rest.strip_prefix('\n').unwrap_or(rest);
+        }
+    }
+    if showing {
+        out.push_str(rest);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_choose_a_branch() {
+        let text = "a {{#if git}}yes{{else}}no{{/if}} b";
+        assert_eq!(render(text, Flags { git: true, ..Flags::default() }), "a yes b");
+        assert_eq!(render(text, Flags::default()), "a no b");
+    }
+
+    #[test]
+    fn no_tag_is_left_and_the_prompt_is_short() {
+        for bits in 0..16u8 {
+            let flags = Flags {
+                interactive: bits & 1 > 0,
+                yolo: bits & 2 > 0,
+                plan: bits & 4 > 0,
+                git: bits & 8 > 0,
+            };
+            let prompt = built_in(flags, &|_| false);
+            assert!(!prompt.contains("{{") && !prompt.contains("}}"), "{prompt}");
+            assert!(prompt.len() < 7_000, "{} bytes", prompt.len());
+        }
+    }
+
+    #[test]
+    fn sections_can_be_switched_off() {
+        let with = built_in(Flags::default(), &|_| false);
+        let without = built_in(Flags::default(), &|suffix| suffix == "PREAMBLE");
+        assert!(without.len() < with.len());
+    }
+}

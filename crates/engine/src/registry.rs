@@ -1,0 +1,128 @@
+//! The tools of a session: lookup by name and alias, near names, declarations.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::tool::{Sharing, Tool};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// The argument that any call may carry to wait for all calls before it. It is
+/// the scheduler's, and no tool sees it.
+pub(crate) const WAIT_FOR_PREVIOUS: &str = "wait_for_previous";
+
+pub(crate) struct Registry {
+    tools: Vec<Arc<dyn Tool>>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Registry {
+    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
+        let mut by_name = HashMap::new();
+        for (index, tool) in tools.iter().enumerate() {
+            for alias in &tool.spec().aliases {
+                by_name.entry(alias.clone()).or_insert(index);
+            }
+        }
+        // A tool's own name wins over another tool's alias.
+        for (index, tool) in tools.iter().enumerate() {
+            by_name.insert(tool.spec().name.clone(), index);
+        }
+        Self { tools, by_name }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.by_name.get(name).and_then(|index| self.tools.get(*index))
+    }
+
+    /// Whether calls of the named tool run alone.
+    pub(crate) fn is_exclusive(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|tool| tool.spec().sharing == Sharing::Exclusive)
+    }
+
+    /// The declarations of all tools that policy does not hide, as JSON array.
+    /// The order is that of registration, always: the provider's cache depends
+    /// on equal bytes.
+    pub(crate) fn declarations(
+        &self,
+        judge: &dyn Judge,
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> Option<Arc<RawValue>> {
+        let declarations: Vec<Value> = self
+            .visible(judge, mode, interactive)
+            .map(|tool| {
+                let spec = tool.spec();
+                json!({
+                    "name": spec.name,
+                    "description": spec.description.trim(),
+                    "parametersJsonSchema": spec.parameters,
+                })
+            })
+            .collect();
+        if declarations.is_empty() {
+            return None;
+        }
+        serde_json::value::to_raw_value(&declarations).ok().map(Arc::from)
+    }
+
+    fn visible(
+        &self,
+        judge: &dyn Judge,
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.iter().filter(move |tool| {
+            !judge.hides(&tool.spec().name, &tool.spec().aliases, mode, interactive)
+        })
+    }
+
+    /// The text for a call of a tool that is not there, with near names.
+    pub(crate) fn not_found(&self, name: &str) -> String {
+        let mut near: Vec<(usize, &str)> = self
+            .tools
+            .iter()
+            .map(|tool| (distance(name, &tool.spec().name), tool.spec().name.as_str()))
+            .collect();
+        near.sort_unstable();
+        let names: Vec<String> =
+            near.iter().take(3).map(|(_, candidate)| format!("\"{candidate}\"")).collect();
+        if names.is_empty() {
+            return format!("Tool \"{name}\" not found.");
+        }
+        format!("Tool \"{name}\" not found. Did you mean one of: {}?", names.join(", "))
+    }
+}
+
+/// Levenshtein distance, on at most 64 characters of each side.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().take(64).enumerate() {
+        let mut diagonal = i;
+        let mut previous = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+        for (cell, b) in row.iter_mut().skip(1).zip(&right) {
+            let cost = (diagonal + usize::from(a != *b)).min(previous + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, cost);
+            previous = cost;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("read_file", "read_file"), 0);
+        assert_eq!(distance("readfile", "read_file"), 1);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

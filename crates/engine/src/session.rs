@@ -1,0 +1,246 @@
+//! The session actor: owns the state, takes prompts, ends.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parallax_protocol::content::Sealed;
+use parallax_protocol::event::{EndReason, EventBody, SessionReady, TurnEnded};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::model::Model;
+use parallax_protocol::op::Op;
+use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::store::{Record, Store};
+use parallax_protocol::tool::Tool;
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::history::{History, now};
+use crate::hub::EventHub;
+use crate::inbox::{AddDirectory, Inbox, ModelChanged};
+use crate::registry::Registry;
+
+/// Orders that may wait unread; a face that floods waits itself.
+const OPS: usize = 64;
+
+/// Everything a session is made of.
+pub struct SessionOptions {
+    /// Its id.
+    pub id: SessionId,
+    /// Who answers.
+    pub model: Arc<dyn Model>,
+    /// The model as set: a name or an alias.
+    pub model_name: String,
+    /// The tools, in the order in which they are declared.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Who judges calls.
+    pub judge: Arc<dyn Judge>,
+    /// Where records go.
+    pub store: Arc<dyn Store>,
+    /// The approval mode at the start.
+    pub mode: ApprovalMode,
+    /// Whether questions can be answered.
+    pub interactive: bool,
+    /// Whether the folder is trusted.
+    pub trusted: bool,
+    /// The workspace folders as they are now.
+    pub workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    /// Widens the workspace.
+    pub add_directory: AddDirectory,
+    /// Told when the model changes.
+    pub model_changed: ModelChanged,
+    /// The system prompt for a mode. Equal modes give equal bytes.
+    pub system: Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync>,
+    /// Context that goes before the first prompt of this process: the session
+    /// context of a new session, or a note on what changed since.
+    pub preface: Option<String>,
+    /// The contents of a resumed session.
+    pub history: Vec<Sealed>,
+    /// Results of the last, unfinished round of a resumed session (the program
+    /// was killed), by the index of their call: wire parts as journalled.
+    pub pending: BTreeMap<usize, Box<RawValue>>,
+    /// Generation settings from the user, in wire spelling.
+    pub generation: Object,
+    /// Model requests the session may make; `None` = no limit.
+    pub max_turns: Option<u32>,
+    /// Model requests that count as made already.
+    pub requests_made: u32,
+    /// Attempts of one request before its first chunk; `None` = the model's own.
+    pub max_attempts: Option<u32>,
+    /// Whether the loop guard watches.
+    pub loop_detection: bool,
+    /// The first wait after a broken stream; it doubles.
+    pub retry_base: Duration,
+}
+
+/// A running session as its owner holds it.
+pub struct SessionHandle {
+    /// Where orders go.
+    pub ops: mpsc::Sender<Op>,
+    task: JoinHandle<()>,
+}
+
+impl SessionHandle {
+    /// Waits until the session is over. Send [`Op::Shutdown`] or drop every
+    /// sender first.
+    pub async fn join(self) {
+        drop(self.ops);
+        // A panic in the actor is a defect; the crash report has told it.
+        let _ = self.task.await;
+    }
+}
+
+/// The actor's state.
+pub(crate) struct Session {
+    pub(crate) hub: EventHub,
+    pub(crate) inbox: Inbox,
+    pub(crate) history: History,
+    pub(crate) registry: Registry,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) judge: Arc<dyn Judge>,
+    pub(crate) interactive: bool,
+    pub(crate) trusted: bool,
+    pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    pub(crate) system: Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync>,
+    pub(crate) preface: Option<String>,
+    pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
+    pub(crate) generation: Object,
+    pub(crate) max_turns: Option<u32>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) loop_detection: bool,
+    pub(crate) retry_base: Duration,
+    /// The declarations of the tools for the mode of the last request.
+    pub(crate) declared: Option<(ApprovalMode, Option<Arc<RawValue>>)>,
+    /// Model requests made so far.
+    pub(crate) requests: u32,
+    /// Calls seen so far, for ids of our own.
+    pub(crate) calls: u64,
+    /// Items made so far, for their ids.
+    pub(crate) items: u64,
+    /// Ids that the server gave to calls, to notice one that comes twice.
+    pub(crate) known_ids: std::collections::HashSet<String>,
+}
+
+/// Starts the actor on the current runtime. Subscribe to the hub before, so
+/// that no event is missed.
+pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
+    let (ops, inbox) = mpsc::channel(OPS);
+    let ready = SessionReady {
+        session: options.id.clone(),
+        model: options.model_name.clone(),
+        mode: options.mode,
+        resumed: !options.history.is_empty(),
+        scripted: options.model.is_scripted(),
+    };
+    let session = Session {
+        inbox: Inbox::new(
+            inbox,
+            hub.clone(),
+            options.add_directory,
+            options.model_changed,
+            options.mode,
+            options.model_name,
+        ),
+        hub: hub.clone(),
+        history: History::new(options.history, options.store),
+        registry: Registry::new(options.tools),
+        model: options.model,
+        judge: options.judge,
+        interactive: options.interactive,
+        trusted: options.trusted,
+        workspace: options.workspace,
+        system: options.system,
+        preface: options.preface,
+        pending: options.pending,
+        generation: options.generation,
+        max_turns: options.max_turns,
+        max_attempts: options.max_attempts,
+        loop_detection: options.loop_detection,
+        retry_base: options.retry_base,
+        declared: None,
+        requests: options.requests_made,
+        calls: 0,
+        items: 0,
+        known_ids: std::collections::HashSet::new(),
+    };
+    hub.send(EventBody::SessionReady(ready));
+    let task = tokio::spawn(session.run(hub));
+    SessionHandle { ops, task }
+}
+
+/// Tells the faces that nothing more comes, also when the actor panics.
+struct CloseOnDrop(EventHub);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Session {
+    async fn run(mut self, hub: EventHub) {
+        let _close = CloseOnDrop(hub);
+        let mut turn = 0;
+        loop {
+            let Some((prompt, interrupted)) = self.inbox.prompts.pop_front() else {
+                if self.inbox.shutdown {
+                    break;
+                }
+                self.inbox.take_one().await;
+                continue;
+            };
+            turn += 1;
+            self.hub.set_turn(turn);
+            let begun = Instant::now();
+            let cancel = CancellationToken::new();
+            if interrupted {
+                cancel.cancel();
+            }
+            self.inbox.turn = Some(cancel.clone());
+            self.hub.send(EventBody::TurnStarted { prompt: prompt.text.clone() });
+            let reason = self.run_turn(prompt, &cancel).await;
+            self.inbox.turn = None;
+            self.history.record(&Record::TurnEnd { time: now(), reason: word(&reason).to_owned() });
+            let store = self.history.store();
+            let synced = tokio::task::spawn_blocking(move || store.sync());
+            if let Ok(Err(error)) = self.inbox.during(synced).await {
+                self.history.note_trouble(error.message);
+            }
+            self.tell_trouble();
+            // What was steered too late is a prompt of its own.
+            for text in std::mem::take(&mut self.inbox.steers) {
+                let prompt = parallax_protocol::op::Prompt { text, attachments: Vec::new() };
+                self.inbox.prompts.push_back((prompt, false));
+            }
+            let duration_ms = crate::meter::millis(begun);
+            self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms }));
+        }
+    }
+
+    /// A journal that cannot be written is told once; the work goes on.
+    pub(crate) fn tell_trouble(&mut self) {
+        if let Some(trouble) = self.history.take_trouble() {
+            let text = format!("this session is no longer saved: {trouble}");
+            self.inbox.notice(parallax_protocol::event::Level::Warning, text);
+        }
+    }
+
+    pub(crate) fn nested_media(&self) -> bool {
+        self.model.limits(&self.model.resolve(&self.inbox.model)).multimodal_tool_results
+    }
+}
+
+/// The word for the end of a turn in a journal.
+fn word(reason: &EndReason) -> &'static str {
+    match reason {
+        EndReason::Done => "done",
+        EndReason::Cancelled => "cancelled",
+        EndReason::MaxTurns { .. } => "max_turns",
+        EndReason::Loop { .. } => "loop",
+        EndReason::Stopped { .. } => "stopped",
+        EndReason::Failed(_) => "error",
+    }
+}

@@ -1,0 +1,62 @@
+//! Token estimates where the service has not counted yet.
+
+use serde_json::Value;
+
+/// Above this many characters only the length counts.
+const LONG: usize = 100_000;
+/// What an image costs, by the service's tables.
+const IMAGE: u64 = 3_000;
+/// What a PDF costs.
+const PDF: u64 = 25_800;
+
+/// Estimates a text: ASCII a quarter, other characters one and a half.
+pub fn of_text(text: &str) -> u64 {
+    if text.len() > LONG {
+        return (text.len() / 4) as u64;
+    }
+    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
+    let other = text.chars().count() as u64 - ascii;
+    ascii / 4 + other * 3 / 2
+}
+
+/// Estimates a content from its JSON. Media count by kind, not by bytes.
+pub fn of_content(json: &str) -> u64 {
+    if !json.contains("\"inlineData\"") {
+        return of_text(json);
+    }
+    serde_json::from_str::<Value>(json).map_or_else(|_| of_text(json), |value| of_value(&value, 0))
+}
+
+fn of_value(value: &Value, depth: u8) -> u64 {
+    match value {
+        Value::String(text) => of_text(text),
+        Value::Array(items) if depth < 8 => {
+            items.iter().map(|item| of_value(item, depth + 1)).sum()
+        }
+        Value::Object(fields) if depth < 8 => {
+            if let Some(mime) = fields.get("mimeType").and_then(Value::as_str)
+                && fields.contains_key("data")
+            {
+                return if mime == "application/pdf" { PDF } else { IMAGE };
+            }
+            fields.iter().map(|(key, item)| of_text(key) + of_value(item, depth + 1)).sum()
+        }
+        other => of_text(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_count_by_kind_and_text_by_characters() {
+        assert_eq!(of_text("abcdefgh"), 2);
+        assert_eq!(of_text("日本"), 3);
+        let image = format!(
+            r#"{{"role":"user","parts":[{{"inlineData":{{"mimeType":"image/png","data":"{}"}}}}]}}"#,
+            "A".repeat(90_000)
+        );
+        assert!((3_000..3_020).contains(&of_content(&image)));
+    }
+}

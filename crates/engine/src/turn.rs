@@ -1,0 +1,262 @@
+//! From a prompt to its last answer: ask the model, run its calls, again.
+
+use parallax_protocol::content::{Content, Part, Role};
+use parallax_protocol::event::{
+    EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level,
+};
+use parallax_protocol::ids::{CallId, ItemId};
+use parallax_protocol::op::Prompt;
+use parallax_protocol::store::{Record, ResultRecord, RoundRecord, assemble_round};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::value::RawValue;
+
+use crate::ask::Reply;
+use crate::history::{Remarks, now};
+use crate::loop_guard::{Finding, LoopGuard};
+use crate::respond;
+use crate::scheduler::{Call, Round};
+use crate::session::Session;
+
+/// Stands for the answer that an interrupt cut off, so that roles alternate.
+const INTERRUPTED: &str = "[The user interrupted this turn.]";
+
+/// Stands for an answer that never came.
+const UNANSWERED: &str = "[This turn ended without an answer.]";
+
+impl Session {
+    /// Runs one prompt to its end. The history is valid afterwards, whatever
+    /// happened.
+    pub(crate) async fn run_turn(
+        &mut self,
+        prompt: Prompt,
+        cancel: &CancellationToken,
+    ) -> EndReason {
+        self.settle(UNANSWERED);
+        let before = self.history.len();
+        let preface = self.preface.take();
+        self.push_prompt(prompt, preface.as_deref());
+        let mut guard = LoopGuard::default();
+        loop {
+            let reason = match self.step(&mut guard, cancel).await {
+                Ok(()) => continue,
+                Err(reason) => reason,
+            };
+            match &reason {
+                // Nobody answered: the prompt is taken back, so that it can be
+                // sent again. Results of tools stay, since things were done.
+                EndReason::Failed(_) | EndReason::MaxTurns { .. }
+                    if self.history.len() == before + 1 =>
+                {
+                    self.history.truncate(before);
+                    self.preface = preface;
+                }
+                EndReason::Cancelled => self.settle(INTERRUPTED),
+                _ => {}
+            }
+            return reason;
+        }
+    }
+
+    /// One model request and the calls it asks for.
+    async fn step(
+        &mut self,
+        guard: &mut LoopGuard,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        if cancel.is_cancelled() {
+            return Err(EndReason::Cancelled);
+        }
+        if let Some(limit) = self.max_turns
+            && self.requests >= limit
+        {
+            return Err(EndReason::MaxTurns { limit });
+        }
+        self.requests += 1;
+        let reply = self.ask_model(guard, cancel).await?;
+        self.tell_trouble();
+        match reply {
+            Reply::Calls(calls) => self.answer_calls(calls, guard, cancel).await,
+            Reply::Chanting => match guard.text_strike() {
+                Finding::Nudge(detail) => {
+                    self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
+                    self.history.push_note(&nudge(&detail));
+                    Ok(())
+                }
+                Finding::Stop(detail) => Err(EndReason::Loop { detail }),
+            },
+            Reply::Final if self.inbox.steers.is_empty() => Err(EndReason::Done),
+            Reply::Final => {
+                let parts = self.take_steers();
+                self.history.push(&Content::user(parts), Remarks::default());
+                Ok(())
+            }
+        }
+    }
+
+    async fn answer_calls(
+        &mut self,
+        calls: Vec<Call>,
+        guard: &mut LoopGuard,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let round = self.run_round(&calls, cancel).await;
+        let finding = if self.loop_detection && !cancel.is_cancelled() {
+            let calls = calls.iter().zip(&round.texts);
+            guard.round(
+                calls.map(|(call, text)| (call.name.as_str(), call.args.as_ref(), text.as_str())),
+            )
+        } else {
+            None
+        };
+        let mut tail = self.take_steers();
+        if let Some(Finding::Nudge(detail)) = &finding {
+            self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
+            tail.push(Part::text(nudge(detail)));
+        }
+        let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());
+        self.close_round(round, &tail);
+        if let Some(error) = fatal {
+            return Err(EndReason::Failed(Failure {
+                kind: FailureKind::Tool,
+                message: error.message,
+                status: None,
+            }));
+        }
+        if let Some(reason) = stopped {
+            return Err(EndReason::Stopped { reason });
+        }
+        if let Some(Finding::Stop(detail)) = finding {
+            return Err(EndReason::Loop { detail });
+        }
+        Ok(())
+    }
+
+    /// Journals the end of a round and appends its content.
+    fn close_round(&mut self, round: Round, tail: &[Part]) {
+        let results: Vec<&RawValue> = round.results.iter().map(AsRef::as_ref).collect();
+        let tail = if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
+        let content = assemble_round(&results, tail.as_deref());
+        self.history.record(&Record::Round(RoundRecord { results: results.len(), tail }));
+        self.history.keep(content);
+        if !round.injected.is_empty() {
+            for content in respond::injection(round.injected) {
+                self.history.push(&content, Remarks::synthetic());
+            }
+        }
+    }
+
+    fn push_prompt(&mut self, prompt: Prompt, preface: Option<&str>) {
+        let item = self.next_item("user");
+        self.hub.send(EventBody::ItemStarted {
+            item: item.clone(),
+            start: ItemStart::User { text: prompt.text.clone() },
+        });
+        let mut parts = Vec::new();
+        parts.extend(preface.map(Part::text));
+        parts.push(Part::text(prompt.text.clone()));
+        parts.extend(prompt.attachments);
+        let remarks = Remarks { display: Some(prompt.text), ..Remarks::default() };
+        self.history.push(&Content::user(parts), remarks);
+        self.tell_trouble();
+        self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
+    }
+
+    fn take_steers(&mut self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for text in std::mem::take(&mut self.inbox.steers) {
+            let item = self.next_item("user");
+            self.hub.send(EventBody::ItemStarted {
+                item: item.clone(),
+                start: ItemStart::User { text: text.clone() },
+            });
+            self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
+            parts.push(Part::text(text));
+        }
+        parts
+    }
+
+    /// Makes the history ready for a user content: every call answered, the
+    /// model last. After a crash or an interrupt neither may hold.
+    fn settle(&mut self, remark: &str) {
+        if self.history.last_role() == Some(Role::Model) {
+            let calls = self.open_calls();
+            if !calls.is_empty() {
+                self.answer_lost(&calls);
+            }
+        }
+        if self.history.last_role() == Some(Role::User) {
+            let note = Content::model(vec![Part::text(remark)]);
+            self.history.push(&note, Remarks::synthetic());
+        }
+    }
+
+    /// Closes a round that was cut off: results that were finished are used,
+    /// the others are said to be lost.
+    fn answer_lost(&mut self, calls: &[(Option<String>, String)]) {
+        let mut finished = std::mem::take(&mut self.pending);
+        let mut results = Vec::with_capacity(calls.len());
+        for (index, call) in calls.iter().enumerate() {
+            if let Some(result) = finished.remove(&index) {
+                results.push(result);
+                continue;
+            }
+            let Some(wire) = lost_result(call) else { continue };
+            self.history.record(&Record::Result(ResultRecord {
+                time: now(),
+                call: CallId::new(call.0.clone().unwrap_or_else(|| format!("{}_{index}", call.1))),
+                index,
+                name: call.1.clone(),
+                wire: wire.clone(),
+                status: "cancelled".into(),
+                display: None,
+            }));
+            results.push(wire);
+        }
+        let round =
+            Round { results, texts: Vec::new(), injected: Vec::new(), fatal: None, stopped: None };
+        self.close_round(round, &[]);
+    }
+
+    /// The calls of the newest content, which nobody answered.
+    fn open_calls(&self) -> Vec<(Option<String>, String)> {
+        let last = self.history.contents().last().and_then(|content| content.open().ok());
+        last.map_or_else(Vec::new, |content| {
+            content.calls().map(|call| (call.id.map(str::to_owned), call.name.to_owned())).collect()
+        })
+    }
+
+    pub(crate) fn next_item(&mut self, kind: &str) -> ItemId {
+        self.items += 1;
+        ItemId::new(format!("{kind}-{}", self.items))
+    }
+
+    /// An id for a call: the server's where it is new, else one of ours.
+    pub(crate) fn call_id(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
+        self.calls += 1;
+        match wire_id {
+            Some(id) if self.known_ids.insert(id.to_owned()) => CallId::new(id),
+            _ => {
+                let milliseconds = jiff::Timestamp::now().as_millisecond();
+                CallId::new(format!("{name}_{milliseconds}_{}", self.calls))
+            }
+        }
+    }
+}
+
+/// The answer to a call whose result is lost (the program was killed).
+fn lost_result(call: &(Option<String>, String)) -> Option<Box<RawValue>> {
+    let mut response = Object::new();
+    let text = "[Operation Cancelled] The run was interrupted before this call finished; its result is lost.";
+    response.insert("error".into(), serde_json::Value::String(text.into()));
+    let part = Part::function_response(call.0.as_deref(), &call.1, response, Vec::new());
+    serde_json::value::to_raw_value(&[part]).ok()
+}
+
+/// What the model reads when it seems to go in circles.
+fn nudge(detail: &str) -> String {
+    format!(
+        "System: a possible loop was found: {detail}. Step back: say what was reached so far, \
+         and what would be different about the next step. If nothing would, try another way, or \
+         end with what you know and what is missing."
+    )
+}

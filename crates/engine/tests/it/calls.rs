@@ -1,0 +1,175 @@
+//! Many calls at once: order, limits, crashes, questions.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use parallax_protocol::event::{EndReason, EventBody, ToolStatus};
+use parallax_protocol::op::{AskOutcome, Op};
+use parallax_protocol::tool::{Outcome, Sharing, ToolError, ToolErrorKind};
+use tokio::sync::Barrier;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn results_keep_the_order_of_calls_whatever_finishes_first() {
+    // Both wait for each other, so they must run at the same time.
+    let barrier = Arc::new(Barrier::new(2));
+    let slow = tool("slow", Sharing::Shared, move |n, _| {
+        let barrier = barrier.clone();
+        Box::pin(async move {
+            barrier.wait().await;
+            if n == 1 {
+                tokio::task::yield_now().await;
+            }
+            Outcome::text(format!("result {n}"))
+        })
+    });
+    let replies = vec![calls(&[("slow", 1), ("slow", 2)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![slow], ..Setup::default() });
+    let (reason, _) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    rig.script.assert_prefixes();
+    let last = rig.script.contents().pop().and_then(|contents| contents.last().cloned());
+    assert_eq!(
+        last.as_deref(),
+        Some(concat!(
+            r#"{"role":"user","parts":[{"functionResponse":{"name":"slow","response":{"output":"result 1"}}},"#,
+            r#"{"functionResponse":{"name":"slow","response":{"output":"result 2"}}}]}"#
+        ))
+    );
+}
+
+#[tokio::test]
+async fn a_thousand_calls_run_eight_at_a_time_and_all_are_answered() {
+    let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (seen, highest) = (now.clone(), peak.clone());
+    let busy = tool("busy", Sharing::Shared, move |n, _| {
+        let (now, peak) = (now.clone(), peak.clone());
+        Box::pin(async move {
+            peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Outcome::text(n.to_string())
+        })
+    });
+    let list: Vec<(&str, u64)> = (0..1000).map(|n| ("busy", n)).collect();
+    let mut rig =
+        rig(vec![calls(&list), says("done")], Setup { tools: vec![busy], ..Setup::default() });
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    assert_eq!(tools_done(&events).len(), 1000);
+    assert_eq!(seen.load(Ordering::SeqCst), 0);
+    assert!(highest.load(Ordering::SeqCst) <= 8);
+}
+
+#[tokio::test]
+async fn an_exclusive_call_is_prepared_only_when_those_before_it_are_done() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (reads, edits) = (log.clone(), log.clone());
+    let read = tool("read", Sharing::Shared, move |n, _| {
+        let log = reads.clone();
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            log.lock().expect("log").push(format!("read {n}"));
+            Outcome::text("")
+        })
+    });
+    let edit = tool("edit", Sharing::Exclusive, move |n, _| {
+        let log = edits.clone();
+        Box::pin(async move {
+            log.lock().expect("log").push(format!("edit {n} begins"));
+            tokio::task::yield_now().await;
+            log.lock().expect("log").push(format!("edit {n} ends"));
+            Outcome::text("")
+        })
+    });
+    let replies = vec![calls(&[("read", 1), ("edit", 2), ("edit", 3), ("read", 4)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![read, edit], ..Setup::default() });
+    rig.turn("go").await;
+    assert_eq!(
+        *log.lock().expect("log"),
+        ["read 1", "edit 2 begins", "edit 2 ends", "edit 3 begins", "edit 3 ends", "read 4"]
+    );
+}
+
+#[tokio::test]
+async fn a_crash_a_bad_argument_and_an_unknown_tool_are_results() {
+    let crash = tool("crash", Sharing::Shared, |_, _| Box::pin(async { panic!("ouch") }));
+    let fine = tool("fine", Sharing::Shared, |n, _| echo(n));
+    let odd = r#"[{"functionCall":{"name":"crash","args":{"n":1}}},{"functionCall":{"name":"fine","args":{"n":"x"}}},{"functionCall":{"name":"fien","args":{"n":3}}},{"functionCall":{"name":"fine","args":[1]}},{"functionCall":{"name":"fine","args":{"n":5}}}]"#;
+    let replies = vec![vec![chunk(odd, Some("STOP"))], says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![crash, fine], ..Setup::default() });
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    let mut done = tools_done(&events);
+    done.sort_by_key(|done| done.index);
+    let kinds: Vec<_> =
+        done.iter().map(|done| done.error.as_ref().map(|(kind, _)| *kind)).collect();
+    assert_eq!(
+        kinds,
+        [
+            Some(ToolErrorKind::UnhandledException),
+            Some(ToolErrorKind::InvalidToolParams),
+            Some(ToolErrorKind::ToolNotRegistered),
+            Some(ToolErrorKind::InvalidToolParams),
+            None,
+        ]
+    );
+    assert!(done[2].for_model.contains("\"fine\""), "{}", done[2].for_model);
+}
+
+#[tokio::test]
+async fn an_approved_call_runs_while_its_sibling_waits() {
+    let ask = tool("ask_me", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![calls(&[("ask_me", 1), ("ask_me", 2)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
+    rig.prompt("go").await;
+    let mut asks = Vec::new();
+    while asks.len() < 2 {
+        if let EventBody::Ask(ask) = rig.next().await.body {
+            asks.push(ask);
+        }
+    }
+    let decide = |ask: usize, outcome, feedback: Option<&str>| Op::Decide {
+        ask: asks[ask].id.clone(),
+        outcome,
+        feedback: feedback.map(str::to_owned),
+    };
+    rig.handle.ops.send(decide(1, AskOutcome::ProceedOnce, None)).await.expect("open");
+    rig.until(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-"))).await;
+    rig.handle
+        .ops
+        .send(decide(0, AskOutcome::Cancel, Some("use the other one")))
+        .await
+        .expect("open");
+    let (reason, events) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Done));
+    let refused = &tools_done(&events)[0];
+    assert_eq!(refused.status, ToolStatus::Cancelled);
+    assert!(refused.for_model.contains("use the other one"));
+}
+
+#[tokio::test]
+async fn a_full_disk_ends_the_run_after_the_results_are_kept() {
+    let full = tool("full", Sharing::Shared, |_, _| {
+        Box::pin(async {
+            Outcome::failure(ToolError::new(ToolErrorKind::NoSpaceLeft, "disk full"))
+        })
+    });
+    let mut rig = rig(vec![calls(&[("full", 1)])], Setup { tools: vec![full], ..Setup::default() });
+    let (reason, _) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Failed(failure) if failure.message == "disk full"));
+}
+
+#[tokio::test]
+async fn repeating_rounds_are_nudged_and_then_stopped() {
+    let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
+    let replies = (0..20).map(|_| calls(&[("same", 1)])).collect();
+    let mut rig = rig(replies, Setup { tools: vec![same], ..Setup::default() });
+    let (reason, _) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Loop { .. }), "{reason:?}");
+    let contents = rig.script.contents();
+    assert_eq!(contents.len(), 8);
+    assert!(contents[5].last().expect("content").contains("possible loop"));
+    rig.script.assert_prefixes();
+}

@@ -1,0 +1,8 @@
+//! The session actor against a model and tools made for the test.
+
+#![expect(clippy::expect_used, reason = "a test says what it expects")]
+
+mod calls;
+mod stream;
+mod support;
+mod turns;

@@ -1,0 +1,105 @@
+//! Streams that break, say nothing, or are refused.
+
+use parallax_protocol::event::{EndReason, EventBody, FailureKind, ItemDone};
+use parallax_protocol::model::ModelError;
+use parallax_protocol::tool::Sharing;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_cut_stream_is_sent_again_and_its_text_and_calls_are_dropped() {
+    let once = tool("once", Sharing::Shared, |n, _| echo(n));
+    let prepared = once.prepared.clone();
+    let mut cut = calls(&[("once", 1)]);
+    cut[0] = chunk(r#"[{"text":"I will "},{"functionCall":{"name":"once","args":{"n":1}}}]"#, None);
+    cut.push(Step::Fail(broken("connection reset")));
+    let replies = vec![cut, calls(&[("once", 1)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![once], ..Setup::default() });
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    assert_eq!(prepared.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert!(events.iter().any(|event| matches!(&event.body,
+        EventBody::ItemDone { done: ItemDone::Text { text, dropped: true }, .. } if **text == "I will ")));
+    assert_eq!(texts(&events), ["done"]);
+    rig.script.assert_prefixes();
+}
+
+#[tokio::test]
+async fn a_cut_after_the_finish_reason_is_a_whole_answer() {
+    let mut reply = says("all of it");
+    reply.push(Step::Fail(broken("connection reset")));
+    let mut rig = rig(vec![reply], Setup::default());
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    assert_eq!(texts(&events), ["all of it"]);
+}
+
+#[tokio::test]
+async fn four_broken_attempts_are_a_failure_and_the_prompt_is_taken_back() {
+    let replies = (0..4).map(|_| vec![Step::Fail(broken("cut"))]).chain([says("hello")]).collect();
+    let mut rig = rig(replies, Setup::default());
+    let (reason, _) = rig.turn("first").await;
+    assert!(
+        matches!(reason, EndReason::Failed(failure) if failure.kind == FailureKind::InvalidStream)
+    );
+    let (reason, _) = rig.turn("second").await;
+    assert!(matches!(reason, EndReason::Done));
+    let last = rig.script.contents().pop().expect("a request");
+    assert_eq!(last.len(), 1);
+    assert!(last[0].contains("session_context") && last[0].contains("second"));
+    assert!(!last[0].contains("first"));
+}
+
+#[tokio::test]
+async fn thinking_alone_is_nudged_in_the_request_only() {
+    let thought = vec![chunk(r#"[{"text":"hm","thought":true}]"#, Some("STOP"))];
+    let mut rig = rig(vec![thought, says("done"), says("more")], Setup::default());
+    rig.turn("go").await;
+    rig.turn("again").await;
+    let contents = rig.script.contents();
+    assert!(contents[1][0].contains("[System:") && !contents[2][0].contains("[System:"));
+}
+
+#[tokio::test]
+async fn refusals_fail_with_their_reason_and_are_not_hammered() {
+    let refused = || vec![chunk("[]", Some("SAFETY"))];
+    let mut rig = rig(vec![refused(), refused(), says("never")], Setup::default());
+    let (reason, _) = rig.turn("go").await;
+    let EndReason::Failed(failure) = reason else { panic!("{reason:?}") };
+    assert_eq!(failure.kind, FailureKind::Blocked);
+    assert!(failure.message.contains("SAFETY"));
+    assert_eq!(rig.script.contents().len(), 1);
+}
+
+#[tokio::test]
+async fn a_blocked_prompt_fails_at_once() {
+    let blocked = parallax_protocol::model::Chunk {
+        blocked: Some("PROHIBITED_CONTENT".into()),
+        ..Default::default()
+    };
+    let mut rig = rig(vec![vec![Step::Chunk(Box::new(blocked))], says("never")], Setup::default());
+    let (reason, _) = rig.turn("go").await;
+    assert!(
+        matches!(reason, EndReason::Failed(failure) if failure.message.contains("PROHIBITED_CONTENT"))
+    );
+    assert_eq!(rig.script.contents().len(), 1);
+}
+
+#[tokio::test]
+async fn foreign_signatures_are_replaced_after_one_more_try() {
+    let refuse = || {
+        vec![Step::Fail(ModelError::BadRequest {
+            status: 400,
+            code: Some("INVALID_ARGUMENT".into()),
+            message: "Corrupted thought signature.".into(),
+        })]
+    };
+    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![calls(&[("one", 1)]), refuse(), refuse(), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });
+    let (reason, _) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    let contents = rig.script.contents();
+    assert!(contents[2][1].contains("c2ln"));
+    assert!(contents[3][1].contains("skip_thought_signature_validator"));
+}

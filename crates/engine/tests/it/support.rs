@@ -1,0 +1,345 @@
+//! A model that plays replies, tools of any behaviour, and a session on them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use parallax_engine::{EventHub, EventReader, SessionHandle, SessionOptions, invariants, start};
+use parallax_protocol::content::Sealed;
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::model::{
+    Answer, Chunk, FinishReason, Limits, Model, ModelError, Request, StreamEvent,
+};
+use parallax_protocol::op::{Op, Prompt};
+use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, Verdict};
+use parallax_protocol::store::{Record, Store, StoreError};
+use parallax_protocol::tool::{
+    Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolSpec,
+};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
+
+pub enum Step {
+    Chunk(Box<Chunk>),
+    Fail(ModelError),
+
+    Hang,
+}
+
+pub type Reply = Vec<Step>;
+
+pub fn chunk(parts: &str, finish: Option<&str>) -> Step {
+    Step::Chunk(Box::new(Chunk {
+        parts: serde_json::from_str(parts).expect("parts"),
+        finish: finish.map(|word| FinishReason(word.into())),
+        ..Chunk::default()
+    }))
+}
+
+pub fn says(text: &str) -> Reply {
+    vec![chunk(&format!("[{{\"text\":{}}}]", serde_json::json!(text)), Some("STOP"))]
+}
+
+/// Calls by name and argument `n`, the first one signed.
+pub fn calls(list: &[(&str, u64)]) -> Reply {
+    let parts: Vec<String> = list
+        .iter()
+        .enumerate()
+        .map(|(index, (name, n))| {
+            let signature = if index == 0 { ",\"thoughtSignature\":\"c2ln\"" } else { "" };
+            format!(
+                "{{\"functionCall\":{{\"name\":\"{name}\",\"args\":{{\"n\": {n}}}}}{signature}}}"
+            )
+        })
+        .collect();
+    vec![chunk(&format!("[{}]", parts.join(",")), Some("STOP"))]
+}
+
+pub fn broken(text: &str) -> ModelError {
+    ModelError::Broken { status: None, message: text.into(), retryable: true, delay: None }
+}
+
+#[derive(Default)]
+pub struct Script {
+    replies: Mutex<VecDeque<Reply>>,
+    pub requests: Mutex<Vec<Request>>,
+}
+
+impl Script {
+    pub fn new(replies: Vec<Reply>) -> Arc<Self> {
+        Arc::new(Self { replies: Mutex::new(replies.into()), requests: Mutex::default() })
+    }
+
+    /// Each request as the texts of its contents; checks that every request is
+    /// valid and (by default) extends the one before it.
+    pub fn contents(&self) -> Vec<Vec<String>> {
+        let requests = self.requests.lock().expect("requests");
+        requests
+            .iter()
+            .map(|request| request.contents.iter().map(|c| c.json().to_owned()).collect())
+            .collect()
+    }
+
+    pub fn assert_prefixes(&self) {
+        for pair in self.contents().windows(2) {
+            let [earlier, later] = pair else { continue };
+            assert!(later.starts_with(earlier), "\n{earlier:#?}\nis no prefix of\n{later:#?}");
+        }
+    }
+}
+
+impl Model for Script {
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        assert_eq!(invariants::violation(&request.contents), None);
+        self.requests.lock().expect("requests").push(request);
+        let reply = self.replies.lock().expect("replies").pop_front();
+        let reply = reply.unwrap_or_else(|| {
+            vec![Step::Fail(ModelError::Script { message: "no reply left".into() })]
+        });
+        let steps = futures_util::stream::iter(reply);
+        Box::pin(steps.filter_map(move |step| {
+            let cancel = cancel.clone();
+            async move {
+                match step {
+                    Step::Chunk(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
+                    Step::Fail(error) => Some(Err(error)),
+                    Step::Hang => {
+                        cancel.cancelled().await;
+                        Some(Err(ModelError::Cancelled))
+                    }
+                }
+            }
+        }))
+    }
+
+    fn generate(
+        &self,
+        _request: Request,
+        _cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        Box::pin(async { Err(ModelError::Cancelled) })
+    }
+
+    fn limits(&self, _model: &str) -> Limits {
+        Limits { context: 1_000_000, output: 65_536, multimodal_tool_results: true }
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+type Body = Arc<dyn Fn(u64, Run) -> BoxFuture<'static, Outcome> + Send + Sync>;
+
+pub struct TestTool {
+    spec: ToolSpec,
+    body: Body,
+    pub prepared: Arc<AtomicUsize>,
+}
+
+pub fn tool(
+    name: &str,
+    sharing: Sharing,
+    body: impl Fn(u64, Run) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
+) -> Arc<TestTool> {
+    let spec = ToolSpec {
+        name: name.into(),
+        display_name: name.into(),
+        description: "a tool".into(),
+        parameters: serde_json::json!({"type": "object", "properties": {}}),
+        kind: if sharing == Sharing::Exclusive { ToolKind::Edit } else { ToolKind::Read },
+        sharing,
+        aliases: Vec::new(),
+    };
+    Arc::new(TestTool { spec, body: Arc::new(body), prepared: Arc::default() })
+}
+
+impl Tool for TestTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        self.prepared.fetch_add(1, Ordering::SeqCst);
+        assert!(!args.contains_key("wait_for_previous"));
+        match args.get("n").and_then(serde_json::Value::as_u64) {
+            Some(n) => Ok(Box::new(TestCall {
+                n,
+                body: Arc::clone(&self.body),
+                effects: Effects::default(),
+            })),
+            None => {
+                Err(ToolError::new(ToolErrorKind::InvalidToolParams, "params/n must be number"))
+            }
+        }
+    }
+}
+
+struct TestCall {
+    n: u64,
+    body: Body,
+    effects: Effects,
+}
+
+impl Invocation for TestCall {
+    fn title(&self) -> String {
+        format!("call {}", self.n)
+    }
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        (self.body)(self.n, run)
+    }
+}
+
+/// Asks for `ask_*`, denies `deny_*`, allows the rest.
+struct ByName;
+
+impl Judge for ByName {
+    fn judge(&self, query: &Query<'_>) -> Verdict {
+        let decision = match query.tool.split('_').next() {
+            Some("ask") if query.mode < ApprovalMode::AutoEdit => Decision::Ask,
+            Some("deny") => Decision::Deny,
+            _ => Decision::Allow,
+        };
+        Verdict { decision, rule: "by name".into(), why: "its name says so".into() }
+    }
+    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+        false
+    }
+}
+
+#[derive(Default)]
+pub struct Memory(pub Mutex<Vec<Record>>);
+
+impl Store for Memory {
+    fn append(&self, record: &Record) -> Result<(), StoreError> {
+        self.0.lock().expect("records").push(record.clone());
+        Ok(())
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+pub struct Rig {
+    pub handle: SessionHandle,
+    pub events: EventReader,
+    pub script: Arc<Script>,
+    pub store: Arc<Memory>,
+}
+
+#[derive(Default)]
+pub struct Setup {
+    pub tools: Vec<Arc<dyn Tool>>,
+    pub history: Vec<Sealed>,
+    pub pending: std::collections::BTreeMap<usize, Box<serde_json::value::RawValue>>,
+    pub max_turns: Option<u32>,
+}
+
+pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
+    let script = Script::new(replies);
+    let store = Arc::new(Memory::default());
+    let hub = EventHub::new();
+    let events = hub.subscribe();
+    let handle = start(
+        SessionOptions {
+            id: SessionId::from("test"),
+            model: script.clone(),
+            model_name: "gemini-test".into(),
+            tools: setup.tools,
+            judge: Arc::new(ByName),
+            store: store.clone(),
+            mode: ApprovalMode::Default,
+            interactive: true,
+            trusted: true,
+            workspace: Arc::new(Vec::new),
+            add_directory: Box::new(|_| Ok(())),
+            model_changed: Box::new(|_| {}),
+            system: Box::new(|_| Arc::from("system")),
+            preface: Some("<session_context/>".into()),
+            history: setup.history,
+            pending: setup.pending,
+            generation: Object::new(),
+            max_turns: setup.max_turns,
+            requests_made: 0,
+            max_attempts: None,
+            loop_detection: true,
+            retry_base: Duration::from_millis(1),
+        },
+        hub,
+    );
+    Rig { handle, events, script, store }
+}
+
+impl Rig {
+    pub async fn prompt(&self, text: &str) {
+        let prompt = Prompt { text: text.into(), attachments: Vec::new() };
+        self.handle.ops.send(Op::Prompt(prompt)).await.expect("session");
+    }
+
+    /// Sends a prompt and reads to the end of its turn.
+    pub async fn turn(&mut self, text: &str) -> (EndReason, Vec<Event>) {
+        self.prompt(text).await;
+        self.finish().await
+    }
+
+    pub async fn finish(&mut self) -> (EndReason, Vec<Event>) {
+        let mut seen = Vec::new();
+        loop {
+            let event = self.next().await;
+            if let EventBody::TurnEnded(ended) = &event.body {
+                return (ended.reason.clone(), seen);
+            }
+            seen.push(event);
+        }
+    }
+
+    pub async fn next(&mut self) -> Event {
+        let waiting = tokio::time::timeout(Duration::from_secs(20), self.events.next());
+        waiting.await.expect("an event in time").expect("an open session")
+    }
+
+    pub async fn until(&mut self, mut wanted: impl FnMut(&EventBody) -> bool) -> Event {
+        loop {
+            let event = self.next().await;
+            if wanted(&event.body) {
+                return event;
+            }
+        }
+    }
+}
+
+/// The texts that were kept, in order.
+pub fn texts(events: &[Event]) -> Vec<String> {
+    events
+        .iter()
+        .filter_map(|event| match &event.body {
+            EventBody::ItemDone { done: ItemDone::Text { text, dropped: false }, .. } => {
+                Some(String::clone(text))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+pub fn tools_done(events: &[Event]) -> Vec<ToolDone> {
+    events
+        .iter()
+        .filter_map(|event| match &event.body {
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => Some((**done).clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+pub fn echo(n: u64) -> BoxFuture<'static, Outcome> {
+    Box::pin(async move { Outcome::text(format!("result {n}")) })
+}
