@@ -1,0 +1,281 @@
+//! Moves events through a face to the streams, and watches for signals and
+//! broken pipes while it does.
+
+use std::io;
+use std::time::Duration;
+
+use parallax_protocol::event::{Event, EventBody, Level};
+use parallax_protocol::op::Op;
+use parallax_sdk::{EventReader, OpSender};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::exit::ExitCode;
+use crate::face::{Face, More, Summary, face_for};
+use crate::failure::{Outcome, push_error_document};
+use crate::options::{Io, OutputFormat, RunOptions};
+use crate::output::{Output, Tone};
+use crate::signals::Signals;
+
+/// Bytes after which a batch of events is written.
+const BATCH: usize = 64 * 1024;
+/// How long an interrupted turn may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long the last words may take once interrupted.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// When a person waiting for a cancelled turn is told that it is being done.
+const HINT: Duration = Duration::from_millis(200);
+/// How long an order may wait for the session to take it.
+const SEND: Duration = Duration::from_millis(200);
+
+/// Why the run is being ended from outside.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Signal(u8),
+    /// The reader of stdout is gone.
+    ReaderGone,
+    /// Stdout cannot be written.
+    WriteFailed(io::Error),
+}
+
+struct Interruption {
+    cause: Cause,
+    give_up_at: Instant,
+    hint_at: Option<Instant>,
+}
+
+/// What the conductor woke up for.
+pub(crate) enum Step {
+    Event(Box<Event>),
+    /// No event will come any more.
+    Closed,
+    /// Something was handled; look again.
+    Again,
+    /// The interrupted turn did not end in time.
+    GiveUp,
+}
+
+pub(crate) struct Conductor {
+    ops: OpSender,
+    pub(crate) face: Box<dyn Face>,
+    pub(crate) summary: Summary,
+    output: Output,
+    signals: Signals,
+    interruption: Option<Interruption>,
+    format: OutputFormat,
+    session_id: String,
+    colour: bool,
+    hints: bool,
+    compatible_signals: bool,
+    stdin_is_terminal: bool,
+}
+
+impl Conductor {
+    pub(crate) fn new(
+        io: Io,
+        ops: OpSender,
+        signals: Signals,
+        options: &RunOptions,
+        display_prompt: Option<String>,
+    ) -> Self {
+        Self {
+            ops,
+            face: face_for(options, display_prompt),
+            summary: Summary::new(options),
+            output: Output::new(io),
+            signals,
+            interruption: None,
+            format: options.format,
+            session_id: options.session_text().to_owned(),
+            colour: options.stderr_colour,
+            hints: options.format == OutputFormat::Text
+                && options.stdin_is_terminal
+                && !options.quiet,
+            compatible_signals: options.compatible_signals,
+            stdin_is_terminal: options.stdin_is_terminal,
+        }
+    }
+
+    /// Prints what comes before the first event.
+    pub(crate) async fn begin(&mut self) {
+        self.face.begin(&self.summary, &mut self.output.pending);
+        self.flush().await;
+    }
+
+    /// Whether the run is being ended from outside.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interruption.is_some()
+    }
+
+    /// Waits for the next event, a signal or the end of patience.
+    pub(crate) async fn next(&mut self, events: &mut EventReader) -> Step {
+        tokio::select! {
+            biased;
+            number = self.signals.next() => {
+                self.interrupt(Cause::Signal(number)).await;
+                Step::Again
+            }
+            step = patience(self.interruption.as_ref()) => self.out_of_patience(step).await,
+            event = events.next() => event.map_or(Step::Closed, |event| Step::Event(Box::new(event))),
+        }
+    }
+
+    async fn out_of_patience(&mut self, step: Patience) -> Step {
+        match step {
+            Patience::Hint => {
+                if let Some(interruption) = &mut self.interruption {
+                    interruption.hint_at = None;
+                }
+                self.output.pending.say(Tone::Note, self.colour, "cancelling …");
+                self.output.flush_stderr().await;
+                Step::Again
+            }
+            Patience::Over => Step::GiveUp,
+        }
+    }
+
+    /// Hands an event to the face, and those that are already there behind it,
+    /// until enough is to be written or `stop` says that one needs a reaction.
+    pub(crate) fn take(
+        &mut self,
+        mut event: Event,
+        events: &mut EventReader,
+        stop: fn(&EventBody) -> bool,
+    ) -> Event {
+        loop {
+            self.summary.event(&event);
+            self.face.event(&event, &mut self.output.pending);
+            let pending = &self.output.pending;
+            if stop(&event.body) || pending.stdout.len() + pending.stderr.len() >= BATCH {
+                return event;
+            }
+            match events.try_next() {
+                Some(next) => event = next,
+                None => return event,
+            }
+        }
+    }
+
+    /// Says something that no event tells.
+    pub(crate) fn notice(&mut self, level: Level, text: &str) {
+        self.face.notice(level, text, &mut self.output.pending);
+    }
+
+    /// Sends an order to the session; `false` when it takes none any more.
+    pub(crate) async fn send(&self, op: Op) -> bool {
+        matches!(timeout(SEND, self.ops.send(op)).await, Ok(Ok(())))
+    }
+
+    /// Ends the running turn. A second signal ends the patience with it.
+    pub(crate) async fn interrupt(&mut self, cause: Cause) {
+        let now = Instant::now();
+        if let Some(interruption) = &mut self.interruption {
+            interruption.give_up_at = now;
+            if !matches!(cause, Cause::Signal(_)) {
+                interruption.cause = cause;
+            }
+            return;
+        }
+        let hint = self.hints && matches!(cause, Cause::Signal(_));
+        self.interruption = Some(Interruption {
+            cause,
+            give_up_at: now + GRACE,
+            hint_at: hint.then(|| now + HINT),
+        });
+        // A session that takes no order is given up like one that does not end.
+        // Not an interrupt alone: prompts that wait must not begin either.
+        self.send(Op::Shutdown).await;
+    }
+
+    /// Writes what is pending. Gives up when interrupted and out of time.
+    pub(crate) async fn flush(&mut self) {
+        loop {
+            if let Some(Interruption { cause: Cause::ReaderGone | Cause::WriteFailed(_), .. }) =
+                self.interruption
+            {
+                self.output.discard_stdout();
+                self.output.flush_stderr().await;
+                return;
+            }
+            let cause = tokio::select! {
+                biased;
+                number = self.signals.next() => Cause::Signal(number),
+                step = patience(self.interruption.as_ref()) => {
+                    if let Step::GiveUp = self.out_of_patience(step).await {
+                        return;
+                    }
+                    continue;
+                }
+                result = self.output.flush() => match result {
+                    Ok(()) => return,
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Cause::ReaderGone,
+                    Err(error) => Cause::WriteFailed(error),
+                },
+            };
+            self.interrupt(cause).await;
+        }
+    }
+
+    /// The outcome that the interruption, if any, forces.
+    pub(crate) fn forced_outcome(&self) -> Option<Outcome> {
+        Some(match &self.interruption.as_ref()?.cause {
+            Cause::Signal(number) => {
+                // Ctrl-C at a terminal was 130 before as well.
+                let compatible =
+                    self.compatible_signals && !(*number == 2 && self.stdin_is_terminal);
+                Outcome::signal(*number, compatible)
+            }
+            Cause::ReaderGone => Outcome::success(),
+            Cause::WriteFailed(error) => {
+                Outcome::internal(&format!("The answer cannot be written to stdout: {error}"))
+            }
+        })
+    }
+
+    /// Prints the end of a run or turn.
+    pub(crate) async fn end(&mut self, outcome: &Outcome) {
+        if let Some(interruption) = &mut self.interruption {
+            interruption.give_up_at = Instant::now() + LAST_WORDS;
+            interruption.hint_at = None;
+        }
+        while self.face.end(outcome, &self.summary, &mut self.output.pending) == More::Yes {
+            self.flush().await;
+        }
+        self.flush().await;
+    }
+
+    /// Prints the error document where the format wants one, and gives the exit
+    /// code of the process. What came up while the end was printed counts.
+    pub(crate) async fn exit(mut self, outcome: Outcome) -> ExitCode {
+        let told = outcome.error.is_some();
+        let outcome = self.forced_outcome().unwrap_or(outcome);
+        if let Some(error) = &outcome.error {
+            let pending = &mut self.output.pending;
+            if self.format != OutputFormat::Text {
+                push_error_document(pending, &self.session_id, error, self.format);
+            } else if !told {
+                pending.say(Tone::Error, self.colour, &error.message);
+            }
+            self.flush().await;
+        }
+        outcome.exit
+    }
+}
+
+enum Patience {
+    Hint,
+    Over,
+}
+
+async fn patience(interruption: Option<&Interruption>) -> Patience {
+    let Some(interruption) = interruption else { return std::future::pending().await };
+    match interruption.hint_at {
+        Some(hint_at) if hint_at < interruption.give_up_at => {
+            sleep_until(hint_at).await;
+            Patience::Hint
+        }
+        _ => {
+            sleep_until(interruption.give_up_at).await;
+            Patience::Over
+        }
+    }
+}

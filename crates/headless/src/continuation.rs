@@ -1,0 +1,128 @@
+//! What still has to be printed of a message when an earlier attempt at it is
+//! already out and cannot be taken back.
+
+/// Follows one message. Nothing is kept of it while no attempt was taken back:
+/// then the text of that attempt is what the next one is held against.
+#[derive(Debug, Default)]
+pub(crate) struct Continuation {
+    /// What is out, once something was taken back.
+    printed: String,
+    /// Bytes of `printed` that the current attempt agrees with.
+    said: usize,
+    /// Whether an attempt was taken back.
+    retried: bool,
+}
+
+impl Continuation {
+    /// Takes the next piece of the message and appends to `out` what must be
+    /// printed for it: nothing while it repeats, the surplus when it goes
+    /// beyond, and the whole line anew when it differs.
+    pub(crate) fn push(&mut self, mut text: &str, out: &mut String) {
+        if !self.retried {
+            out.push_str(text);
+            return;
+        }
+        let ahead = self.printed.get(self.said..).unwrap_or("");
+        if !ahead.is_empty() {
+            let same = common_prefix(ahead, text);
+            self.said += same;
+            text = text.get(same..).unwrap_or("");
+            if text.is_empty() {
+                return;
+            }
+            if self.said < self.printed.len() {
+                self.restart_line(out);
+            }
+        }
+        out.push_str(text);
+        self.printed.push_str(text);
+        self.said = self.printed.len();
+    }
+
+    /// The attempt that said `attempt` is void and will come again.
+    pub(crate) fn take_back(&mut self, attempt: &str) {
+        if !std::mem::replace(&mut self.retried, true) {
+            attempt.clone_into(&mut self.printed);
+        }
+        self.said = 0;
+    }
+
+    /// The message is complete. An attempt shorter than what is out has nothing
+    /// that goes beyond it, so nothing is printed.
+    pub(crate) fn finish(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Begins a new line with what the attempt has said of the current one.
+    fn restart_line(&mut self, out: &mut String) {
+        if !self.printed.ends_with('\n') {
+            out.push('\n');
+        }
+        self.printed.truncate(self.said);
+        let start = self.printed.rfind('\n').map_or(0, |at| at + 1);
+        out.push_str(self.printed.get(start..).unwrap_or(""));
+    }
+}
+
+/// The length of the common start of two texts, at a character border of both.
+fn common_prefix(a: &str, b: &str) -> usize {
+    let mut same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+    while !a.is_char_boundary(same) || !b.is_char_boundary(same) {
+        same -= 1;
+    }
+    same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Prints a first attempt, takes it back, prints a second one in pieces.
+    fn retried(first: &str, second: &[&str]) -> String {
+        let (mut message, mut out) = (Continuation::default(), String::new());
+        message.push(first, &mut out);
+        message.take_back(first);
+        for piece in second {
+            message.push(piece, &mut out);
+        }
+        message.finish();
+        out
+    }
+
+    #[test]
+    fn a_repeated_answer_is_printed_once() {
+        assert_eq!(retried("Hello wor", &["Hel", "lo world", "!"]), "Hello world!");
+    }
+
+    #[test]
+    fn a_different_answer_starts_its_line_anew() {
+        assert_eq!(
+            retried("One\nTwo apples", &["One\nTwo ", "pears\nEnd"]),
+            "One\nTwo apples\nTwo pears\nEnd"
+        );
+        assert_eq!(retried("Yes.\n", &["No."]), "Yes.\nNo.");
+        assert_eq!(retried("für", &["fünf"]), "für\nfünf");
+    }
+
+    #[test]
+    fn a_shorter_answer_adds_nothing() {
+        assert_eq!(retried("Hello world", &["Hello"]), "Hello world");
+        assert_eq!(retried("Hello world", &[]), "Hello world");
+    }
+
+    proptest! {
+        #[test]
+        fn an_attempt_that_goes_beyond_stands_at_the_end(
+            first in "[ab\\né]{0,12}", second in "[ab\\né]{1,12}", cut in 0usize..12,
+        ) {
+            let cut = (0..=cut.min(second.len())).rev().find(|&at| second.is_char_boundary(at)).unwrap_or(0);
+            let out = retried(&first, &[&second[..cut], &second[cut..]]);
+            // Every line of the answer from the divergence on is there in whole.
+            let last = second.rsplit('\n').next().unwrap_or("");
+            prop_assert!(out.ends_with(last) || first.starts_with(&second), "{out:?}");
+            let again = retried(&second, &[&second]);
+            prop_assert_eq!(again, second);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What every output format does, and the facts they share.
+
+use parallax_protocol::event::{Event, EventBody, Level};
+use serde_json::Value;
+
+use crate::answer::LastAnswer;
+use crate::failure::Outcome;
+use crate::json::JsonFace;
+use crate::options::{OutputFormat, RunOptions};
+use crate::output::Pending;
+use crate::stats::Stats;
+use crate::stream_json::StreamFace;
+use crate::text::TextFace;
+
+/// Facts about the run that its end prints.
+#[derive(Default)]
+pub(crate) struct Summary {
+    pub(crate) stats: Stats,
+    /// Kept only where somebody reads it: a copy of the answer costs memory.
+    pub(crate) answer: Option<LastAnswer>,
+    /// The answer as checked against the schema.
+    pub(crate) structured: Option<Value>,
+    pub(crate) scripted: bool,
+    /// Time spent in turns, in milliseconds.
+    pub(crate) duration_ms: u64,
+}
+
+impl Summary {
+    pub(crate) fn new(options: &RunOptions) -> Self {
+        let reads_answer = options.format == OutputFormat::Json || options.schema.is_some();
+        Self {
+            answer: reads_answer.then(LastAnswer::default),
+            scripted: options.scripted,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the next event.
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.stats.event(event);
+        match &event.body {
+            EventBody::SessionReady(ready) => self.scripted |= ready.scripted,
+            EventBody::TurnEnded(end) => self.duration_ms += end.duration_ms,
+            _ => {}
+        }
+        if let Some(answer) = &mut self.answer {
+            answer.event(event);
+        }
+    }
+
+    /// The last message's text, where it is kept.
+    pub(crate) fn answer_text(&self) -> &str {
+        self.answer.as_ref().map_or("", LastAnswer::text)
+    }
+}
+
+/// Whether an end has more to write once this much is out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    Yes,
+    No,
+}
+
+/// One output format: turns events into bytes.
+pub(crate) trait Face: Send {
+    /// Before the first event.
+    fn begin(&mut self, summary: &Summary, pending: &mut Pending);
+    /// The next event.
+    fn event(&mut self, event: &Event, pending: &mut Pending);
+    /// Something to know that no event tells.
+    fn notice(&mut self, level: Level, text: &str, pending: &mut Pending);
+    /// The end of the run (in a conversation: of a turn). Called again while it
+    /// has more to write, so that a long answer is never twice in memory.
+    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More;
+}
+
+/// The face for the options. `display_prompt` stands for the first prompt.
+pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> Box<dyn Face> {
+    match options.format {
+        OutputFormat::Text => Box::new(TextFace::new(options)),
+        OutputFormat::Json => Box::new(JsonFace::new(options, display_prompt)),
+        OutputFormat::StreamJson => Box::new(StreamFace::new(options, display_prompt)),
+    }
+}
+
+/// A wait before another attempt, in words.
+pub(crate) fn retry_words(retry: &parallax_protocol::model::Retry) -> String {
+    let status = retry.status.map(|status| format!(" {status}")).unwrap_or_default();
+    let seconds = retry.delay_ms / 1000;
+    let tenths = retry.delay_ms % 1000 / 100;
+    format!(
+        "waiting {seconds}.{tenths} s before attempt {} of {} ({}{status}): {}",
+        retry.attempt.saturating_add(1),
+        retry.max_attempts,
+        retry.class,
+        retry.message
+    )
+}
+
+/// What to tell when the model's words are not a model's.
+pub(crate) const SCRIPTED: &str = "the answers come from a script or a recording, not from a model";

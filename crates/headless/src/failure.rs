@@ -1,0 +1,303 @@
+//! What a failed run says: the error object, and where it is printed.
+
+use std::io::{self, Write};
+
+use parallax_protocol::event::{EndReason, Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use serde::Serialize;
+
+use crate::exit::ExitCode;
+use crate::options::OutputFormat;
+use crate::output::{Pending, Tone};
+use crate::stats::Stats;
+use crate::timestamp::Clock;
+use crate::wire;
+
+/// `error` of the json formats.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorObject {
+    /// The class (`FatalInputError`, `ApiError`, …).
+    pub r#type: &'static str,
+    /// What happened, to which thing, and what to do.
+    pub message: String,
+    /// The exit code; for an error of the service its HTTP status.
+    pub code: u16,
+    /// The service's HTTP status, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
+impl From<&Failure> for ErrorObject {
+    fn from(failure: &Failure) -> Self {
+        let r#type = match failure.kind {
+            FailureKind::Auth => "FatalAuthenticationError",
+            FailureKind::Input => "FatalInputError",
+            FailureKind::Config => "FatalConfigError",
+            FailureKind::Untrusted => "FatalUntrustedWorkspaceError",
+            FailureKind::Tool => "FatalToolExecutionError",
+            FailureKind::Api => "ApiError",
+            FailureKind::Quota => "TerminalQuotaError",
+            FailureKind::InvalidStream => "INVALID_STREAM",
+            FailureKind::Blocked => "BLOCKED",
+            FailureKind::Overflow => "CONTEXT_OVERFLOW",
+            FailureKind::Internal => "InternalError",
+        };
+        let own = u16::from(ExitCode::of(failure).0);
+        let code = match failure.kind {
+            FailureKind::Api | FailureKind::Quota => failure.status.unwrap_or(own),
+            _ => own,
+        };
+        Self { r#type, message: failure.message.clone(), code, status: failure.status }
+    }
+}
+
+/// How a run (or one turn of a conversation) ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) exit: ExitCode,
+    /// One word for machines.
+    pub(crate) reason: &'static str,
+    pub(crate) error: Option<ErrorObject>,
+    /// What to tell beside an end that is no failure.
+    pub(crate) warning: Option<String>,
+}
+
+impl Outcome {
+    pub(crate) fn success() -> Self {
+        Self { exit: ExitCode::SUCCESS, reason: "done", error: None, warning: None }
+    }
+
+    fn failed(exit: ExitCode, reason: &'static str, r#type: &'static str, message: String) -> Self {
+        let error = ErrorObject { r#type, message, code: u16::from(exit.0), status: None };
+        Self { exit, reason, error: Some(error), warning: None }
+    }
+
+    pub(crate) fn failure(failure: &Failure) -> Self {
+        let error = Some(ErrorObject::from(failure));
+        Self { exit: ExitCode::of(failure), reason: "failed", error, warning: None }
+    }
+
+    pub(crate) fn internal(message: &str) -> Self {
+        Self::failure(&Failure {
+            kind: FailureKind::Internal,
+            message: message.to_owned(),
+            status: None,
+        })
+    }
+
+    /// Ended by a signal. In compatible mode the process still exits with 0.
+    pub(crate) fn signal(number: u8, compatible: bool) -> Self {
+        let name = match number {
+            1 => "SIGHUP",
+            2 => "SIGINT",
+            15 => "SIGTERM",
+            _ => "a signal",
+        };
+        let code = ExitCode::signal(number);
+        let mut outcome = Self::failed(
+            code,
+            "cancelled",
+            "FatalCancellationError",
+            format!("The run was cancelled by {name}"),
+        );
+        if compatible {
+            outcome.exit = ExitCode::SUCCESS;
+        }
+        outcome
+    }
+
+    pub(crate) fn schema_mismatch(problems: &str) -> Self {
+        Self::failed(
+            ExitCode::GENERAL,
+            "schema_mismatch",
+            "SCHEMA_MISMATCH",
+            format!("The answer does not match the output schema: {problems}"),
+        )
+    }
+}
+
+impl From<&EndReason> for Outcome {
+    fn from(reason: &EndReason) -> Self {
+        match reason {
+            EndReason::Done => Self::success(),
+            EndReason::Cancelled => Self::failed(
+                ExitCode::CANCELLED,
+                "cancelled",
+                "FatalCancellationError",
+                "The run was cancelled".to_owned(),
+            ),
+            EndReason::MaxTurns { limit } => Self::failed(
+                ExitCode::TURN_LIMIT,
+                "max_turns",
+                "FatalTurnLimitedError",
+                format!(
+                    "The limit of {limit} model requests is reached; raise `--max-turns` or \
+                     `model.maxSessionTurns` to go on"
+                ),
+            ),
+            EndReason::Loop { detail } => Self::failed(
+                ExitCode::LOOP,
+                "loop",
+                "LOOP_DETECTED",
+                format!("The model repeats itself, so the run was stopped: {detail}"),
+            ),
+            EndReason::Stopped { reason } => Self {
+                reason: "stopped",
+                warning: Some(format!("The run was stopped: {reason}")),
+                ..Self::success()
+            },
+            EndReason::Failed(failure) => Self::failure(failure),
+        }
+    }
+}
+
+/// The error object as stderr carries it in the json formats.
+#[derive(Serialize)]
+pub(crate) struct ErrorDocument<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) error: &'a ErrorObject,
+}
+
+/// Prints a failure that came before the run began, in the given format, and
+/// gives the exit code. Broken streams are ignored.
+pub fn report_failure(
+    format: OutputFormat,
+    session_id: Option<&SessionId>,
+    failure: &Failure,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> ExitCode {
+    let error = ErrorObject::from(failure);
+    report_error(format, session_id, &error, stdout, stderr);
+    ExitCode::of(failure)
+}
+
+/// Prints an error object where the format wants it.
+pub fn report_error(
+    format: OutputFormat,
+    session_id: Option<&SessionId>,
+    error: &ErrorObject,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) {
+    let session_id = session_id.map_or("", SessionId::as_str);
+    let mut pending = Pending::default();
+    match format {
+        OutputFormat::Text => {
+            // The message may hold a hint on a line of its own.
+            for (index, line) in error.message.lines().enumerate() {
+                let tone = if index == 0 { Tone::Error } else { Tone::Note };
+                pending.say(tone, false, line);
+            }
+        }
+        OutputFormat::Json => {
+            #[derive(Serialize)]
+            struct Document<'a> {
+                session_id: &'a str,
+                response: &'static str,
+                stats: Stats,
+                error: &'a ErrorObject,
+            }
+            let document = Document { session_id, response: "", stats: Stats::default(), error };
+            wire::push_pretty(&mut pending.stdout, &document);
+            push_error_document(&mut pending, session_id, error, format);
+        }
+        OutputFormat::StreamJson => {
+            #[derive(Serialize)]
+            struct Line<'a> {
+                r#type: &'static str,
+                timestamp: &'a str,
+                status: &'static str,
+                error: &'a ErrorObject,
+                stats: crate::stats::StreamStats,
+            }
+            let mut clock = Clock::default();
+            let line = Line {
+                r#type: "result",
+                timestamp: clock.now(),
+                status: "error",
+                error,
+                stats: Stats::default().for_stream(0),
+            };
+            wire::push_line(&mut pending.stdout, &line);
+            push_error_document(&mut pending, session_id, error, format);
+        }
+    }
+    let write = |stream: &mut dyn Write, bytes: &[u8]| -> io::Result<()> {
+        stream.write_all(bytes)?;
+        stream.flush()
+    };
+    // Nobody is left to be told of a broken stream.
+    let _ = write(stdout, &pending.stdout);
+    let _ = write(stderr, &pending.stderr);
+}
+
+/// Puts the error document on stderr.
+pub(crate) fn push_error_document(
+    pending: &mut Pending,
+    session_id: &str,
+    error: &ErrorObject,
+    format: OutputFormat,
+) {
+    let document = ErrorDocument { session_id, error };
+    if format == OutputFormat::Json {
+        wire::push_pretty(&mut pending.stderr, &document);
+        pending.stderr.push(b'\n');
+    } else {
+        wire::push_line(&mut pending.stderr, &document);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn report(
+        format: OutputFormat,
+        kind: FailureKind,
+        status: Option<u16>,
+    ) -> (u8, String, String) {
+        let failure = Failure { kind, message: "no key\nset `GEMINI_API_KEY`".into(), status };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = report_failure(format, Some(&"s1".into()), &failure, &mut out, &mut err);
+        (code.0, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn a_failure_before_the_run_is_told_in_every_format() {
+        let (code, out, err) = report(OutputFormat::Text, FailureKind::Auth, None);
+        assert_eq!((code, out.as_str()), (41, ""));
+        assert_eq!(err, "error: no key\nset `GEMINI_API_KEY`\n");
+
+        let expected = json!({"type": "FatalAuthenticationError",
+            "message": "no key\nset `GEMINI_API_KEY`", "code": 41});
+        let (code, out, err) = report(OutputFormat::Json, FailureKind::Auth, None);
+        assert_eq!(code, 41);
+        let (out, err): (Value, Value) =
+            (serde_json::from_str(&out).unwrap(), serde_json::from_str(&err).unwrap());
+        assert_eq!(out["error"], expected);
+        assert_eq!(out["response"], "");
+        assert_eq!(err, json!({"session_id": "s1", "error": expected}));
+
+        let (code, out, err) = report(OutputFormat::StreamJson, FailureKind::Untrusted, None);
+        assert_eq!((code, out.lines().count(), err.lines().count()), (55, 1, 1));
+        let line: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(line["type"], "result");
+        assert_eq!(line["error"]["type"], "FatalUntrustedWorkspaceError");
+    }
+
+    #[test]
+    fn the_services_status_is_kept_and_the_exit_code_is_ours() {
+        let of = |kind, status| {
+            let (code, out, _) = report(OutputFormat::Json, kind, status);
+            let out: Value = serde_json::from_str(&out).unwrap();
+            (code, out["error"]["code"].as_u64().unwrap(), out["error"]["status"].clone())
+        };
+        assert_eq!(of(FailureKind::Api, Some(500)), (1, 500, json!(500)));
+        assert_eq!(of(FailureKind::Api, Some(429)), (75, 429, json!(429)));
+        assert_eq!(of(FailureKind::Quota, Some(429)), (75, 429, json!(429)));
+        assert_eq!(of(FailureKind::Auth, Some(401)), (41, 41, json!(401)));
+        assert_eq!(of(FailureKind::Api, None), (1, 1, Value::Null));
+    }
+}

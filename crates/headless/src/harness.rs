@@ -1,0 +1,445 @@
+//! A scripted session for the tests of the faces.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use parallax_engine::EventHub;
+use parallax_protocol::event::*;
+use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::model::{Retry, Usage};
+use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::tool::{Display, ToolErrorKind, ToolKind};
+use tokio::io::AsyncWrite;
+use tokio::sync::mpsc;
+
+use crate::options::{Io, OutputFormat, RunOptions};
+use crate::signals::Signals;
+
+/// How stdout behaves.
+pub(crate) enum Stdout {
+    Good,
+    Broken,
+    Full,
+    Stuck,
+}
+
+enum Act {
+    Send(Box<EventBody>),
+    /// Waits for an answer to this question.
+    AwaitDecision(String),
+    /// Waits for an interrupt, then ends the turn as cancelled.
+    EndOnInterrupt,
+    Hang,
+    Die,
+}
+
+/// What the session does, one list of acts per prompt.
+pub(crate) struct Script {
+    pub(crate) options: RunOptions,
+    pub(crate) signals: Vec<u8>,
+    pub(crate) stdout: Stdout,
+    turns: Vec<Vec<Act>>,
+    open: bool,
+    items: usize,
+}
+
+/// What came of it.
+pub(crate) struct Done {
+    pub(crate) code: u8,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) prompts: Vec<String>,
+    pub(crate) decided: Vec<String>,
+    pub(crate) steered: Vec<String>,
+    pub(crate) seconds: f64,
+}
+
+type Call<'a> = (&'a str, Result<&'a str, &'a str>);
+
+impl Script {
+    pub(crate) fn new(format: OutputFormat) -> Self {
+        let options = RunOptions {
+            format,
+            stream_version: 1,
+            session_id: Some("s1".into()),
+            model: "auto".into(),
+            ..RunOptions::default()
+        };
+        Self {
+            options,
+            signals: Vec::new(),
+            stdout: Stdout::Good,
+            turns: Vec::new(),
+            open: false,
+            items: 0,
+        }
+    }
+
+    fn act(mut self, act: Act) -> Self {
+        if !self.open {
+            self.turns.push(Vec::new());
+            self.open = true;
+        }
+        self.turns.last_mut().unwrap().push(act);
+        self
+    }
+
+    fn send(self, body: EventBody) -> Self {
+        self.act(Act::Send(Box::new(body)))
+    }
+
+    fn close(mut self) -> Self {
+        self.open = false;
+        self
+    }
+
+    fn item(&mut self) -> ItemId {
+        self.items += 1;
+        ItemId::new(format!("i{}", self.items))
+    }
+
+    fn text_item(mut self, pieces: &[&str], dropped: bool) -> Self {
+        let item = self.item();
+        let mut script =
+            self.send(EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text });
+        for piece in pieces {
+            script =
+                script.send(EventBody::ItemDelta { item: item.clone(), text: (*piece).into() });
+        }
+        let done = ItemDone::Text { text: std::sync::Arc::new(pieces.concat()), dropped };
+        script.send(EventBody::ItemDone { item, done })
+    }
+
+    pub(crate) fn text(self, pieces: &[&str]) -> Self {
+        self.text_item(pieces, false)
+    }
+
+    pub(crate) fn dropped(self, pieces: &[&str]) -> Self {
+        self.text_item(pieces, true)
+    }
+
+    pub(crate) fn thought(mut self, text: &str) -> Self {
+        let item = self.item();
+        self.send(EventBody::ItemStarted { item: item.clone(), start: ItemStart::Thought })
+            .send(EventBody::ItemDelta { item: item.clone(), text: text.into() })
+            .send(EventBody::ItemDone { item, done: ItemDone::Thought { text: text.into() } })
+    }
+
+    pub(crate) fn tools(self, calls: &[Call<'_>]) -> Self {
+        let order = (0..calls.len()).collect();
+        self.batch(calls, order)
+    }
+
+    pub(crate) fn tools_done_in_reverse(self, calls: &[Call<'_>]) -> Self {
+        let order = (0..calls.len()).rev().collect();
+        self.batch(calls, order)
+    }
+
+    fn batch(self, calls: &[Call<'_>], order: Vec<usize>) -> Self {
+        let mut script = self;
+        for (index, (name, _)) in calls.iter().enumerate() {
+            let mut args = parallax_protocol::Object::new();
+            args.insert("path".into(), "x".into());
+            let start = ToolStart {
+                call: CallId::new(format!("call{index}")),
+                index,
+                name: (*name).into(),
+                args,
+            };
+            let item = ItemId::new(format!("tool{index}"));
+            script = script.send(EventBody::ItemStarted { item, start: ItemStart::Tool(start) });
+        }
+        for index in order {
+            let (name, result) = calls[index];
+            let item = ItemId::new(format!("tool{index}"));
+            let text = result.unwrap_or_else(|error| error);
+            let done = ToolDone {
+                call: CallId::new(format!("call{index}")),
+                index,
+                name: name.into(),
+                kind: Some(ToolKind::Read),
+                title: format!("{name} x"),
+                status: if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error },
+                decision: Some(CallDecision::AutoAccept),
+                verdict: None,
+                display: Some(Display::text(text)),
+                error: result.err().map(|error| (ToolErrorKind::FileNotFound, error.into())),
+                for_model: text.into(),
+                data: None,
+                duration_ms: 3,
+            };
+            script = script
+                .send(EventBody::ItemDelta { item: item.clone(), text: "live".into() })
+                .send(EventBody::ItemDone { item, done: ItemDone::Tool(Box::new(done)) });
+        }
+        script
+    }
+
+    pub(crate) fn model_call(self, model: &str, prompt: u64, cached: u64, answer: u64) -> Self {
+        self.send(EventBody::ModelCall(ModelCall {
+            model: model.into(),
+            role: "main".into(),
+            usage: Usage {
+                prompt_token_count: prompt,
+                candidates_token_count: answer,
+                cached_content_token_count: cached,
+                total_token_count: prompt + answer,
+                ..Usage::default()
+            },
+            latency_ms: 20,
+            error: None,
+        }))
+    }
+
+    pub(crate) fn retry(self) -> Self {
+        self.send(EventBody::Retry(Retry {
+            attempt: 1,
+            max_attempts: 3,
+            delay_ms: 1500,
+            class: "server".into(),
+            status: Some(503),
+            message: "overloaded".into(),
+            model: "m1".into(),
+        }))
+    }
+
+    pub(crate) fn notice(mut self, text: &str) -> Self {
+        let item = self.item();
+        let done = ItemDone::Notice { level: Level::Warning, text: text.into() };
+        self.send(EventBody::ItemDone { item, done })
+    }
+
+    pub(crate) fn user(mut self, text: &str) -> Self {
+        let item = self.item();
+        self.send(EventBody::ItemStarted { item, start: ItemStart::User { text: text.into() } })
+    }
+
+    pub(crate) fn ask(self, id: &str) -> Self {
+        let ask = Ask {
+            id: id.into(),
+            call: "call0".into(),
+            name: "run".into(),
+            kind: ToolKind::Execute,
+            title: "Run ls".into(),
+            preview: None,
+            verdict: Verdict {
+                decision: Decision::Ask,
+                rule: "default".into(),
+                why: "it runs a command".into(),
+            },
+            outcomes: vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
+        };
+        let closed =
+            EventBody::AskClosed { ask: AskId::from(id), outcome: Some(AskOutcome::Cancel) };
+        self.send(EventBody::Ask(ask)).act(Act::AwaitDecision(id.into())).send(closed)
+    }
+
+    pub(crate) fn end(self, reason: EndReason) -> Self {
+        self.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms: 5 })).close()
+    }
+
+    pub(crate) fn done(self) -> Self {
+        self.end(EndReason::Done)
+    }
+
+    pub(crate) fn failed(self) -> Self {
+        self.end(EndReason::Failed(Failure {
+            kind: FailureKind::Api,
+            message: "the service failed".into(),
+            status: Some(500),
+        }))
+    }
+
+    pub(crate) fn end_on_interrupt(self) -> Self {
+        self.act(Act::EndOnInterrupt).close()
+    }
+
+    pub(crate) fn hang(self) -> Self {
+        self.act(Act::Hang).close()
+    }
+
+    pub(crate) fn die(self) -> Self {
+        self.act(Act::Die).close()
+    }
+}
+
+/// What the session was told.
+#[derive(Default)]
+struct Heard {
+    prompts: Vec<String>,
+    decided: Vec<String>,
+    steered: Vec<String>,
+}
+
+/// Plays the script as a session would.
+async fn session(turns: Vec<Vec<Act>>, hub: EventHub, mut ops: mpsc::Receiver<Op>) -> Heard {
+    let mut heard = Heard::default();
+    for acts in turns {
+        let prompt = loop {
+            match ops.recv().await {
+                Some(Op::Prompt(prompt)) => break prompt,
+                Some(Op::Interrupt | Op::Shutdown) => {}
+                _ => return heard,
+            }
+        };
+        heard.prompts.push(prompt.text.clone());
+        hub.send(EventBody::TurnStarted { prompt: prompt.text });
+        for act in acts {
+            match act {
+                Act::Send(body) => hub.send(*body),
+                Act::AwaitDecision(id) => loop {
+                    match ops.recv().await {
+                        Some(Op::Decide { ask, .. }) => {
+                            heard.decided.push(ask.as_str().into());
+                            if ask.as_str() == id {
+                                break;
+                            }
+                        }
+                        Some(Op::Steer(text)) => heard.steered.push(text),
+                        Some(_) => {}
+                        None => return heard,
+                    }
+                },
+                Act::EndOnInterrupt => loop {
+                    match ops.recv().await {
+                        Some(Op::Interrupt | Op::Shutdown) => {
+                            hub.send(EventBody::TurnEnded(TurnEnded {
+                                reason: EndReason::Cancelled,
+                                duration_ms: 5,
+                            }));
+                            break;
+                        }
+                        Some(Op::Steer(text)) => heard.steered.push(text),
+                        Some(_) => {}
+                        None => return heard,
+                    }
+                },
+                Act::Hang => while ops.recv().await.is_some() {},
+                Act::Die => {
+                    hub.close();
+                    return heard;
+                }
+            }
+        }
+    }
+    while ops.recv().await.is_some() {}
+    heard
+}
+
+/// A stream that a test reads afterwards.
+#[derive(Clone, Default)]
+pub(crate) struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Buffer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl AsyncWrite for Buffer {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        // Short writes, as pipes do.
+        let count = bytes.len().min(4096);
+        self.0.lock().unwrap().extend_from_slice(&bytes[..count]);
+        Poll::Ready(Ok(count))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A stream that fails or never takes anything.
+struct Bad(Option<io::ErrorKind>);
+
+impl AsyncWrite for Bad {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.map_or(Poll::Pending, |kind| Poll::Ready(Err(kind.into())))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Runs the prompt `sent`, shown as `typed`, against the script.
+pub(crate) fn run(script: Script) -> Done {
+    play(script, None)
+}
+
+/// Runs a conversation over the given input.
+pub(crate) fn converse(script: Script, input: &str) -> Done {
+    play(script, Some(input.to_owned()))
+}
+
+fn play(script: Script, input: Option<String>) -> Done {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async move {
+        let start = tokio::time::Instant::now();
+        let hub = EventHub::new();
+        let events = hub.subscribe();
+        let (ops, orders) = mpsc::channel(4);
+        let session = tokio::spawn(session(script.turns, hub, orders));
+        let (stdout, stderr) = (Buffer::default(), Buffer::default());
+        let io = Io {
+            stdout: match script.stdout {
+                Stdout::Good => Box::new(stdout.clone()),
+                Stdout::Broken => Box::new(Bad(Some(io::ErrorKind::BrokenPipe))),
+                Stdout::Full => Box::new(Bad(Some(io::ErrorKind::StorageFull))),
+                Stdout::Stuck => Box::new(Bad(None)),
+            },
+            stderr: Box::new(stderr.clone()),
+        };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let numbers = script.signals;
+        let signals = Signals::scripted(receiver);
+        let keeper = tokio::spawn(async move {
+            for number in numbers {
+                // The paused clock moves on when nothing else can happen.
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                sender.send(number).unwrap();
+            }
+            std::future::pending::<()>().await;
+        });
+        let code = match input {
+            None => {
+                let prompt = Prompt { text: "sent".into(), attachments: Vec::new() };
+                let typed = "typed".to_owned();
+                crate::prompt::run_with(signals, io, ops, events, prompt, typed, script.options)
+                    .await
+            }
+            Some(input) => {
+                let input = io::Cursor::new(input.into_bytes());
+                crate::stream_input::run_with(signals, io, ops, events, input, None, script.options)
+                    .await
+            }
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        keeper.abort();
+        let heard = session.await.unwrap();
+        Done {
+            code: code.0,
+            stdout: stdout.text(),
+            stderr: stderr.text(),
+            prompts: heard.prompts,
+            decided: heard.decided,
+            steered: heard.steered,
+            seconds,
+        }
+    })
+}

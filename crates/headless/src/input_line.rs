@@ -1,0 +1,64 @@
+//! What a line of the input stream asks for.
+
+use parallax_protocol::op::AskOutcome;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// One order from the program at the other end.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum InputLine {
+    /// A prompt.
+    Message {
+        /// Its text.
+        content: String,
+    },
+    /// Words for the running turn.
+    Steer {
+        /// Its text.
+        content: String,
+    },
+    /// Ends the running turn.
+    Interrupt,
+    /// Answers a question whether a call may run.
+    Decide {
+        /// The question.
+        id: String,
+        /// The answer.
+        outcome: AskOutcome,
+        /// Words for the model, on a refusal.
+        #[serde(default)]
+        feedback: Option<String>,
+    },
+    /// Answers any other question.
+    Answer {
+        /// The question.
+        id: String,
+        /// The answer, as the question's kind wants it. No kind of question
+        /// that takes one is asked yet, so nothing reads it.
+        #[serde(rename = "value")]
+        _value: IgnoredAny,
+    },
+    /// A slash command.
+    Command {
+        /// As typed, slash included.
+        text: String,
+    },
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// What is wrong with it and what was expected.
+pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
+    let line = line.trim_start_matches('\u{feff}');
+    if !line.trim_start().starts_with('{') {
+        return Err(format!("the line is no JSON object; {EXPECTED}"));
+    }
+    serde_json::from_str(line).map_err(|error| format!("{error}; {EXPECTED}"))
+}
+
+/// What a line should be.
+const EXPECTED: &str = "expected one JSON object such as \
+    {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, interrupt, decide, \
+    answer or command";

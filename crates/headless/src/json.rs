@@ -1,0 +1,376 @@
+//! One JSON object at the end.
+
+use parallax_protocol::event::{
+    Event, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStatus,
+};
+use parallax_protocol::{Object, ids::CallId};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::answer::{TextItems, TextStep};
+use crate::face::{Face, More, Summary, retry_words};
+use crate::failure::{ErrorObject, Outcome};
+use crate::options::RunOptions;
+use crate::output::Pending;
+use crate::stats::Stats;
+use crate::wire;
+
+/// Warnings kept; a run that retries all day must not grow without end.
+const MAX_WARNINGS: usize = 100;
+/// Bytes of the answer written at once.
+const PIECE: usize = 64 * 1024;
+
+pub(crate) struct JsonFace {
+    session_id: String,
+    warnings: Vec<String>,
+    transcript: Option<Transcript>,
+    /// How far the answer is written, while the end is being written.
+    written: Option<usize>,
+}
+
+impl JsonFace {
+    pub(crate) fn new(options: &RunOptions, display_prompt: Option<String>) -> Self {
+        Self {
+            session_id: options.session_text().to_owned(),
+            warnings: options.warnings.clone(),
+            transcript: options
+                .verbose_json
+                .then(|| Transcript { display_prompt, ..Transcript::default() }),
+            written: None,
+        }
+    }
+
+    fn warn(&mut self, text: String) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(text);
+        } else if self.warnings.len() == MAX_WARNINGS {
+            self.warnings.push("more warnings are left out".to_owned());
+        }
+    }
+}
+
+/// What stands behind `response`.
+#[derive(Serialize)]
+struct Tail<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured: Option<&'a Value>,
+    stats: &'a Stats,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ErrorObject>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    scripted: bool,
+    #[serde(flatten)]
+    transcript: Option<TranscriptTail<'a>>,
+}
+
+#[derive(Serialize)]
+struct TranscriptTail<'a> {
+    messages: &'a [Message],
+    tool_calls: &'a [ToolCall],
+    exit_reason: &'static str,
+}
+
+impl Face for JsonFace {
+    fn begin(&mut self, _summary: &Summary, _pending: &mut Pending) {}
+
+    fn event(&mut self, event: &Event, pending: &mut Pending) {
+        match &event.body {
+            EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
+                self.notice(*level, text, pending);
+            }
+            EventBody::Retry(retry) => self.warn(retry_words(retry)),
+            _ => {}
+        }
+        if let Some(transcript) = &mut self.transcript {
+            transcript.event(event);
+        }
+    }
+
+    fn notice(&mut self, level: Level, text: &str, _pending: &mut Pending) {
+        if level >= Level::Warning {
+            self.warn(text.to_owned());
+        }
+    }
+
+    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+        let out = &mut pending.stdout;
+        let answer = summary.answer_text();
+        let written = match self.written {
+            Some(written) => written,
+            None => {
+                out.extend_from_slice(b"{\n  \"session_id\": \"");
+                wire::push_string_body(out, &self.session_id);
+                out.extend_from_slice(b"\",\n  \"response\": \"");
+                0
+            }
+        };
+        let mut end = answer.len().min(written + PIECE);
+        while !answer.is_char_boundary(end) {
+            end += 1;
+        }
+        wire::push_string_body(out, answer.get(written..end).unwrap_or(""));
+        self.written = Some(end);
+        if end < answer.len() {
+            return More::Yes;
+        }
+        out.push(b'"');
+        if let Some(warning) = &outcome.warning {
+            self.warn(warning.clone());
+        }
+        if let Some(transcript) = &mut self.transcript {
+            transcript.close_message();
+        }
+        let tail = Tail {
+            structured: summary.structured.as_ref(),
+            stats: &summary.stats,
+            warnings: &self.warnings,
+            error: outcome.error.as_ref(),
+            scripted: summary.scripted,
+            transcript: self.transcript.as_ref().map(|transcript| TranscriptTail {
+                messages: &transcript.messages,
+                tool_calls: &transcript.tool_calls,
+                exit_reason: outcome.reason,
+            }),
+        };
+        // The tail is an object of its own; its brace becomes our comma.
+        let brace = pending.stdout.len();
+        wire::push_pretty(&mut pending.stdout, &tail);
+        if let Some(byte) = pending.stdout.get_mut(brace) {
+            *byte = b',';
+        }
+        More::No
+    }
+}
+
+/// The whole conversation, for `--verbose-json`.
+#[derive(Default)]
+struct Transcript {
+    items: TextItems,
+    text: String,
+    display_prompt: Option<String>,
+    messages: Vec<Message>,
+    tool_calls: Vec<ToolCall>,
+}
+
+#[derive(Serialize)]
+struct Message {
+    role: &'static str,
+    content: String,
+}
+
+#[derive(Serialize)]
+struct ToolCall {
+    tool_id: CallId,
+    tool_name: String,
+    parameters: Object,
+    status: Option<ToolStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ToolCallError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    duration_ms: u64,
+}
+
+#[derive(Serialize)]
+struct ToolCallError {
+    r#type: &'static str,
+    message: String,
+}
+
+impl Transcript {
+    fn event(&mut self, event: &Event) {
+        match self.items.read(event) {
+            TextStep::Other | TextStep::Begin => {}
+            TextStep::Boundary => self.close_message(),
+            TextStep::More(piece) | TextStep::End { rest: piece, .. } => self.text.push_str(piece),
+            TextStep::Dropped { text } => {
+                let keep = self.text.len().saturating_sub(text.len());
+                self.text.truncate(keep);
+            }
+        }
+        match &event.body {
+            EventBody::TurnStarted { prompt } => {
+                let content = self.display_prompt.take().unwrap_or_else(|| prompt.clone());
+                self.messages.push(Message { role: "user", content });
+            }
+            EventBody::ItemStarted { start: ItemStart::Tool(start), .. } => {
+                self.tool_calls.push(ToolCall {
+                    tool_id: start.call.clone(),
+                    tool_name: start.name.clone(),
+                    parameters: start.args.clone(),
+                    status: None,
+                    output: None,
+                    error: None,
+                    data: None,
+                    duration_ms: 0,
+                });
+            }
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_done(done),
+            _ => {}
+        }
+    }
+
+    fn tool_done(&mut self, done: &ToolDone) {
+        let open = self.tool_calls.iter_mut().rev().find(|call| call.tool_id == done.call);
+        let Some(call) = open else { return };
+        call.status = Some(done.status);
+        call.duration_ms = done.duration_ms;
+        call.output = Some(done.for_model.clone());
+        call.data.clone_from(&done.data);
+        call.error = done.error.as_ref().map(|(kind, message)| ToolCallError {
+            r#type: kind.as_str(),
+            message: message.clone(),
+        });
+    }
+
+    fn close_message(&mut self) {
+        if !self.text.is_empty() {
+            let content = std::mem::take(&mut self.text);
+            self.messages.push(Message { role: "assistant", content });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::OutputFormat;
+    use crate::harness::{Script, run};
+
+    fn json_script() -> Script {
+        Script::new(OutputFormat::Json)
+    }
+
+    #[test]
+    fn the_object_has_the_known_fields_and_nothing_around_it() {
+        let done = run(json_script()
+            .text(&["Looking"])
+            .tools(&[("read", Ok("one"))])
+            .model_call("m1", 100, 40, 7)
+            .dropped(&["Dro"])
+            .text(&["Fou", "nd \u{9b}31m\u{7f}"])
+            .done());
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        assert_eq!(
+            done.stdout,
+            r#"{
+  "session_id": "s1",
+  "response": "Found \u009b31m\u007f",
+  "stats": {
+    "models": {
+      "m1": {
+        "api": {
+          "totalRequests": 1,
+          "totalErrors": 0,
+          "totalLatencyMs": 20,
+          "errorsByType": {}
+        },
+        "tokens": {
+          "input": 60,
+          "prompt": 100,
+          "candidates": 7,
+          "total": 107,
+          "cached": 40,
+          "thoughts": 0,
+          "tool": 0
+        },
+        "roles": {
+          "main": {
+            "totalRequests": 1,
+            "totalErrors": 0,
+            "totalLatencyMs": 20,
+            "tokens": {
+              "input": 60,
+              "prompt": 100,
+              "candidates": 7,
+              "total": 107,
+              "cached": 40,
+              "thoughts": 0,
+              "tool": 0
+            }
+          }
+        }
+      }
+    },
+    "tools": {
+      "totalCalls": 1,
+      "totalSuccess": 1,
+      "totalFail": 0,
+      "totalDurationMs": 3,
+      "totalDecisions": {
+        "accept": 0,
+        "reject": 0,
+        "modify": 0,
+        "auto_accept": 1
+      },
+      "byName": {
+        "read": {
+          "count": 1,
+          "success": 1,
+          "fail": 0,
+          "durationMs": 3,
+          "decisions": {
+            "accept": 0,
+            "reject": 0,
+            "modify": 0,
+            "auto_accept": 1
+          }
+        }
+      }
+    },
+    "files": {
+      "totalLinesAdded": 0,
+      "totalLinesRemoved": 0
+    }
+  }
+}"#
+        );
+    }
+
+    #[test]
+    fn a_failure_is_told_on_both_streams() {
+        let done = run(json_script().retry().text(&["par"]).failed());
+        assert_eq!(done.code, 1);
+        let out: Value = serde_json::from_str(&done.stdout).unwrap();
+        let error = json!({"type": "ApiError", "message": "the service failed", "code": 500, "status": 500});
+        assert_eq!((&out["error"], &out["response"]), (&error, &json!("par")));
+        assert_eq!(out["warnings"].as_array().unwrap().len(), 1);
+        let err: Value = serde_json::from_str(&done.stderr).unwrap();
+        assert_eq!(err, json!({"session_id": "s1", "error": error}));
+    }
+
+    #[test]
+    fn verbose_json_tells_the_whole_conversation() {
+        let mut script = json_script()
+            .text(&["Looking"])
+            .tools(&[("read", Err("gone"))])
+            .text(&["Sorry"])
+            .done();
+        script.options.verbose_json = true;
+        let out: Value = serde_json::from_str(&run(script).stdout).unwrap();
+        assert_eq!(
+            out["messages"],
+            json!([{"role": "user", "content": "typed"},
+                {"role": "assistant", "content": "Looking"},
+                {"role": "assistant", "content": "Sorry"}])
+        );
+        assert_eq!(
+            out["tool_calls"][0]["error"],
+            json!({"type": "file_not_found", "message": "gone"})
+        );
+        assert_eq!(out["exit_reason"], "done");
+    }
+
+    #[test]
+    fn a_long_answer_is_written_in_whole() {
+        let long = "ä\"\n€".repeat(60_000);
+        let out: Value =
+            serde_json::from_str(&run(json_script().text(&[&long]).done()).stdout).unwrap();
+        assert_eq!(out["response"], long.as_str());
+    }
+}

@@ -1,0 +1,236 @@
+//! One prompt, answered.
+
+use parallax_protocol::event::{EndReason, EventBody};
+use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_sdk::{EventReader, OpSender};
+
+use crate::conductor::{Conductor, Step};
+use crate::exit::ExitCode;
+use crate::failure::Outcome;
+use crate::options::{Io, RunOptions};
+use crate::schema::OutputSchema;
+use crate::signals::Signals;
+
+/// How often the model is asked again for an answer that fits the schema.
+const SCHEMA_RETRIES: u32 = 2;
+
+/// Sends the prompt, prints what comes of it in the format of the options, and
+/// gives the exit code. `display_prompt` is the prompt as the person typed it.
+///
+/// On SIGINT, SIGTERM or SIGHUP the turn is interrupted and given one second
+/// to end; what the format requires is still printed. When the reader of stdout
+/// goes away, the turn is interrupted and the exit code is 0.
+pub async fn run_prompt(
+    io: Io,
+    ops: OpSender,
+    events: EventReader,
+    prompt: Prompt,
+    display_prompt: String,
+    options: RunOptions,
+) -> ExitCode {
+    run_with(Signals::listen(), io, ops, events, prompt, display_prompt, options).await
+}
+
+pub(crate) async fn run_with(
+    signals: Signals,
+    io: Io,
+    ops: OpSender,
+    mut events: EventReader,
+    prompt: Prompt,
+    display_prompt: String,
+    options: RunOptions,
+) -> ExitCode {
+    let mut conductor = Conductor::new(io, ops, signals, &options, Some(display_prompt));
+    conductor.begin().await;
+    let outcome = match conductor.forced_outcome() {
+        Some(outcome) => outcome,
+        None => turns(&mut conductor, &mut events, prompt, options.schema.as_ref()).await,
+    };
+    conductor.end(&outcome).await;
+    conductor.exit(outcome).await
+}
+
+/// Runs the prompt's turn, and more while the answer does not fit the schema.
+async fn turns(
+    conductor: &mut Conductor,
+    events: &mut EventReader,
+    mut prompt: Prompt,
+    schema: Option<&OutputSchema>,
+) -> Outcome {
+    let mut retries = 0;
+    loop {
+        if !conductor.send(Op::Prompt(prompt)).await {
+            return Outcome::internal("The session takes no prompt");
+        }
+        let outcome = turn(conductor, events).await;
+        let Some(schema) = schema.filter(|_| outcome.error.is_none()) else { return outcome };
+        if conductor.is_interrupted() {
+            return outcome;
+        }
+        match schema.validate(conductor.summary.answer_text()) {
+            Ok(value) => {
+                conductor.summary.structured = Some(value);
+                return outcome;
+            }
+            Err(problems) if retries == SCHEMA_RETRIES || outcome.reason != "done" => {
+                return Outcome::schema_mismatch(&problems);
+            }
+            Err(problems) => {
+                retries += 1;
+                prompt = Prompt {
+                    text: format!(
+                        "Your answer does not match the required JSON Schema:\n{problems}\n\
+                         Answer again with the corrected JSON document only."
+                    ),
+                    attachments: Vec::new(),
+                };
+            }
+        }
+    }
+}
+
+/// Folds events until the turn ends.
+async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
+    loop {
+        let ended = match conductor.next(events).await {
+            Step::Again => None,
+            Step::GiveUp => Some(EndReason::Cancelled),
+            Step::Closed => {
+                return conductor.forced_outcome().unwrap_or_else(|| {
+                    Outcome::internal("The session ended before the answer was complete")
+                });
+            }
+            Step::Event(event) => {
+                let needs_reaction =
+                    |body: &EventBody| matches!(body, EventBody::TurnEnded(_) | EventBody::Ask(_));
+                match conductor.take(*event, events, needs_reaction).body {
+                    EventBody::TurnEnded(end) => Some(end.reason),
+                    EventBody::Ask(ask) => {
+                        // Asked of nobody, it would wait for ever.
+                        conductor
+                            .send(Op::Decide {
+                                ask: ask.id,
+                                outcome: AskOutcome::Cancel,
+                                feedback: Some("Nobody can answer questions in this run".into()),
+                            })
+                            .await;
+                        None
+                    }
+                    _ => None,
+                }
+            }
+        };
+        if let Some(reason) = ended {
+            return conductor.forced_outcome().unwrap_or_else(|| Outcome::from(&reason));
+        }
+        conductor.flush().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::event::EndReason;
+    use serde_json::Value;
+
+    use crate::harness::{Script, Stdout, run};
+    use crate::{OutputFormat, OutputSchema};
+
+    #[test]
+    fn an_answer_that_misses_its_schema_is_asked_for_again() {
+        let schema = || OutputSchema::parse(r#"{"type":"object","required":["n"]}"#).ok();
+        let mut script = Script::new(OutputFormat::Json)
+            .text(&["no json"])
+            .done()
+            .text(&["```json\n{\"n\":2}\n```"])
+            .done();
+        script.options.schema = schema();
+        let done = run(script);
+        let out: Value = serde_json::from_str(&done.stdout).unwrap();
+        assert_eq!((done.code, &out["structured"]["n"]), (0, &Value::from(2)));
+        assert_eq!(done.prompts.len(), 2);
+        assert!(done.prompts[1].contains("not a JSON document"), "{:?}", done.prompts);
+
+        let mut script = Script::new(OutputFormat::Text);
+        for _ in 0..3 {
+            script = script.text(&["no json"]).done();
+        }
+        script.options.schema = schema();
+        let done = run(script);
+        assert_eq!((done.code, done.stdout.as_str(), done.prompts.len()), (1, "", 3));
+        assert!(done.stderr.contains("does not match the output schema"), "{}", done.stderr);
+    }
+
+    #[test]
+    fn a_signal_ends_the_turn_and_the_output_stays_valid() {
+        for (number, name) in [(2, "SIGINT"), (15, "SIGTERM"), (1, "SIGHUP")] {
+            let mut script = Script::new(OutputFormat::Json).text(&["so far"]).end_on_interrupt();
+            script.signals = vec![number];
+            let done = run(script);
+            let out: Value = serde_json::from_str(&done.stdout).unwrap();
+            assert_eq!(done.code, 128 + number);
+            assert_eq!(out["response"], "so far");
+            assert_eq!(out["error"]["type"], "FatalCancellationError");
+            assert!(out["error"]["message"].as_str().unwrap().contains(name));
+        }
+    }
+
+    #[test]
+    fn a_turn_that_does_not_end_is_left_after_a_second() {
+        let mut script = Script::new(OutputFormat::Text).text(&["x"]).hang();
+        script.signals = vec![15];
+        let done = run(script);
+        assert_eq!((done.code, done.stdout.as_str()), (143, "x\n"));
+        assert!(done.seconds >= 1.0 && done.seconds < 1.5, "{}", done.seconds);
+    }
+
+    #[test]
+    fn older_scripts_may_ask_for_exit_code_0() {
+        let code = |number, terminal| {
+            let mut script = Script::new(OutputFormat::Text).end_on_interrupt();
+            script.signals = vec![number];
+            script.options.compatible_signals = true;
+            script.options.stdin_is_terminal = terminal;
+            run(script).code
+        };
+        assert_eq!((code(15, true), code(2, false), code(2, true)), (0, 0, 130));
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_ends_the_turn_quietly() {
+        let mut script = Script::new(OutputFormat::StreamJson).text(&["x"]).end_on_interrupt();
+        script.stdout = Stdout::Broken;
+        let done = run(script);
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        for format in [OutputFormat::Text, OutputFormat::Json, OutputFormat::StreamJson] {
+            let mut script = Script::new(format).text(&["x"]).done();
+            script.stdout = Stdout::Full;
+            let done = run(script);
+            assert_eq!(done.code, 1);
+            assert_eq!(done.stderr.matches("cannot be written").count(), 1, "{}", done.stderr);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_never_reads_does_not_stop_a_signal() {
+        let mut script = Script::new(OutputFormat::Text).text(&["x"]).end_on_interrupt();
+        script.stdout = Stdout::Stuck;
+        script.signals = vec![15];
+        assert_eq!(run(script).code, 143);
+    }
+
+    #[test]
+    fn a_question_is_refused_since_nobody_can_answer() {
+        let done = run(Script::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
+        assert_eq!((done.code, done.decided), (0, vec!["a1".to_owned()]));
+    }
+
+    #[test]
+    fn a_session_that_dies_is_a_failure() {
+        let done = run(Script::new(OutputFormat::Text).text(&["x"]).die());
+        assert_eq!((done.code, done.stdout.as_str()), (1, "x\n"));
+    }
+}

@@ -1,0 +1,238 @@
+//! Takes out of foreign text what a terminal would obey instead of show.
+
+/// Characters after which an unfinished control string (OSC, DCS, …) is taken
+/// for an accident and the text counts again. Without an end, one stray
+/// introducer would swallow the rest of an answer.
+const MAX_SEQUENCE: u32 = 4096;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Ground,
+    /// Behind an ESC.
+    Escape,
+    /// Behind an ESC and intermediates: one final character follows.
+    EscapeIntermediate,
+    /// Inside CSI parameters.
+    Csi,
+    /// Inside OSC, DCS, APC, SOS or PM, until ST or BEL.
+    ControlString,
+    /// Behind an ESC inside such a string.
+    ControlStringEscape,
+}
+
+/// Removes escape sequences (CSI, OSC, DCS, APC, SOS, PM and the short ones),
+/// C0 controls but newline and tab, DEL, C1 controls and the characters that
+/// reorder text (bidi embeddings, overrides and isolates). It keeps its state
+/// between pieces, so the result does not depend on where a stream was cut.
+#[derive(Debug, Default)]
+pub struct Sanitizer {
+    state: State,
+    /// Characters seen in the running sequence.
+    length: u32,
+}
+
+impl Sanitizer {
+    /// One at the beginning of a text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cleans a whole text.
+    pub fn clean(text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        Self::new().push(text, &mut out);
+        out
+    }
+
+    /// Appends to `out` what is harmless of the next piece.
+    pub fn push(&mut self, mut text: &str, out: &mut String) {
+        while !text.is_empty() {
+            if self.state == State::Ground {
+                let plain = plain_prefix(text.as_bytes());
+                let (shown, rest) = text.split_at(plain);
+                out.push_str(shown);
+                text = rest;
+            }
+            let mut chars = text.chars();
+            if let Some(char) = chars.next() {
+                self.step(char, out);
+            }
+            text = chars.as_str();
+        }
+    }
+
+    fn step(&mut self, char: char, out: &mut String) {
+        match self.state {
+            State::Ground => self.ground(char, out),
+            State::Escape => match char {
+                '[' => self.enter(State::Csi),
+                ']' | 'P' | 'X' | '^' | '_' => self.enter(State::ControlString),
+                ' '..='/' => self.enter(State::EscapeIntermediate),
+                '0'..='~' => self.state = State::Ground,
+                _ => self.abort(char, out),
+            },
+            State::EscapeIntermediate => match char {
+                ' '..='/' if self.goes_on() => {}
+                '0'..='~' => self.state = State::Ground,
+                _ => self.abort(char, out),
+            },
+            State::Csi => match char {
+                ' '..='?' if self.goes_on() => {}
+                '@'..='~' => self.state = State::Ground,
+                _ => self.abort(char, out),
+            },
+            State::ControlString => match char {
+                '\x07' | '\u{9c}' | '\x18' | '\x1a' => self.state = State::Ground,
+                '\x1b' => self.state = State::ControlStringEscape,
+                '\n' => self.abort(char, out),
+                _ if self.goes_on() => {}
+                _ => self.abort(char, out),
+            },
+            State::ControlStringEscape => {
+                // ESC ends the string whatever follows; `\` belongs to it.
+                self.state = State::Escape;
+                if char == '\\' {
+                    self.state = State::Ground;
+                } else {
+                    self.step(char, out);
+                }
+            }
+        }
+    }
+
+    fn ground(&mut self, char: char, out: &mut String) {
+        match char {
+            '\x1b' => self.state = State::Escape,
+            '\u{9b}' => self.enter(State::Csi),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter(State::ControlString),
+            '\n' | '\t' => out.push(char),
+            _ if is_hidden(char) => {}
+            _ => out.push(char),
+        }
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.length = 0;
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.length += 1;
+        self.length < MAX_SEQUENCE
+    }
+
+    /// The sequence is broken off; the character counts by itself.
+    fn abort(&mut self, char: char, out: &mut String) {
+        self.state = State::Ground;
+        self.ground(char, out);
+    }
+}
+
+/// Controls and reordering characters that are dropped alone.
+fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+}
+
+/// How many bytes from the start are surely harmless. Stops at a character
+/// border: at controls and at the lead bytes of C1 and of U+2000..U+2FFF.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .position(|&byte| {
+            (byte < 0x20 && byte != b'\n' && byte != b'\t')
+                || byte == 0x7f
+                || byte == 0xc2
+                || byte == 0xe2
+        })
+        .unwrap_or(bytes.len())
+}
+
+/// A foreign text as one harmless line of bounded length, for messages.
+pub fn one_line(text: &str) -> String {
+    const MAX_CHARS: usize = 2000;
+    // Cleaning is bounded too: nobody reads a message of megabytes.
+    let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(at, _)| at);
+    let clean = Sanitizer::clean(text.get(..end).unwrap_or(text));
+    let mut line = String::with_capacity(clean.len().min(256));
+    for (count, word) in clean.split_whitespace().enumerate() {
+        if count > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if let Some((at, _)) = line.char_indices().nth(MAX_CHARS) {
+        line.truncate(at);
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sequences_and_controls_vanish_and_text_stays() {
+        for (dirty, clean) in [
+            ("a\x1b[31mred\x1b[0m b", "ared b"),
+            ("\x1b]0;title\x07x\x1b]8;;http://e\x1b\\link", "xlink"),
+            ("\x1bPdcs\x1b\\1\x1b_apc\x1b\\2\x1b^pm\x1b\\3\x1bXsos\x1b\\4", "1234"),
+            ("\u{9b}2Jx\u{9d}0;t\u{9c}y\u{85}z", "xyz"),
+            ("a\x08\x08b\r\nc\rd\x00\x7f", "ab\ncd"),
+            ("a\u{202e}b\u{2066}c\u{2069}", "abc"),
+            ("\x1b(B\x1b7ok\x1b", "ok"),
+            ("tab\tund Umlaut ä – “x” 漢字\n", "tab\tund Umlaut ä – “x” 漢字\n"),
+            ("\x1b[31\x1b[32mx\x1b[1é", "xé"),
+        ] {
+            assert_eq!(Sanitizer::clean(dirty), clean, "{dirty:?}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_control_string_does_not_eat_the_answer() {
+        assert_eq!(Sanitizer::clean("\x1b]0;oops\nnext line"), "\nnext line");
+        let long = format!("\x1bP{}end", "x".repeat(10_000));
+        assert!(Sanitizer::clean(&long).ends_with("end"));
+    }
+
+    #[test]
+    fn a_message_is_one_bounded_line() {
+        assert_eq!(one_line("a\r\n b\x1b[2J\tc"), "a b c");
+        assert!(one_line(&"x".repeat(1_000_000)).len() < 2100);
+    }
+
+    fn dirty() -> impl Strategy<Value = String> {
+        proptest::collection::vec(
+            prop_oneof![
+                any::<char>(),
+                proptest::sample::select(vec![
+                    '\x1b', '[', ']', '\\', 'P', '_', '\x07', '\n', '\r', '3', 'm', ';', '\u{9b}',
+                    '\u{9c}', '\u{9d}', '\u{202e}', 'é',
+                ]),
+            ],
+            0..200,
+        )
+        .prop_map(|chars| chars.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn any_chunking_gives_the_same_harmless_text(text in dirty(), cuts in proptest::collection::vec(0usize..400, 0..8)) {
+            let whole = Sanitizer::clean(&text);
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|&at| text.is_char_boundary(at)).collect();
+            cuts.push(text.len());
+            cuts.sort_unstable();
+            let (mut sanitizer, mut out, mut from) = (Sanitizer::new(), String::new(), 0);
+            for at in cuts {
+                sanitizer.push(&text[from..at], &mut out);
+                from = at;
+            }
+            prop_assert_eq!(&out, &whole);
+            prop_assert!(whole.chars().all(|c| c == '\n' || c == '\t' || !is_hidden(c)));
+            prop_assert_eq!(Sanitizer::clean(&whole), whole);
+        }
+    }
+}

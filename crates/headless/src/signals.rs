@@ -1,0 +1,92 @@
+//! The signals that end a run.
+
+/// Yields the numbers of SIGHUP, SIGINT and SIGTERM as they come.
+pub struct Signals {
+    #[cfg(unix)]
+    sources: Vec<(u8, tokio::signal::unix::Signal)>,
+    #[cfg(test)]
+    scripted: Option<tokio::sync::mpsc::UnboundedReceiver<u8>>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// Listens from now on; signals that whoever started us wants ignored
+    /// (`nohup`, background jobs of a script) stay ignored.
+    pub fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let ignored = ignored_signals();
+        let sources = [1u8, 2, 15]
+            .into_iter()
+            .filter(|number| ignored & (1 << (number - 1)) == 0)
+            .filter_map(|number| {
+                let source = signal(SignalKind::from_raw(i32::from(number))).ok()?;
+                Some((number, source))
+            })
+            .collect();
+        Self {
+            sources,
+            #[cfg(test)]
+            scripted: None,
+        }
+    }
+
+    /// The next signal. Safe to cancel.
+    pub async fn next(&mut self) -> u8 {
+        #[cfg(test)]
+        if let Some(scripted) = &mut self.scripted {
+            return match scripted.recv().await {
+                Some(number) => number,
+                None => std::future::pending().await,
+            };
+        }
+        std::future::poll_fn(|context| {
+            for (number, source) in &mut self.sources {
+                if let std::task::Poll::Ready(Some(())) = source.poll_recv(context) {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Listens from now on.
+    pub fn listen() -> Self {
+        Self {
+            #[cfg(test)]
+            scripted: None,
+        }
+    }
+
+    /// The next signal. Safe to cancel.
+    pub async fn next(&mut self) -> u8 {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => 2,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Signals {
+    /// Signals that a test sends.
+    pub(crate) fn scripted(receiver: tokio::sync::mpsc::UnboundedReceiver<u8>) -> Self {
+        Self {
+            #[cfg(unix)]
+            sources: Vec::new(),
+            scripted: Some(receiver),
+        }
+    }
+}
+
+/// The mask of signals ignored when the process was started. Only Linux tells
+/// without asking for each in a way that would change it.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

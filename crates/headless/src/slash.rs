@@ -1,0 +1,46 @@
+//! Whether a prompt is a command.
+
+/// What a prompt that may begin with `/` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slash<'a> {
+    /// A text for the model.
+    Text,
+    /// A command: its name without the slash, and the rest of the line.
+    Command {
+        /// The name.
+        name: &'a str,
+        /// What follows it, untouched but for the blanks before it.
+        arguments: &'a str,
+    },
+}
+
+/// Reads the start of a prompt. `//`, `/*`, a lone `/`, a blank before the `/` and
+/// a first word with a second `/` in it (a path) are text.
+pub fn classify(prompt: &str) -> Slash<'_> {
+    let Some(rest) = prompt.strip_prefix('/') else { return Slash::Text };
+    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    let (name, arguments) = rest.split_at(end);
+    if name.is_empty() || name.starts_with('*') || name.contains('/') {
+        return Slash::Text;
+    }
+    Slash::Command { name, arguments: arguments.trim_start() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_comments_are_text() {
+        for text in
+            ["", "hello", "/", "/ x", "//x", "/* x */", "/etc/hosts says", "a /b", "/a/", " /a"]
+        {
+            assert_eq!(classify(text), Slash::Text, "{text}");
+        }
+        assert_eq!(classify("/stats"), Slash::Command { name: "stats", arguments: "" });
+        assert_eq!(
+            classify("/git:commit  a /b"),
+            Slash::Command { name: "git:commit", arguments: "a /b" }
+        );
+    }
+}

@@ -1,0 +1,492 @@
+//! A conversation over one process: orders come as JSON lines on stdin, events
+//! go out as stream-json.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::BoxFuture;
+use parallax_protocol::event::{Ask, Event, EventBody, Failure, ItemStart, Level};
+use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_sdk::{EventReader, OpSender};
+use tokio::io::{AsyncRead, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::conductor::{Conductor, Step};
+use crate::exit::ExitCode;
+use crate::failure::Outcome;
+use crate::input_line::{InputLine, parse};
+use crate::line_reader::next_line;
+use crate::options::{Io, OutputFormat, RunOptions};
+use crate::signals::Signals;
+use crate::slash::{Slash, classify};
+
+/// How long the session may take to make a prompt of a late steering message.
+const STEER_GRACE: Duration = Duration::from_secs(1);
+
+/// Turns the text of a message into a prompt (reads the files it names).
+pub type Expand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
+
+/// Takes orders from `input` and prints events until the input has ended and
+/// the last turn is over. The format is always stream-json, with a `result`
+/// line per turn; the exit code is that of the last turn. A line that cannot be
+/// used becomes an `error` event. Questions still open when the input ends are
+/// refused.
+pub async fn run_stream_input(
+    io: Io,
+    ops: OpSender,
+    events: EventReader,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    expand: Option<Expand>,
+    options: RunOptions,
+) -> ExitCode {
+    run_with(Signals::listen(), io, ops, events, input, expand, options).await
+}
+
+pub(crate) async fn run_with(
+    signals: Signals,
+    io: Io,
+    ops: OpSender,
+    mut events: EventReader,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    expand: Option<Expand>,
+    mut options: RunOptions,
+) -> ExitCode {
+    options.format = OutputFormat::StreamJson;
+    options.schema = None;
+    let mut conductor = Conductor::new(io, ops.clone(), signals, &options, None);
+    conductor.begin().await;
+    let mut conversation = Conversation::new(read_lines(input, expand));
+    let outcome = conversation.run(&mut conductor, &mut events, &ops).await;
+    conversation.reader.abort();
+    drop(ops);
+    conductor.exit(outcome).await
+}
+
+/// A line read, with its number.
+struct Incoming {
+    number: u64,
+    order: Result<Order, String>,
+}
+
+enum Order {
+    Prompt(Prompt),
+    Other(InputLine),
+}
+
+struct Lines {
+    receiver: mpsc::Receiver<Incoming>,
+    task: JoinHandle<()>,
+}
+
+/// Reads lines on a task of its own, one ahead at most.
+fn read_lines(input: impl AsyncRead + Send + Unpin + 'static, expand: Option<Expand>) -> Lines {
+    let (sender, receiver) = mpsc::channel(1);
+    let task = tokio::spawn(async move {
+        let mut input = BufReader::new(input);
+        let mut number = 0;
+        loop {
+            let order = match next_line(&mut input, &mut number).await {
+                Ok(Some(Ok(line))) => match parse(&line) {
+                    Ok(InputLine::Message { content }) => expanded(content, expand.as_ref()).await,
+                    Ok(other) => Ok(Order::Other(other)),
+                    Err(problem) => Err(problem),
+                },
+                Ok(Some(Err(problem))) => Err(problem),
+                // An unreadable input is one that has ended.
+                Ok(None) | Err(_) => return,
+            };
+            if sender.send(Incoming { number, order }).await.is_err() {
+                return;
+            }
+        }
+    });
+    Lines { receiver, task }
+}
+
+async fn expanded(content: String, expand: Option<&Expand>) -> Result<Order, String> {
+    if content.trim().is_empty() {
+        return Err("the message is empty".to_owned());
+    }
+    if let Slash::Command { name, .. } = classify(&content) {
+        let name = crate::sanitize::one_line(name);
+        return Err(format!(
+            "there is no command `/{name}`; a message that begins with `/` and is \
+                            no command needs a blank before it"
+        ));
+    }
+    match expand {
+        None => Ok(Order::Prompt(Prompt { text: content, attachments: Vec::new() })),
+        Some(expand) => match expand(content).await {
+            Ok(prompt) => Ok(Order::Prompt(prompt)),
+            Err(failure) => Err(failure.message),
+        },
+    }
+}
+
+struct Conversation {
+    lines: mpsc::Receiver<Incoming>,
+    reader: JoinHandle<()>,
+    input_ended: bool,
+    /// Orders that the session has not taken yet.
+    outbox: VecDeque<Op>,
+    running: bool,
+    /// Prompts handed over whose turn has not begun.
+    expected_turns: usize,
+    /// Steering messages that no event has shown yet: one that came too late
+    /// becomes a prompt of its own.
+    steers: Vec<String>,
+    steer_deadline: Option<Instant>,
+    asks: Vec<Ask>,
+    last: Outcome,
+}
+
+impl Conversation {
+    fn new(lines: Lines) -> Self {
+        Self {
+            lines: lines.receiver,
+            reader: lines.task,
+            input_ended: false,
+            outbox: VecDeque::new(),
+            running: false,
+            expected_turns: 0,
+            steers: Vec::new(),
+            steer_deadline: None,
+            asks: Vec::new(),
+            last: Outcome::success(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.running && self.expected_turns == 0 && self.outbox.is_empty()
+    }
+
+    async fn run(
+        &mut self,
+        conductor: &mut Conductor,
+        events: &mut EventReader,
+        ops: &OpSender,
+    ) -> Outcome {
+        loop {
+            if conductor.is_interrupted() && self.is_idle() {
+                return self.forced_end(conductor).await;
+            }
+            if self.input_ended && self.is_idle() {
+                if self.steers.is_empty() {
+                    return self.last.clone();
+                }
+                self.steer_deadline.get_or_insert_with(|| Instant::now() + STEER_GRACE);
+            } else {
+                self.steer_deadline = None;
+            }
+            let listens =
+                self.outbox.is_empty() && !self.input_ended && !conductor.is_interrupted();
+            // Not biased: neither a flood of events nor one of lines may keep
+            // the other waiting.
+            let step = tokio::select! {
+                step = conductor.next(events) => step,
+                permit = ops.reserve(), if !self.outbox.is_empty() => {
+                    match (permit, self.outbox.pop_front()) {
+                        (Ok(permit), Some(op)) => permit.send(op),
+                        _ => self.outbox.clear(),
+                    }
+                    Step::Again
+                }
+                line = self.lines.recv(), if listens => {
+                    match line {
+                        Some(incoming) => self.order(incoming, conductor),
+                        None => self.end_of_input(),
+                    }
+                    Step::Again
+                }
+                () = wait_until(self.steer_deadline) => {
+                    self.steers.clear();
+                    Step::Again
+                }
+            };
+            match step {
+                Step::Again => {}
+                Step::GiveUp => return self.forced_end(conductor).await,
+                Step::Closed => {
+                    if conductor.is_interrupted() {
+                        return self.forced_end(conductor).await;
+                    }
+                    let outcome =
+                        Outcome::internal("The session ended before the conversation did");
+                    conductor.end(&outcome).await;
+                    return outcome;
+                }
+                Step::Event(event) => {
+                    let event = conductor.take(*event, events, needs_reaction);
+                    if self.react(event, conductor).await {
+                        continue;
+                    }
+                }
+            }
+            conductor.flush().await;
+        }
+    }
+
+    /// The last words after a signal or a broken pipe.
+    async fn forced_end(&mut self, conductor: &mut Conductor) -> Outcome {
+        let outcome = conductor.forced_outcome().unwrap_or_else(|| self.last.clone());
+        if outcome.error.is_some() {
+            conductor.end(&outcome).await;
+        }
+        outcome
+    }
+
+    /// Does what an event asks for; `true` when its output is written already.
+    async fn react(&mut self, event: Event, conductor: &mut Conductor) -> bool {
+        match event.body {
+            EventBody::TurnStarted { prompt } => {
+                self.running = true;
+                self.expected_turns = self.expected_turns.saturating_sub(1);
+                self.steers.retain(|steer| *steer != prompt);
+            }
+            EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
+                if let Some(at) = self.steers.iter().position(|steer| *steer == text) {
+                    self.steers.swap_remove(at);
+                }
+            }
+            EventBody::Ask(ask) => {
+                self.asks.push(ask);
+                if self.input_ended {
+                    self.refuse_asks();
+                }
+            }
+            EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
+            EventBody::TurnEnded(end) => {
+                self.running = false;
+                self.asks.clear();
+                if conductor.is_interrupted() {
+                    return true;
+                }
+                self.last = Outcome::from(&end.reason);
+                conductor.end(&self.last).await;
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn end_of_input(&mut self) {
+        self.input_ended = true;
+        self.refuse_asks();
+    }
+
+    fn refuse_asks(&mut self) {
+        for ask in self.asks.drain(..) {
+            self.outbox.push_back(Op::Decide {
+                ask: ask.id,
+                outcome: AskOutcome::Cancel,
+                feedback: Some("Nobody can answer: the input has ended".to_owned()),
+            });
+        }
+    }
+
+    /// Carries out one line.
+    fn order(&mut self, incoming: Incoming, conductor: &mut Conductor) {
+        let result = match incoming.order {
+            Ok(Order::Prompt(prompt)) => {
+                self.prompt(prompt);
+                Ok(())
+            }
+            Ok(Order::Other(line)) => self.other(line),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = result {
+            conductor.notice(Level::Error, &format!("line {}: {problem}", incoming.number));
+        }
+    }
+
+    fn prompt(&mut self, prompt: Prompt) {
+        self.expected_turns += 1;
+        self.outbox.push_back(Op::Prompt(prompt));
+    }
+
+    fn other(&mut self, line: InputLine) -> Result<(), String> {
+        match line {
+            InputLine::Message { content } => {
+                self.prompt(Prompt { text: content, attachments: Vec::new() });
+            }
+            InputLine::Steer { content } if content.trim().is_empty() => {
+                return Err("the message is empty".to_owned());
+            }
+            InputLine::Steer { content } => {
+                if self.is_idle() {
+                    self.prompt(Prompt { text: content, attachments: Vec::new() });
+                } else {
+                    self.steers.push(content.clone());
+                    self.outbox.push_back(Op::Steer(content));
+                }
+            }
+            InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
+            InputLine::Decide { id, outcome, feedback } => {
+                let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
+                    return Err(format!("no question with the id `{id}` is open"));
+                };
+                if !ask.outcomes.contains(&outcome) {
+                    return Err(format!("the question `{id}` does not offer this outcome"));
+                }
+                self.outbox.push_back(Op::Decide { ask: ask.id.clone(), outcome, feedback });
+            }
+            InputLine::Answer { id, .. } => {
+                return Err(if self.asks.iter().any(|ask| ask.id.as_str() == id) {
+                    format!("the question `{id}` is an approval: answer it with type decide")
+                } else {
+                    format!("no question with the id `{id}` is open")
+                });
+            }
+            InputLine::Command { text } => {
+                return Err(match classify(&text) {
+                    Slash::Command { name, .. } => format!("there is no command `/{name}`"),
+                    Slash::Text => format!(
+                        "`{}` is no command: one begins with `/`",
+                        crate::sanitize::one_line(&text)
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Events that this loop must look at itself.
+fn needs_reaction(body: &EventBody) -> bool {
+    matches!(
+        body,
+        EventBody::TurnStarted { .. }
+            | EventBody::ItemStarted { start: ItemStart::User { .. }, .. }
+            | EventBody::Ask(_)
+            | EventBody::AskClosed { .. }
+            | EventBody::TurnEnded(_)
+    )
+}
+
+async fn wait_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use crate::OutputFormat;
+    use crate::harness::{Script, converse};
+
+    fn script() -> Script {
+        Script::new(OutputFormat::StreamJson)
+    }
+
+    fn lines(stdout: &str) -> Vec<Value> {
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn of_type<'a>(lines: &'a [Value], r#type: &str) -> Vec<&'a Value> {
+        lines.iter().filter(|line| line["type"] == r#type).collect()
+    }
+
+    #[test]
+    fn several_prompts_run_over_one_process() {
+        let done = converse(
+            script().text(&["one"]).done().text(&["two"]).done(),
+            "{\"type\":\"message\",\"content\":\"a\"}\n\n{\"type\":\"message\",\"content\":\"b\"}",
+        );
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        assert_eq!(done.prompts, ["a", "b"]);
+        let lines = lines(&done.stdout);
+        assert_eq!(of_type(&lines, "init").len(), 1);
+        assert_eq!(of_type(&lines, "result").len(), 2);
+        assert_eq!(lines.last().unwrap()["type"], "result");
+    }
+
+    #[test]
+    fn a_bad_line_is_told_and_the_conversation_goes_on() {
+        let done = converse(
+            script().text(&["one"]).done(),
+            "nonsense\n{\"type\":\"dance\"}\n{\"type\":\"message\"}\n\
+             {\"type\":\"command\",\"text\":\"/frobnicate\"}\n{\"type\":\"answer\",\"id\":\"q\",\"value\":1}\n\
+             {\"type\":\"decide\",\"id\":\"q\",\"outcome\":\"cancel\"}\n{\"type\":\"message\",\"content\":\" \"}\n\
+             {\"type\":\"message\",\"content\":\"a\"}\n",
+        );
+        assert_eq!((done.code, done.prompts), (0, vec!["a".to_owned()]));
+        let lines = lines(&done.stdout);
+        let errors = of_type(&lines, "error");
+        let expected = [
+            ("line 1: ", "expected one JSON object"),
+            ("line 2: ", "unknown variant `dance`"),
+            ("line 3: ", "missing field `content`"),
+            ("line 4: ", "no command `/frobnicate`"),
+            ("line 5: ", "no question with the id `q`"),
+            ("line 6: ", "no question with the id `q`"),
+            ("line 7: ", "empty"),
+        ];
+        assert_eq!(errors.len(), expected.len());
+        for (error, (start, part)) in errors.iter().zip(expected) {
+            let message = error["message"].as_str().unwrap();
+            assert!(message.starts_with(start) && message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_question_goes_out_and_is_refused_when_the_input_has_ended() {
+        let done = converse(
+            script().ask("a1").text(&["no"]).done(),
+            "{\"type\":\"message\",\"content\":\"a\"}\n",
+        );
+        let lines = lines(&done.stdout);
+        let ask = of_type(&lines, "ask")[0];
+        assert_eq!((&ask["id"], &ask["kind"]), (&Value::from("a1"), &Value::from("approval")));
+        assert_eq!(done.decided, ["a1"]);
+        assert_eq!(done.code, 0);
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_last_turn() {
+        let input =
+            "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}\n";
+        let done = converse(script().done().failed(), input);
+        assert_eq!((done.code, done.stderr.lines().count()), (1, 1));
+        let done = converse(script().failed().done(), input);
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn steering_reaches_the_turn_and_interrupt_ends_it() {
+        let done = converse(
+            script().text(&["x"]).end_on_interrupt(),
+            "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"steer\",\"content\":\"left\"}\n\
+             {\"type\":\"interrupt\"}\n",
+        );
+        assert_eq!(done.steered, ["left"]);
+        assert_eq!(done.code, 130);
+        let done = converse(
+            script().user("a").text(&["x"]).user("left").done(),
+            "{\"type\":\"message\",\"content\":\"a\"}\n",
+        );
+        let lines = lines(&done.stdout);
+        let users: Vec<_> = of_type(&lines, "message")
+            .into_iter()
+            .filter(|line| line["role"] == "user")
+            .map(|line| line["content"].clone())
+            .collect();
+        assert_eq!(users, ["a", "left"]);
+    }
+
+    #[test]
+    fn a_signal_ends_the_conversation_with_a_result() {
+        let mut script = script().text(&["x"]).end_on_interrupt();
+        script.signals = vec![15];
+        let done = converse(script, "{\"type\":\"message\",\"content\":\"a\"}\n");
+        assert_eq!(done.code, 143);
+        let lines = lines(&done.stdout);
+        assert_eq!(lines.last().unwrap()["error"]["type"], "FatalCancellationError");
+    }
+}

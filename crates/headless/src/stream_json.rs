@@ -1,0 +1,624 @@
+//! One JSON object a line, as things happen.
+//!
+//! Version 1 has the fields and the order that scripts know: results of a batch
+//! of calls come together, in the order of the calls, and text once sent stands.
+//! Version 2 tells more and sooner: thoughts, live output, usage, results as
+//! each call ends (`seq` numbers the calls), and `retry` with the number of
+//! characters (Unicode scalar values) of the answer to drop.
+
+use parallax_protocol::event::{
+    Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, SessionReady, ToolDone,
+    ToolStart, ToolStatus,
+};
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::tool::{Display, Preview, ToolKind};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::answer::{TextItems, TextStep};
+use crate::continuation::Continuation;
+use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
+use crate::failure::{ErrorObject, Outcome};
+use crate::options::RunOptions;
+use crate::output::Pending;
+use crate::stats::{StreamStats, Tokens};
+use crate::timestamp::Clock;
+use crate::wire;
+
+pub(crate) struct StreamFace {
+    lines: Lines,
+    session_id: String,
+    model: String,
+    warnings: Vec<String>,
+    display_prompt: Option<String>,
+    version_2: bool,
+    /// The prompt of the running turn, until its own user item has come by.
+    prompt_item: Option<String>,
+    items: TextItems,
+    message: Continuation,
+    surplus: String,
+    /// Characters sent of the open text item (version 2).
+    sent_chars: usize,
+    tools: Tools,
+}
+
+/// Calls of the running batch.
+#[derive(Default)]
+struct Tools {
+    /// Number of the next call.
+    next_seq: u64,
+    open: Vec<OpenTool>,
+    /// Results held back until the batch is complete (version 1).
+    held: Vec<(usize, ToolResult)>,
+}
+
+struct OpenTool {
+    item: ItemId,
+    id: String,
+    seq: u64,
+}
+
+/// Writes lines, each with its type and time first.
+#[derive(Default)]
+struct Lines {
+    clock: Clock,
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    r#type: &'static str,
+    timestamp: &'a str,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl Lines {
+    fn push(&mut self, pending: &mut Pending, r#type: &'static str, body: impl Serialize) {
+        let line = Line { r#type, timestamp: self.clock.now(), body };
+        wire::push_line(&mut pending.stdout, &line);
+    }
+}
+
+#[derive(Serialize)]
+struct Init<'a> {
+    session_id: &'a str,
+    model: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    scripted: bool,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    content: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    delta: bool,
+}
+
+#[derive(Serialize)]
+struct ToolUse<'a> {
+    tool_name: &'a str,
+    tool_id: &'a str,
+    parameters: &'a parallax_protocol::Object,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ToolResult {
+    tool_id: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ToolFailure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ToolFailure {
+    r#type: &'static str,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    severity: &'static str,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResultLine<'a> {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ErrorObject>,
+    stats: StreamStats,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct Thought<'a> {
+    subject: &'a str,
+    description: &'a str,
+}
+
+#[derive(Serialize)]
+struct Progress<'a> {
+    tool_id: &'a str,
+    output: &'a str,
+}
+
+#[derive(Serialize)]
+struct UsageLine<'a> {
+    model: &'a str,
+    role: &'a str,
+    tokens: Tokens,
+    latency_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct SessionLine<'a> {
+    session_id: &'a str,
+    model: &'a str,
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed: Option<bool>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RetryLine<'a> {
+    drop_chars: usize,
+    #[serde(flatten)]
+    wait: Option<&'a parallax_protocol::model::Retry>,
+}
+
+#[derive(Serialize)]
+struct AskLine<'a> {
+    id: &'a str,
+    kind: &'static str,
+    tool_id: &'a str,
+    tool_name: &'a str,
+    tool_kind: ToolKind,
+    title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preview: Option<&'a Preview>,
+    reason: &'a str,
+    rule: &'a str,
+    outcomes: &'a [AskOutcome],
+}
+
+#[derive(Serialize)]
+struct AskClosedLine<'a> {
+    id: &'a str,
+    outcome: Option<AskOutcome>,
+}
+
+impl StreamFace {
+    pub(crate) fn new(options: &RunOptions, display_prompt: Option<String>) -> Self {
+        Self {
+            lines: Lines::default(),
+            session_id: options.session_text().to_owned(),
+            model: options.model.clone(),
+            warnings: options.warnings.clone(),
+            display_prompt,
+            version_2: options.stream_version >= 2,
+            prompt_item: None,
+            items: TextItems::default(),
+            message: Continuation::default(),
+            surplus: String::new(),
+            sent_chars: 0,
+            tools: Tools::default(),
+        }
+    }
+
+    fn problem(&mut self, severity: &'static str, message: &str, pending: &mut Pending) {
+        self.lines.push(pending, "error", Problem { severity, message });
+    }
+
+    fn user(&mut self, content: &str, pending: &mut Pending) {
+        self.lines.push(pending, "message", Message { role: "user", content, delta: false });
+    }
+
+    /// The prompt's own item says nothing new; a steering message does.
+    fn user_item(&mut self, text: &str, pending: &mut Pending) {
+        if self.prompt_item.take().is_none_or(|prompt| prompt != text) {
+            self.user(text, pending);
+        }
+    }
+
+    fn assistant(&mut self, content: &str, pending: &mut Pending) {
+        if !content.is_empty() {
+            let message = Message { role: "assistant", content, delta: true };
+            self.lines.push(pending, "message", message);
+        }
+    }
+
+    fn text(&mut self, event: &Event, pending: &mut Pending) {
+        match self.items.read(event) {
+            TextStep::Other => {}
+            TextStep::Begin => self.sent_chars = 0,
+            TextStep::More(piece) | TextStep::End { rest: piece, .. } => {
+                if self.version_2 {
+                    self.sent_chars += piece.chars().count();
+                    self.assistant(piece, pending);
+                } else {
+                    let mut surplus = std::mem::take(&mut self.surplus);
+                    surplus.clear();
+                    self.message.push(piece, &mut surplus);
+                    self.assistant(&surplus, pending);
+                    self.surplus = surplus;
+                }
+            }
+            TextStep::Dropped { text } => {
+                if self.version_2 {
+                    let drop_chars = std::mem::take(&mut self.sent_chars);
+                    self.lines.push(pending, "retry", RetryLine { drop_chars, wait: None });
+                } else {
+                    self.message.take_back(text);
+                }
+            }
+            TextStep::Boundary => self.message.finish(),
+        }
+    }
+
+    fn tool_start(&mut self, item: &ItemId, start: &ToolStart, pending: &mut Pending) {
+        let seq = self.tools.next_seq;
+        self.tools.next_seq += 1;
+        let id = start.call.as_str();
+        self.tools.open.push(OpenTool { item: item.clone(), id: id.to_owned(), seq });
+        let tool_use = ToolUse {
+            tool_name: &start.name,
+            tool_id: id,
+            parameters: &start.args,
+            seq: self.version_2.then_some(seq),
+        };
+        self.lines.push(pending, "tool_use", tool_use);
+    }
+
+    fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut Pending) {
+        let open = self.tools.open.iter().position(|open| open.item == *item);
+        let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
+        let result = ToolResult {
+            tool_id: done.call.as_str().to_owned(),
+            status: if done.status == ToolStatus::Success { "success" } else { "error" },
+            output: match &done.display {
+                Some(Display::Text { text }) => Some(text.clone()),
+                _ => None,
+            },
+            error: tool_failure(done),
+            seq: seq.filter(|_| self.version_2),
+        };
+        if self.version_2 {
+            self.lines.push(pending, "tool_result", result);
+            return;
+        }
+        self.tools.held.push((done.index, result));
+        if self.tools.open.is_empty() {
+            self.release_results(pending);
+        }
+    }
+
+    fn release_results(&mut self, pending: &mut Pending) {
+        let mut held = std::mem::take(&mut self.tools.held);
+        held.sort_by_key(|(index, _)| *index);
+        for (_, result) in held {
+            self.lines.push(pending, "tool_result", result);
+        }
+    }
+
+    fn progress(&mut self, item: &ItemId, output: &str, pending: &mut Pending) {
+        if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
+            self.lines.push(pending, "tool_progress", Progress { tool_id: &open.id, output });
+        }
+    }
+
+    fn usage(&mut self, call: &ModelCall, pending: &mut Pending) {
+        let line = UsageLine {
+            model: &call.model,
+            role: &call.role,
+            tokens: Tokens::from(&call.usage),
+            latency_ms: call.latency_ms,
+            error: call.error.as_deref(),
+        };
+        self.lines.push(pending, "usage", line);
+    }
+
+    fn session(&mut self, ready: &SessionReady, pending: &mut Pending) {
+        let line = SessionLine {
+            session_id: ready.session.as_str(),
+            model: &ready.model,
+            mode: ready.mode.as_str(),
+            resumed: Some(ready.resumed),
+        };
+        self.lines.push(pending, "session", line);
+    }
+
+    fn ask(&mut self, ask: &Ask, pending: &mut Pending) {
+        let line = AskLine {
+            id: ask.id.as_str(),
+            kind: "approval",
+            tool_id: ask.call.as_str(),
+            tool_name: &ask.name,
+            tool_kind: ask.kind,
+            title: &ask.title,
+            preview: ask.preview.as_ref(),
+            reason: &ask.verdict.why,
+            rule: &ask.verdict.rule,
+            outcomes: &ask.outcomes,
+        };
+        self.lines.push(pending, "ask", line);
+    }
+
+    /// What only version 2 tells.
+    fn version_2(&mut self, event: &Event, pending: &mut Pending) {
+        match &event.body {
+            EventBody::SessionReady(ready) => self.session(ready, pending),
+            EventBody::StateChanged { model, mode } => {
+                let session_id = std::mem::take(&mut self.session_id);
+                let line = SessionLine {
+                    session_id: &session_id,
+                    model,
+                    mode: mode.as_str(),
+                    resumed: None,
+                };
+                self.lines.push(pending, "session", line);
+                self.session_id = session_id;
+            }
+            EventBody::ModelCall(call) => self.usage(call, pending),
+            EventBody::ItemDelta { item, text } => self.progress(item, text, pending),
+            EventBody::ItemDone { done: ItemDone::Thought { text }, .. } => {
+                let (subject, description) = split_thought(text);
+                let thought = Thought { subject, description: &description };
+                self.lines.push(pending, "thought", thought);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Face for StreamFace {
+    fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
+        let init =
+            Init { session_id: &self.session_id, model: &self.model, scripted: summary.scripted };
+        self.lines.push(pending, "init", init);
+        for warning in std::mem::take(&mut self.warnings) {
+            self.problem("warning", &warning, pending);
+        }
+        if summary.scripted && self.version_2 {
+            self.problem("warning", SCRIPTED, pending);
+        }
+    }
+
+    fn event(&mut self, event: &Event, pending: &mut Pending) {
+        self.text(event, pending);
+        match &event.body {
+            EventBody::TurnStarted { prompt } => {
+                let content = self.display_prompt.take().unwrap_or_else(|| prompt.clone());
+                self.user(&content, pending);
+                self.prompt_item = Some(prompt.clone());
+            }
+            EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
+                self.user_item(text, pending);
+            }
+            EventBody::ItemStarted { item, start: ItemStart::Tool(start) } => {
+                self.tool_start(item, start, pending);
+            }
+            EventBody::ItemDone { item, done: ItemDone::Tool(done) } => {
+                self.tool_done(item, done, pending);
+            }
+            EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
+                self.notice(*level, text, pending);
+            }
+            EventBody::Ask(ask) => self.ask(ask, pending),
+            EventBody::AskClosed { ask, outcome } => {
+                let line = AskClosedLine { id: ask.as_str(), outcome: *outcome };
+                self.lines.push(pending, "ask_closed", line);
+            }
+            EventBody::Retry(retry) if self.version_2 => {
+                let line = RetryLine { drop_chars: 0, wait: Some(retry) };
+                self.lines.push(pending, "retry", line);
+            }
+            EventBody::Retry(retry) => self.problem("warning", &retry_words(retry), pending),
+            _ => {}
+        }
+        if self.version_2 {
+            self.version_2(event, pending);
+        }
+    }
+
+    fn notice(&mut self, level: Level, text: &str, pending: &mut Pending) {
+        match level {
+            Level::Info => {}
+            Level::Warning => self.problem("warning", text, pending),
+            Level::Error => self.problem("error", text, pending),
+        }
+    }
+
+    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+        self.message.finish();
+        self.release_results(pending);
+        self.tools.open.clear();
+        if let Some(warning) = &outcome.warning {
+            self.problem("warning", warning, pending);
+        }
+        if let Some(error) = &outcome.error {
+            match outcome.reason {
+                "loop" => self.problem("warning", &error.message, pending),
+                "max_turns" => self.problem("error", &error.message, pending),
+                _ if error.r#type == "INVALID_STREAM" => {
+                    self.problem("error", &error.message, pending);
+                }
+                _ => {}
+            }
+        }
+        let result = ResultLine {
+            status: if outcome.error.is_some() { "error" } else { "success" },
+            error: outcome.error.as_ref(),
+            stats: summary.stats.for_stream(summary.duration_ms),
+            structured: summary.structured.as_ref(),
+        };
+        self.lines.push(pending, "result", result);
+        More::No
+    }
+}
+
+fn tool_failure(done: &ToolDone) -> Option<ToolFailure> {
+    match (&done.error, done.status) {
+        (Some((kind, message)), _) => {
+            Some(ToolFailure { r#type: kind.as_str(), message: message.clone() })
+        }
+        (None, ToolStatus::Success) => None,
+        (None, ToolStatus::Error | ToolStatus::Cancelled) => {
+            Some(ToolFailure { r#type: "cancelled", message: "The call was cancelled".to_owned() })
+        }
+    }
+}
+
+/// The first bold span of a thought, and the rest.
+fn split_thought(text: &str) -> (&str, String) {
+    let Some((before, rest)) = text.split_once("**") else { return ("", text.trim().to_owned()) };
+    let Some((subject, after)) = rest.split_once("**") else { return ("", text.trim().to_owned()) };
+    (subject.trim(), format!("{before}{after}").trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::split_thought;
+    use crate::OutputFormat;
+    use crate::harness::{Script, run};
+
+    fn stream() -> Script {
+        Script::new(OutputFormat::StreamJson)
+    }
+
+    fn stream_2() -> Script {
+        let mut script = stream();
+        script.options.stream_version = 2;
+        script
+    }
+
+    /// The lines with their times checked and taken off.
+    fn lines(stdout: &str) -> Vec<Value> {
+        stdout
+            .lines()
+            .map(|line| {
+                assert!(line.starts_with("{\"type\":\""), "{line}");
+                let mut value: Value = serde_json::from_str(line).unwrap();
+                let time = value.as_object_mut().unwrap().shift_remove("timestamp").unwrap();
+                assert_eq!(time.as_str().unwrap().len(), 24);
+                value
+            })
+            .collect()
+    }
+
+    #[test]
+    fn version_1_has_the_known_lines_in_the_known_order() {
+        let done = run(stream()
+            .text(&["Look", "ing"])
+            .thought("**Plan** first")
+            .tools_done_in_reverse(&[("a", Ok("one")), ("b", Err("gone"))])
+            .model_call("m1", 100, 40, 7)
+            .text(&["Done"])
+            .done());
+        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        let expected = json!([
+            {"type": "init", "session_id": "s1", "model": "auto"},
+            {"type": "message", "role": "user", "content": "typed"},
+            {"type": "message", "role": "assistant", "content": "Look", "delta": true},
+            {"type": "message", "role": "assistant", "content": "ing", "delta": true},
+            {"type": "tool_use", "tool_name": "a", "tool_id": "call0", "parameters": {"path": "x"}},
+            {"type": "tool_use", "tool_name": "b", "tool_id": "call1", "parameters": {"path": "x"}},
+            {"type": "tool_result", "tool_id": "call0", "status": "success", "output": "one"},
+            {"type": "tool_result", "tool_id": "call1", "status": "error", "output": "gone",
+             "error": {"type": "file_not_found", "message": "gone"}},
+            {"type": "message", "role": "assistant", "content": "Done", "delta": true},
+            {"type": "result", "status": "success", "stats": {
+                "total_tokens": 107, "input_tokens": 100, "output_tokens": 7, "cached": 40,
+                "input": 60, "duration_ms": 5, "tool_calls": 2,
+                "models": {"m1": {"total_tokens": 107, "input_tokens": 100, "output_tokens": 7,
+                                  "cached": 40, "input": 60}}}},
+        ]);
+        assert_eq!(Value::from(lines(&done.stdout)), expected);
+    }
+
+    #[test]
+    fn version_1_sends_only_what_goes_beyond_a_dropped_answer() {
+        let done = run(stream().dropped(&["One tw"]).text(&["One", " two", "!"]).done());
+        let texts: Vec<Value> = lines(&done.stdout)
+            .into_iter()
+            .filter(|line| line["role"] == "assistant")
+            .map(|line| line["content"].clone())
+            .collect();
+        assert_eq!(texts, ["One tw", "o", "!"]);
+    }
+
+    #[test]
+    fn version_2_tells_more_and_sooner() {
+        let done = run(stream_2()
+            .thought("**Plan** it well")
+            .dropped(&["Öne"])
+            .retry()
+            .tools_done_in_reverse(&[("a", Ok("one")), ("b", Ok("two"))])
+            .model_call("m1", 1, 0, 1)
+            .done());
+        let lines = lines(&done.stdout);
+        let types: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+        assert_eq!(
+            types,
+            [
+                "init",
+                "message",
+                "thought",
+                "message",
+                "retry",
+                "retry",
+                "tool_use",
+                "tool_use",
+                "tool_progress",
+                "tool_result",
+                "tool_progress",
+                "tool_result",
+                "usage",
+                "result"
+            ]
+        );
+        assert_eq!(
+            lines[2],
+            json!({"type": "thought", "subject": "Plan", "description": "it well"})
+        );
+        assert_eq!(lines[4], json!({"type": "retry", "dropChars": 3}));
+        assert_eq!((&lines[5]["dropChars"], &lines[5]["delayMs"]), (&json!(0), &json!(1500)));
+        assert_eq!((&lines[9]["tool_id"], &lines[9]["seq"]), (&json!("call1"), &json!(1)));
+        assert_eq!(lines[11]["seq"], 0);
+    }
+
+    #[test]
+    fn ends_that_are_no_answer_are_errors() {
+        use parallax_protocol::event::EndReason;
+        let done = run(stream().end(EndReason::Loop { detail: "x".into() }));
+        let seen = lines(&done.stdout);
+        assert_eq!((done.code, &seen[2]["severity"]), (56, &json!("warning")));
+        assert_eq!(seen[3]["error"]["type"], "LOOP_DETECTED");
+        let err: Value = serde_json::from_str(&done.stderr).unwrap();
+        assert_eq!(err["error"]["code"], 56);
+        let done = run(stream().end(EndReason::MaxTurns { limit: 3 }));
+        assert_eq!(done.code, 53);
+        let done = run(stream().end(EndReason::Stopped { reason: "enough".into() }));
+        let seen = lines(&done.stdout);
+        assert_eq!((done.code, &seen[3]["status"]), (0, &json!("success")));
+    }
+
+    #[test]
+    fn a_thought_splits_at_its_first_bold_span() {
+        assert_eq!(split_thought("**A b**\nrest **c**"), ("A b", "rest **c**".into()));
+        assert_eq!(split_thought("no ** bold"), ("", "no ** bold".into()));
+    }
+}

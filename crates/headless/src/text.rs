@@ -1,0 +1,212 @@
+//! Text for people and pipes: the answer on stdout as it comes, one line per
+//! event on stderr.
+
+use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, ToolStatus};
+
+use crate::answer::{TextItems, TextStep};
+use crate::continuation::Continuation;
+use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
+use crate::failure::Outcome;
+use crate::options::RunOptions;
+use crate::output::{Pending, Tone};
+use crate::sanitize::Sanitizer;
+use crate::wire;
+
+pub(crate) struct TextFace {
+    raw: bool,
+    quiet: bool,
+    colour: bool,
+    /// Nothing is printed until the answer has passed its schema.
+    hold: bool,
+    warnings: Vec<String>,
+    items: TextItems,
+    sanitizer: Sanitizer,
+    message: Continuation,
+    at_line_start: bool,
+    clean: String,
+    shown: String,
+}
+
+impl TextFace {
+    pub(crate) fn new(options: &RunOptions) -> Self {
+        Self {
+            raw: options.raw_output,
+            quiet: options.quiet,
+            colour: options.stderr_colour,
+            hold: options.schema.is_some(),
+            warnings: options.warnings.clone(),
+            items: TextItems::default(),
+            sanitizer: Sanitizer::new(),
+            message: Continuation::default(),
+            at_line_start: true,
+            clean: String::new(),
+            shown: String::new(),
+        }
+    }
+
+    fn say(&self, tone: Tone, text: &str, pending: &mut Pending) {
+        if tone == Tone::Error || !self.quiet {
+            pending.say(tone, self.colour, text);
+        }
+    }
+
+    fn piece(&mut self, text: &str, pending: &mut Pending) {
+        if self.hold || text.is_empty() {
+            return;
+        }
+        let text = if self.raw {
+            text
+        } else {
+            self.clean.clear();
+            self.sanitizer.push(text, &mut self.clean);
+            &self.clean
+        };
+        self.shown.clear();
+        self.message.push(text, &mut self.shown);
+        self.print_shown(pending);
+    }
+
+    fn print_shown(&mut self, pending: &mut Pending) {
+        if let Some(last) = self.shown.as_bytes().last() {
+            self.at_line_start = *last == b'\n';
+            pending.stdout.extend_from_slice(self.shown.as_bytes());
+        }
+    }
+
+    /// The message is complete, and what follows begins on a line of its own.
+    fn finish_message(&mut self, pending: &mut Pending) {
+        self.message.finish();
+        if !self.at_line_start {
+            pending.stdout.push(b'\n');
+            self.at_line_start = true;
+        }
+    }
+
+    fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
+        if done.status == ToolStatus::Success {
+            return;
+        }
+        let why = done.error.as_ref().map_or("cancelled", |(_, message)| message);
+        self.say(Tone::Note, &format!("tool error: {}: {why}", done.name), pending);
+    }
+}
+
+impl Face for TextFace {
+    fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
+        for warning in std::mem::take(&mut self.warnings) {
+            self.say(Tone::Warning, &warning, pending);
+        }
+        if summary.scripted {
+            self.say(Tone::Note, SCRIPTED, pending);
+        }
+    }
+
+    fn event(&mut self, event: &Event, pending: &mut Pending) {
+        match self.items.read(event) {
+            TextStep::Other => {}
+            TextStep::Boundary => self.finish_message(pending),
+            TextStep::Begin => self.sanitizer = Sanitizer::new(),
+            TextStep::More(piece) => self.piece(piece, pending),
+            TextStep::End { rest, .. } => self.piece(rest, pending),
+            TextStep::Dropped { text } if self.raw => self.message.take_back(text),
+            TextStep::Dropped { text } => {
+                // In one piece as it was in many: what is harmless does not
+                // depend on where the pieces were cut.
+                self.clean.clear();
+                Sanitizer::new().push(text, &mut self.clean);
+                self.message.take_back(&self.clean);
+            }
+        }
+        match &event.body {
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_done(done, pending),
+            EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
+                self.notice(*level, text, pending);
+            }
+            EventBody::Retry(retry) => self.say(Tone::Note, &retry_words(retry), pending),
+            _ => {}
+        }
+    }
+
+    fn notice(&mut self, level: Level, text: &str, pending: &mut Pending) {
+        let tone = match level {
+            Level::Info => Tone::Note,
+            Level::Warning => Tone::Warning,
+            Level::Error => Tone::Error,
+        };
+        self.say(tone, text, pending);
+    }
+
+    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+        if let Some(structured) = &summary.structured {
+            wire::push_pretty(&mut pending.stdout, structured);
+            pending.stdout.push(b'\n');
+        }
+        self.finish_message(pending);
+        if let Some(warning) = &outcome.warning {
+            self.say(Tone::Warning, warning, pending);
+        }
+        if let Some(error) = &outcome.error {
+            self.say(Tone::Error, &error.message, pending);
+        }
+        More::No
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::OutputFormat;
+    use crate::harness::{Script, run};
+
+    fn text() -> Script {
+        Script::new(OutputFormat::Text)
+    }
+
+    #[test]
+    fn the_answer_is_printed_clean_with_one_newline_at_its_end() {
+        let done = run(text().text(&["Hel\x1b[3", "1mlo", " world"]).done());
+        assert_eq!(
+            (done.code, done.stdout.as_str(), done.stderr.as_str()),
+            (0, "Hello world\n", "")
+        );
+        let done = run(text().text(&["a\n"]).done());
+        assert_eq!(done.stdout, "a\n");
+        let mut script = text().text(&["\x1b[31mred"]).done();
+        script.options.raw_output = true;
+        assert_eq!(run(script).stdout, "\x1b[31mred\n");
+    }
+
+    #[test]
+    fn tools_thoughts_and_results_stay_out_of_stdout() {
+        let done = run(text()
+            .thought("**Plan** first")
+            .text(&["Looking"])
+            .tools(&[("a", Ok("one")), ("b", Err("no\nfile\x1b[2J"))])
+            .text(&["Found."])
+            .done());
+        assert_eq!(done.stdout, "Looking\nFound.\n");
+        assert_eq!(done.stderr, "tool error: b: no file\n");
+    }
+
+    #[test]
+    fn a_retried_answer_is_printed_once() {
+        let done = run(text().dropped(&["One two"]).text(&["One ", "two three"]).done());
+        assert_eq!(done.stdout, "One two three\n");
+        let done = run(text().dropped(&["One two"]).text(&["One", " 2"]).done());
+        assert_eq!(done.stdout, "One two\nOne 2\n");
+    }
+
+    #[test]
+    fn quiet_keeps_errors_only() {
+        let script = |quiet| {
+            let mut script = text().retry().notice("odd").failed();
+            script.options.warnings = vec!["start".into()];
+            script.options.quiet = quiet;
+            script
+        };
+        let loud = run(script(false));
+        assert_eq!(loud.stderr.lines().count(), 4, "{}", loud.stderr);
+        assert!(loud.stderr.starts_with("warning: start\nwaiting 1.5 s before attempt 2 of 3"));
+        let quiet = run(script(true));
+        assert_eq!((quiet.code, quiet.stderr.as_str()), (1, "error: the service failed\n"));
+    }
+}

@@ -1,0 +1,37 @@
+//! The time of an event as the lines carry it: ISO 8601, milliseconds, UTC.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Gives the present time as text; formats once per millisecond.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    millisecond: i64,
+    text: String,
+}
+
+impl Clock {
+    /// The present time, as in `2026-01-31T12:00:00.000Z`.
+    pub(crate) fn now(&mut self) -> &str {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let millisecond = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        if self.text.is_empty() || millisecond != self.millisecond {
+            self.millisecond = millisecond;
+            let time = jiff::Timestamp::from_millisecond(millisecond).unwrap_or_default();
+            self.text = format!("{time:.3}");
+        }
+        &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_three_digits_and_a_z() {
+        let mut clock = Clock::default();
+        let now = clock.now();
+        assert_eq!(now.len(), "2026-01-31T12:00:00.000Z".len(), "{now}");
+        assert!(now.ends_with('Z') && now.as_bytes()[19] == b'.', "{now}");
+    }
+}

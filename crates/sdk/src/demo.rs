@@ -1,0 +1,86 @@
+//! What the program brings along to show itself without a key or a network: a
+//! small project with a real defect, and scripts that play the model's part.
+
+use std::io;
+use std::path::Path;
+
+/// The prompt that the demonstration's script answers.
+pub const PROMPT: &str = include_str!("../demo/prompt.txt");
+
+/// The script of the demonstration.
+pub const SCRIPT: &str = include_str!("../demo/script.jsonl");
+
+/// Scripts for `-m script:NAME`: a name and its text.
+pub const SCRIPTS: [(&str, &str); 1] = [("tour", include_str!("../demo/tour.jsonl"))];
+
+macro_rules! project_files {
+    ($($path:literal),* $(,)?) => {
+        [$(($path, include_str!(concat!("../demo/project/", $path)))),*]
+    };
+}
+
+const PROJECT: [(&str, &str); 17] = project_files![
+    "README.md",
+    "invoice.sh",
+    "run-tests.sh",
+    "lib/invoice.awk",
+    "lib/money.awk",
+    "tests/bad-line.csv",
+    "tests/bad-line.txt",
+    "tests/comments.csv",
+    "tests/comments.txt",
+    "tests/discount-from.csv",
+    "tests/discount-from.txt",
+    "tests/discount.csv",
+    "tests/discount.txt",
+    "tests/plain.csv",
+    "tests/plain.txt",
+    "tests/short-prices.csv",
+    "tests/short-prices.txt",
+];
+
+/// Writes the sample project into a folder that exists and is empty.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_project(folder: &Path) -> io::Result<()> {
+    for (path, text) in PROJECT {
+        let target = folder.join(path);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(&target, text)?;
+        if path.ends_with(".sh") {
+            make_executable(&target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_project_is_complete() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/project");
+        let mut files = 0;
+        let mut folders = vec![std::path::PathBuf::from(root)];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("folder") {
+                let path = entry.expect("entry").path();
+                if path.is_dir() { folders.push(path) } else { files += 1 }
+            }
+        }
+        assert_eq!(files, super::PROJECT.len());
+    }
+}

@@ -1,0 +1,141 @@
+//! Expands `@path` in prompts: the text keeps the path, what it names follows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parallax_files::{Access, SeenFiles, Workspace};
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
+use parallax_tools::read_many_files::{ReadMany, read_many};
+
+use crate::at_paths::tokens;
+use crate::launch::failure;
+
+/// Reads what prompts name with `@`. Cheap to clone.
+#[derive(Clone)]
+pub struct Expander {
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+}
+
+impl Expander {
+    pub(crate) fn new(workspace: &Arc<Workspace>, seen: &Arc<SeenFiles>) -> Self {
+        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen) }
+    }
+
+    /// A prompt with its references expanded. Reads files: call it on a
+    /// blocking thread. What is no path of the workspace stays text.
+    ///
+    /// # Errors
+    /// When a file that is there cannot be read.
+    pub fn prompt(&self, text: String) -> Result<Prompt, Failure> {
+        let mut include = Vec::new();
+        for token in tokens(&text) {
+            if let Some(pattern) = self.pattern(&token.path)
+                && !include.contains(&pattern)
+            {
+                include.push(pattern);
+            }
+        }
+        let text = text.replace("\\@", "@");
+        if include.is_empty() {
+            return Ok(Prompt { text, attachments: Vec::new() });
+        }
+        let wanted = ReadMany::of(include.clone());
+        let never = CancellationToken::new();
+        let read = read_many(&self.workspace, &self.seen, &wanted, &never)
+            .map_err(|error| failure(FailureKind::Input, error.message))?;
+        let (shown, skipped): (Vec<_>, Vec<_>) =
+            read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
+        if let Some((path, why)) = self.refused(&skipped, &include) {
+            let message = format!("cannot read `{}` named in the prompt: {why}", path.display());
+            return Err(failure(FailureKind::Input, message));
+        }
+        if read.files.is_empty() && shown.is_empty() {
+            return Ok(Prompt { text, attachments: Vec::new() });
+        }
+        let mut attachments = vec![Part::text("\n--- Content from referenced files ---")];
+        for file in read.files {
+            let shown = self.workspace.relative(&file.path);
+            attachments.push(Part::text(format!("\nContent from @{}:\n", shown.display())));
+            match file.part.view() {
+                PartView::Text("") => attachments.push(Part::text("(empty file)")),
+                _ => attachments.push(file.part),
+            }
+        }
+        for (path, why) in shown {
+            let path = self.workspace.relative(&path);
+            attachments.push(Part::text(format!("\nContent from @{}:\n", path.display())));
+            attachments.push(Part::text(why));
+        }
+        attachments.push(Part::text("\n--- End of content ---"));
+        Ok(Prompt { text, attachments })
+    }
+
+    /// The path or glob that a token stands for, or `None` when it names
+    /// nothing here.
+    fn pattern(&self, path: &str) -> Option<String> {
+        if let Ok(confined) = self.workspace.resolve(path, Access::Read) {
+            let real = confined.path();
+            if real.is_dir() {
+                return Some(format!("{}/**", path.trim_end_matches('/')));
+            }
+            if real.exists() {
+                return Some(path.to_owned());
+            }
+        } else {
+            return None;
+        }
+        if path.contains(['*', '?', '[']) {
+            return Some(path.to_owned());
+        }
+        // A bare name may stand anywhere below.
+        if path.contains('/') || path.len() < 3 {
+            return None;
+        }
+        self.search(path)
+    }
+
+    /// The first file below the root whose name holds `name`.
+    fn search(&self, name: &str) -> Option<String> {
+        let root = self.workspace.root().to_owned();
+        let options = parallax_files::WalkOptions::default();
+        let walk = parallax_files::walk(&self.workspace, std::slice::from_ref(&root), &options);
+        walk.build()
+            .flatten()
+            .take(SEARCHED)
+            .find(|entry| {
+                entry.file_type().is_some_and(|kind| kind.is_file())
+                    && entry.file_name().to_string_lossy() == name
+            })
+            .map(|entry| entry.path().display().to_string())
+    }
+
+    /// A file that was named itself, is there, and could not be read. Files
+    /// that ignore rules leave out are left out silently.
+    fn refused<'a>(
+        &self,
+        skipped: &'a [(std::path::PathBuf, String)],
+        include: &[String],
+    ) -> Option<(&'a Path, &'a str)> {
+        skipped
+            .iter()
+            .find(|(path, why)| {
+                !why.contains("ignore")
+                    && include.iter().any(|pattern| {
+                        self.workspace
+                            .resolve(pattern, Access::Read)
+                            .is_ok_and(|named| named.path() == path || named.shown() == path)
+                    })
+            })
+            .map(|(path, why)| (path.as_path(), why.as_str()))
+    }
+}
+
+/// How the reader says that a file is no text: that is its content then.
+const CANNOT_DISPLAY: &str = "Cannot display content";
+
+/// Entries looked at for a bare name.
+const SEARCHED: usize = 20_000;

@@ -1,0 +1,190 @@
+//! What a face asks for when it starts a session, and the first half of the
+//! way there: settings, trust, and what the flags make of them. Nothing here
+//! needs a runtime or the network.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parallax_config::{Config, LoadOptions, OutputFormat};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::policy::ApprovalMode;
+
+/// Which session to continue, or how to begin one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SessionChoice {
+    /// A new session with an id of ours.
+    #[default]
+    New,
+    /// A new session with this id.
+    WithId(String),
+    /// Continue: `latest`, an index, an id or the beginning of one.
+    Resume(String),
+    /// A new session from a file of ours or another tool's.
+    Import(PathBuf),
+}
+
+/// Where the model's words come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// A service.
+    #[default]
+    Service,
+    /// `--fake-responses`: the reference's recorded-response file.
+    Fake(PathBuf),
+    /// `--fake-responses-non-strict`.
+    FakeNonStrict(PathBuf),
+    /// `--replay`: a recording of ours, strict or not.
+    Replay {
+        /// The recording.
+        file: PathBuf,
+        /// Whether requests must be those of the recording.
+        strict: bool,
+    },
+    /// A script that ships with the program, by name.
+    Embedded {
+        /// For error messages.
+        name: &'static str,
+        /// The script.
+        text: &'static str,
+    },
+}
+
+/// Where the model's side is written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recording {
+    /// `--record`: all that a replay needs.
+    Ours(PathBuf),
+    /// `--record-responses`: the reference's format.
+    Reference(PathBuf),
+}
+
+/// Everything a face knows when it starts.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchOptions {
+    /// The working folder.
+    pub directory: PathBuf,
+    /// The variables of the process.
+    pub variables: Vec<(OsString, OsString)>,
+    /// `--skip-trust`.
+    pub skip_trust: bool,
+    /// `--ignore-env`.
+    pub ignore_env: bool,
+    /// `-m`.
+    pub model: Option<String>,
+    /// `--approval-mode`, `-y`.
+    pub approval_mode: Option<ApprovalMode>,
+    /// `--include-directories`.
+    pub include_directories: Vec<PathBuf>,
+    /// `--allowed-tools`.
+    pub allowed_tools: Vec<String>,
+    /// `--exclude-tools`.
+    pub exclude_tools: Vec<String>,
+    /// `--max-turns`.
+    pub max_turns: Option<u32>,
+    /// Which session.
+    pub session: SessionChoice,
+    /// Whether questions can be answered.
+    pub interactive: bool,
+    /// Where answers come from.
+    pub answers: Answers,
+    /// Where the model's side is recorded.
+    pub recording: Option<Recording>,
+    /// The version of the program, for the service.
+    pub version: &'static str,
+    /// Whether the session leaves no journal (the demonstration).
+    pub ephemeral: bool,
+}
+
+/// A launch whose settings are read and whose folder is known to be trusted or
+/// not.
+pub struct Launch {
+    pub(crate) options: LaunchOptions,
+    pub(crate) config: Config,
+    pub(crate) mode: ApprovalMode,
+    /// What the person should know, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Launch {
+    /// Reads settings and decides on trust.
+    ///
+    /// # Errors
+    /// Settings that cannot be used, a mode that is forbidden, and a folder
+    /// that is not trusted while nobody can be asked.
+    pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
+        let config = parallax_config::load(LoadOptions {
+            cwd: options.directory.clone(),
+            variables: options.variables.clone(),
+            skip_trust: options.skip_trust,
+            ignore_env: options.ignore_env,
+        })
+        .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        if !config.trust.trusted {
+            return Err(untrusted(&options.directory));
+        }
+        let mut warnings = config.warnings.clone();
+        let mode = approval_mode(&options, &config, &mut warnings)?;
+        Ok(Self { options, config, mode, warnings })
+    }
+
+    /// The format that the settings ask for (`output.format`).
+    pub fn output_format(&self) -> OutputFormat {
+        self.config.settings.output_format()
+    }
+
+    /// The folder of the program's own files (`~/.parallax`).
+    pub fn home(&self) -> &std::path::Path {
+        &self.config.homes.parallax
+    }
+
+    /// The model as it will be asked for: flag, variable, setting, `auto`.
+    pub fn model_name(&self) -> String {
+        let set = |name: &String| !name.trim().is_empty();
+        let variable = || self.config.environment.get("GEMINI_MODEL").map(str::to_owned);
+        let options = self.options.model.clone().filter(set).or_else(variable);
+        let name = options.filter(set).or_else(|| self.config.settings.model_name());
+        name.filter(set).unwrap_or_else(|| "auto".to_owned())
+    }
+}
+
+fn approval_mode(
+    options: &LaunchOptions,
+    config: &Config,
+    warnings: &mut Vec<String>,
+) -> Result<ApprovalMode, Failure> {
+    // Yolo is never taken from a file: a project could bring it.
+    let set = config.settings.default_approval_mode().min(ApprovalMode::AutoEdit);
+    let mode = options.approval_mode.unwrap_or(set);
+    if mode == ApprovalMode::Yolo && config.settings.disable_yolo_mode() {
+        return Err(failure(
+            FailureKind::Config,
+            "yolo mode is switched off by the setting `security.disableYoloMode`".to_owned(),
+        ));
+    }
+    if !config.trust.trusted && mode > ApprovalMode::Default {
+        warnings.push(format!(
+            "the folder is not trusted: approval mode `{}` is not used",
+            mode.as_str()
+        ));
+        return Ok(ApprovalMode::Default);
+    }
+    Ok(mode)
+}
+
+/// Why nothing is read of a folder, and what to do. No face of this program can
+/// ask the person yet, so every launch in such a folder ends here.
+fn untrusted(directory: &Path) -> Failure {
+    failure(
+        FailureKind::Untrusted,
+        format!(
+            "the folder `{}` is not trusted, so nothing of it is read; run with `--skip-trust` or \
+             set `GEMINI_CLI_TRUST_WORKSPACE=true` if you trust what it holds",
+            directory.display()
+        ),
+    )
+}
+
+/// A failure before the session runs.
+pub(crate) fn failure(kind: FailureKind, message: String) -> Failure {
+    Failure { kind, message, status: None }
+}

@@ -1,0 +1,93 @@
+//! What the model is told before the first prompt: the user's memory, the
+//! project's memory, and the session context.
+
+use std::sync::Arc;
+
+use jiff::Zoned;
+use parallax_config::{MemoryOptions, SessionContext, load_memory, session_context};
+use parallax_files::{Workspace, folder_tree};
+use parallax_protocol::content::Sealed;
+
+use crate::launch::Launch;
+
+/// Entries of the folder tree.
+const TREE_ENTRIES: usize = 200;
+
+/// What goes where.
+pub(crate) struct Gathered {
+    /// For the end of the system prompt.
+    pub(crate) system: String,
+    /// For the front of the first prompt.
+    pub(crate) preface: Option<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the memory files and draws the session context. The contents of a
+/// resumed session hold its context already, frozen: what they do not say yet
+/// (another date, changed memory, a folder they do not know) is said anew.
+pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Sealed]) -> Gathered {
+    let settings = &launch.config.settings;
+    let cwd = &launch.config.cwd;
+    let more = if settings.load_memory_from_include_directories() {
+        workspace.roots().into_iter().skip(1).collect()
+    } else {
+        Vec::new()
+    };
+    let memory = load_memory(&MemoryOptions {
+        cwd,
+        homes: &launch.config.homes,
+        names: &settings.memory_file_names(),
+        boundary_markers: &settings.memory_boundary_markers(),
+        more_folders: &more,
+        import_format: settings.import_format(),
+        trusted: launch.config.trust.trusted,
+        ignored: &|path| workspace.is_ignored(path).is_some(),
+    });
+    let date = Zoned::now().strftime("%A, %B %-d, %Y").to_string();
+    let project = memory.project_block(cwd).unwrap_or_default();
+    let known = known_contexts(contents);
+    let root = workspace.root().display().to_string();
+    let preface = if known.iter().any(|context| context.contains(&root)) {
+        let has_date = known.last().is_some_and(|context| context.contains(&date));
+        let has_memory =
+            project.is_empty() || known.iter().any(|context| context.contains(&project));
+        (!has_date || !has_memory).then(|| {
+            let memory = if has_memory { String::new() } else { project };
+            let update =
+                SessionContext { date, os: String::new(), memory, ..SessionContext::default() };
+            session_context(&update)
+        })
+    } else {
+        Some(session_context(&SessionContext {
+            date,
+            os: std::env::consts::OS.to_owned(),
+            temp_dir: Some(workspace.temp().to_owned()),
+            directories: workspace.roots(),
+            tree: match settings.include_directory_tree() {
+                true => folder_tree(workspace, TREE_ENTRIES),
+                false => String::new(),
+            },
+            memory: project,
+        }))
+    };
+    Gathered {
+        system: memory.global_block(cwd).unwrap_or_default(),
+        preface,
+        warnings: memory.warnings,
+    }
+}
+
+/// The context blocks that the contents hold, oldest first.
+fn known_contexts(contents: &[Sealed]) -> Vec<String> {
+    let holds = |content: &&Sealed| content.json().contains("<session_context>");
+    let mut known = Vec::new();
+    for content in contents.iter().filter(holds).filter_map(|content| content.open().ok()) {
+        for part in content.parts {
+            match part.into_text() {
+                Some(text) if text.starts_with("<session_context>") => known.push(text),
+                _ => {}
+            }
+        }
+    }
+    known
+}

@@ -1,0 +1,101 @@
+//! Who answers: a service, a script, a recording.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parallax_gemini::{
+    Gemini, GeminiOptions, ModelTable, RecordFormat, Recorder, Replay, ScriptMode, ScriptedModel,
+    resolve_auth,
+};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::model::Model;
+use parallax_protocol::secret::Secret;
+
+use crate::demo;
+use crate::launch::{Answers, Launch, Recording, failure};
+
+/// The prefix of model names that name a script.
+const SCRIPT: &str = "script:";
+
+/// Opens the model that the launch asks for, recorded where it asks for that.
+pub(crate) fn open(launch: &Launch, folder: &Path) -> Result<Arc<dyn Model>, Failure> {
+    let mut secrets = Vec::new();
+    let model = answers(launch, folder, &mut secrets)?;
+    let (path, format) = match &launch.options.recording {
+        None => return Ok(model),
+        Some(Recording::Ours(path)) => (path, RecordFormat::Full),
+        Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
+    };
+    Ok(Arc::new(Recorder::new(model, path, format, secrets).map_err(input)?))
+}
+
+fn input(error: impl std::fmt::Display) -> Failure {
+    failure(FailureKind::Input, error.to_string())
+}
+
+fn answers(
+    launch: &Launch,
+    folder: &Path,
+    secrets: &mut Vec<Secret>,
+) -> Result<Arc<dyn Model>, Failure> {
+    let script = |path: &Path, mode| -> Result<Arc<dyn Model>, Failure> {
+        let script = ScriptedModel::from_file(path, mode).map_err(input)?;
+        Ok(Arc::new(script.with_cwd(folder.to_owned())))
+    };
+    let embedded = |name: &str, text: &str| -> Result<Arc<dyn Model>, Failure> {
+        let script = ScriptedModel::from_text(name, text, ScriptMode::Embedded).map_err(input)?;
+        Ok(Arc::new(script.with_cwd(folder.to_owned())))
+    };
+    match &launch.options.answers {
+        Answers::Fake(path) => script(path, ScriptMode::Strict),
+        Answers::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
+        Answers::Replay { file, strict } => {
+            Ok(Arc::new(Replay::from_file(file, *strict).map_err(input)?))
+        }
+        Answers::Embedded { name, text } => embedded(name, text),
+        Answers::Service => {
+            let name = launch.model_name();
+            let Some(script_name) = name.strip_prefix(SCRIPT) else {
+                return service(launch, secrets);
+            };
+            match demo::SCRIPTS.iter().find(|(known, _)| *known == script_name) {
+                Some((known, text)) => embedded(known, text),
+                None if !Path::new(script_name).exists() => {
+                    let known = demo::SCRIPTS.map(|(name, _)| format!("`{name}`")).join(", ");
+                    Err(input(format!(
+                        "there is no script `{script_name}`: give a file, or one of {known}"
+                    )))
+                }
+                None => script(Path::new(script_name), ScriptMode::Embedded),
+            }
+        }
+    }
+}
+
+fn service(launch: &Launch, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>, Failure> {
+    let settings = &launch.config.settings;
+    let env = |name: &str| launch.config.environment.get(name).map(str::to_owned);
+    let (selected, enforced) = (settings.auth_selected_type(), settings.auth_enforced_type());
+    let auth = resolve_auth(&env, selected.as_deref(), enforced.as_deref())
+        .map_err(|error| failure(FailureKind::Auth, error.to_string()))?;
+    secrets.extend(auth.key().cloned());
+    let mut options = GeminiOptions::from_env(auth, &env);
+    options.version = launch.options.version.to_owned();
+    options.max_attempts = settings.max_attempts();
+    options.retry_fetch_errors = settings.retry_fetch_errors();
+    if let Some(timeout) = settings.stream_idle_timeout() {
+        options.idle_timeout = timeout;
+    }
+    if let Some(configs) = settings.model_configs() {
+        options.models = Arc::new(table(configs)?);
+    }
+    let gemini =
+        Gemini::new(options).map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+    Ok(Arc::new(gemini))
+}
+
+/// The table of models with what the settings add (`modelConfigs`).
+pub(crate) fn table(configs: &serde_json::Value) -> Result<ModelTable, Failure> {
+    ModelTable::from_settings(configs)
+        .map_err(|error| failure(FailureKind::Config, error.to_string()))
+}

@@ -1,0 +1,222 @@
+//! The second half of the way to a session: credentials, workspace, tools,
+//! journal, engine.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_engine::{EventHub, EventReader, Metered, SessionHandle, SessionOptions};
+use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
+use parallax_policy::{BuildFileGuard, Policy, PolicyOptions};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::model::Model;
+use parallax_protocol::op::Op;
+use parallax_protocol::store::{NoStore, Store};
+
+use crate::expand::Expander;
+use crate::history::{self, Resumed};
+use crate::launch::{Launch, failure};
+use crate::{OpSender, model, system, toolbox};
+
+/// A session that takes prompts.
+pub struct OpenSession {
+    /// Its id.
+    pub id: SessionId,
+    /// The model as asked for.
+    pub model: String,
+    /// Whether the model's words are scripted or replayed.
+    pub scripted: bool,
+    /// What the person should know before the first prompt.
+    pub warnings: Vec<String>,
+    /// Expands `@path` in prompts.
+    pub expander: Expander,
+    handle: SessionHandle,
+    toolbox: toolbox::Toolbox,
+}
+
+impl OpenSession {
+    /// Where orders go.
+    pub fn ops(&self) -> OpSender {
+        self.handle.ops.clone()
+    }
+
+    /// Ends the session: the running turn is cancelled and saved, children die.
+    pub async fn close(self) {
+        // A closed channel means that the actor is gone already.
+        let _ = self.handle.ops.send(Op::Shutdown).await;
+        self.handle.join().await;
+        self.toolbox.close().await;
+    }
+}
+
+impl Launch {
+    /// Opens the session. Must run on a tokio runtime.
+    ///
+    /// The reader tells everything that happens, from the beginning.
+    ///
+    /// # Errors
+    /// Missing credentials, a session that is not there, folders that cannot be
+    /// included.
+    pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
+        let mut warnings = self.warnings.clone();
+        let resumed = history::open(&self)?;
+        warnings.extend(resumed.notices.iter().cloned());
+        let (workspace, artifacts) = self.workspace(&resumed)?;
+        let workspace = Arc::new(workspace);
+        let seen = Arc::new(SeenFiles::default());
+        let hub = EventHub::new();
+        let events = hub.subscribe();
+        let model = model::open(&self, workspace.root())?;
+        let scripted = model.is_scripted();
+        let metered: Arc<dyn Model> = Arc::new(Metered::new(Arc::clone(&model), hub.clone()));
+        let model_name = self.model_name();
+        let toolbox = toolbox::build(&self, &workspace, &seen, artifacts, metered, &model_name);
+        let policy = self.policy();
+        warnings.extend(policy.notices().iter().cloned());
+        let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
+        warnings.extend(memory.warnings);
+        let settings = &self.config.settings;
+        let id = resumed.id.clone();
+        let switched_off = self.switched_off_sections();
+        let folders = Arc::clone(&workspace);
+        let added = Arc::clone(&workspace);
+        let store: Arc<dyn Store> =
+            if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
+        let expander = Expander::new(&workspace, &seen);
+        let handle = parallax_engine::start(
+            SessionOptions {
+                id: id.clone(),
+                model,
+                model_name: model_name.clone(),
+                tools: toolbox.tools(),
+                judge: Arc::new(policy),
+                store,
+                mode: self.mode,
+                interactive: self.options.interactive,
+                trusted: self.config.trust.trusted,
+                workspace: Arc::new(move || folders.roots()),
+                add_directory: Box::new(move |path| {
+                    added.add_root(&path).map(drop).map_err(|error| error.to_string())
+                }),
+                model_changed: toolbox.follow(),
+                system: system::prompt(
+                    self.options.interactive,
+                    system::in_git(workspace.root()),
+                    switched_off,
+                    memory.system,
+                ),
+                preface: memory.preface,
+                pending: resumed.pending,
+                history: resumed.contents,
+                generation: self.generation(&model_name)?,
+                // The flag limits this run, the setting the session.
+                requests_made: match self.options.max_turns {
+                    Some(_) => 0,
+                    None => resumed.requests_made,
+                },
+                max_turns: self.options.max_turns.or_else(|| {
+                    settings
+                        .max_session_turns()
+                        .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX))
+                }),
+                max_attempts: None,
+                loop_detection: settings.loop_detection(),
+                retry_base: self.retry_base(),
+            },
+            hub,
+        );
+        let session =
+            OpenSession { id, model: model_name, scripted, warnings, expander, handle, toolbox };
+        Ok((session, events))
+    }
+
+    /// What an alias of the user's (`modelConfigs.customAliases`) sets.
+    fn generation(&self, model_name: &str) -> Result<parallax_protocol::Object, Failure> {
+        let Some(configs) = self.config.settings.model_configs() else {
+            return Ok(parallax_protocol::Object::new());
+        };
+        Ok(model::table(configs)?.alias_generation(model_name))
+    }
+
+    /// The first wait after a broken stream; scripted servers shorten it.
+    fn retry_base(&self) -> Duration {
+        let set = self.config.environment.get("PARALLAX_RETRY_BASE_MS");
+        set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
+    }
+
+    fn switched_off_sections(&self) -> Vec<String> {
+        let is_off = |suffix: &&str| -> bool {
+            let name = format!("GEMINI_PROMPT_{suffix}");
+            matches!(self.config.environment.get(&name), Some("0" | "false"))
+        };
+        let suffixes = [
+            "PREAMBLE",
+            "COREMANDATES",
+            "PRIMARYWORKFLOWS",
+            "PLANNINGWORKFLOW",
+            "OPERATIONALGUIDELINES",
+            "GIT",
+        ];
+        suffixes.into_iter().filter(is_off).map(str::to_owned).collect()
+    }
+
+    fn workspace(&self, resumed: &Resumed) -> Result<(Workspace, PathBuf), Failure> {
+        let settings = &self.config.settings;
+        let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
+        let mut additional: Vec<PathBuf> = settings.include_directories();
+        additional.extend(self.options.include_directories.iter().cloned());
+        let workspace = Workspace::new(WorkspaceOptions {
+            root: self.options.directory.clone(),
+            additional: additional.iter().map(|path| self.expand_home(path)).collect(),
+            temp: artifacts.root().to_owned(),
+            readable: vec![self.config.homes.gemini.join("GEMINI.md")],
+            // The one file outside that the model may keep notes in.
+            writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],
+            denied: Vec::new(),
+            allow_node_modules: false,
+            filtering: Filtering {
+                respect_git_ignore: settings.respect_git_ignore(),
+                respect_gemini_ignore: settings.respect_gemini_ignore(),
+                custom_ignore_files: settings.custom_ignore_files(),
+            },
+        })
+        .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+        Ok((workspace, artifacts.root().to_owned()))
+    }
+
+    /// `~/x` as people write it in settings and flags.
+    fn expand_home(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), self.config.environment.get("HOME")) {
+            (Ok(rest), Some(home)) => Path::new(home).join(rest),
+            _ => path.to_owned(),
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        let settings = &self.config.settings;
+        let mut allowed = settings.allowed_tools();
+        allowed.extend(self.options.allowed_tools.iter().cloned());
+        let mut exclude = settings.excluded_tools();
+        exclude.extend(self.options.exclude_tools.iter().cloned());
+        Policy::new(&PolicyOptions {
+            core: settings.core_tools(),
+            allowed,
+            exclude,
+            confirmation_required: settings.confirmation_required(),
+            build_file_guard: if settings.build_file_guard() {
+                BuildFileGuard::Ask
+            } else {
+                BuildFileGuard::Off
+            },
+            plans_directory: None,
+        })
+    }
+
+    pub(crate) fn homes(&self) -> parallax_store::Homes {
+        parallax_store::Homes {
+            parallax: self.config.homes.parallax.clone(),
+            gemini: self.config.homes.gemini.clone(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The built-in tools, wired to one session.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use parallax_exec::Processes;
+use parallax_files::{SeenFiles, Workspace};
+use parallax_http::ClientOptions;
+use parallax_protocol::model::Model;
+use parallax_protocol::tool::Tool;
+use parallax_tools::glob::Glob;
+use parallax_tools::google_web_search::GoogleWebSearch;
+use parallax_tools::grep_search::GrepSearch;
+use parallax_tools::list_background_processes::ListBackgroundProcesses;
+use parallax_tools::list_directory::ListDirectory;
+use parallax_tools::read_background_output::ReadBackgroundOutput;
+use parallax_tools::read_file::ReadFile;
+use parallax_tools::replace::Replace;
+use parallax_tools::run_shell_command::RunShellCommand;
+use parallax_tools::web_fetch::{WebFetch, WebFetchOptions};
+use parallax_tools::write_file::{UnseenOverwrite, WriteFile};
+use parallax_tools::write_todos::WriteTodos;
+use parallax_tools::{MainModel, RedactionOptions, ShellOptions};
+
+use crate::launch::Launch;
+
+/// How long a search may take.
+const SEARCH_LIMIT: Duration = Duration::from_secs(30);
+
+/// The tools and what outlives a call.
+pub(crate) struct Toolbox {
+    tools: Vec<Arc<dyn Tool>>,
+    processes: Processes,
+    /// The model in force, for tools that ask one.
+    main: Arc<RwLock<String>>,
+}
+
+impl Toolbox {
+    /// The tools in the order in which they are declared. The provider's cache
+    /// depends on it, so it never changes.
+    pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.tools.clone()
+    }
+
+    /// Follows a change of the main model.
+    pub(crate) fn follow(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+        let main = Arc::clone(&self.main);
+        Box::new(move |name| {
+            name.clone_into(&mut main.write().unwrap_or_else(PoisonError::into_inner));
+        })
+    }
+
+    /// Ends all processes that are left.
+    pub(crate) async fn close(self) {
+        self.processes.shutdown().await;
+    }
+}
+
+/// Makes the tools.
+pub(crate) fn build(
+    launch: &Launch,
+    workspace: &Arc<Workspace>,
+    seen: &Arc<SeenFiles>,
+    artifacts: PathBuf,
+    model: Arc<dyn Model>,
+    model_name: &str,
+) -> Toolbox {
+    let settings = &launch.config.settings;
+    let main = Arc::new(RwLock::new(model_name.to_owned()));
+    let main_model: MainModel = {
+        let (main, model) = (Arc::clone(&main), Arc::clone(&model));
+        Arc::new(move || model.resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
+    };
+    let shell = shell_options(launch, artifacts);
+    let processes = Processes::new(shell.background_dir.clone());
+    let fetch = WebFetchOptions {
+        client: client_options(launch),
+        allowed: Vec::new(),
+        direct: settings.flag("experimental.directWebFetch"),
+    };
+    let (work, files) = (|| Arc::clone(workspace), || Arc::clone(seen));
+    let mut tools: Vec<Arc<dyn Tool>> = vec![
+        Arc::new(ListDirectory::new(work())),
+        Arc::new(ReadFile::new(work(), files())),
+        Arc::new(GrepSearch::new(work(), SEARCH_LIMIT)),
+        Arc::new(Glob::new(work(), SEARCH_LIMIT)),
+        Arc::new(Replace::new(work(), files())),
+        Arc::new(WriteFile::new(work(), files(), UnseenOverwrite::Warn)),
+        Arc::new(WebFetch::new(Arc::clone(&model), Arc::clone(&main_model), fetch)),
+        Arc::new(RunShellCommand::new(shell, work(), processes.clone())),
+        Arc::new(ListBackgroundProcesses::new(processes.clone())),
+        Arc::new(ReadBackgroundOutput::new(processes.clone())),
+        Arc::new(GoogleWebSearch::new(model, main_model)),
+    ];
+    if settings.use_write_todos() {
+        tools.push(Arc::new(WriteTodos::new()));
+    }
+    Toolbox { tools, processes, main }
+}
+
+fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {
+    let settings = &launch.config.settings;
+    let shell = settings.shell();
+    let redaction = settings.environment_redaction();
+    let mut options =
+        ShellOptions::new(artifacts.join("tool-outputs"), artifacts.join("background"));
+    options.pager = shell.pager;
+    options.inactivity_timeout = shell.inactivity_timeout;
+    options.interactive_shell = shell.interactive;
+    options.show_color = shell.show_color;
+    options.output_efficiency = shell.efficiency_hints;
+    options.truncate_threshold = settings.truncate_tool_output_threshold().unwrap_or(0);
+    options.redaction = RedactionOptions {
+        enabled: redaction.enabled,
+        allowed: redaction.allowed,
+        blocked: redaction.blocked,
+    };
+    options.dotenv_names = launch.config.environment.dotenv_names().map(str::to_owned).collect();
+    options.trusted_folder = launch.config.trust.trusted;
+    options
+}
+
+fn client_options(launch: &Launch) -> ClientOptions {
+    let env = |name: &str| launch.config.environment.get(name).map(str::to_owned);
+    ClientOptions {
+        user_agent: format!("Parallax/{}", launch.options.version),
+        extra_roots: parallax_http::extra_roots_from_env(&env),
+        ..ClientOptions::default()
+    }
+}
