@@ -1,0 +1,537 @@
+//! What the typed words mean.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use parallax_headless::OutputFormat;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::policy::ApprovalMode;
+
+use crate::arguments::{
+    Arguments, Command, DoubleArguments, Format, InputFormat, PrintingArguments, SessionArguments,
+};
+use crate::surroundings::Surroundings;
+use crate::usage::{self, Usage};
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Invocation {
+    /// Print this text.
+    Help(String),
+    /// Print the version.
+    Version,
+    /// Play a scripted session.
+    Demo,
+    /// List the sessions of the project.
+    ListSessions { settings: Settings, format: Option<OutputFormat> },
+    /// Delete one.
+    DeleteSession {
+        /// Its number in the list, or its id.
+        session: String,
+        settings: Settings,
+        format: Option<OutputFormat>,
+    },
+    /// Answer one prompt.
+    Prompt {
+        /// What was given on the command line; text of stdin goes before it.
+        prompt: Option<String>,
+        settings: Settings,
+        printing: Printing,
+    },
+    /// Take prompts from JSON lines on stdin.
+    StreamInput { settings: Settings, printing: Printing },
+}
+
+/// What the session is to be.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) model: Option<String>,
+    pub(crate) approval_mode: Option<ApprovalMode>,
+    /// `None` leaves the setting as it is.
+    pub(crate) allowed_tools: Option<Vec<String>>,
+    pub(crate) exclude_tools: Option<Vec<String>>,
+    pub(crate) skip_trust: bool,
+    pub(crate) include_directories: Vec<PathBuf>,
+    pub(crate) max_turns: Option<NonZeroU32>,
+    pub(crate) session: SessionChoice,
+    pub(crate) source: ModelSource,
+    pub(crate) recording: Option<Recording>,
+    pub(crate) ignore_env: bool,
+    pub(crate) debug: bool,
+    /// Whether questions can be answered.
+    pub(crate) interactive: bool,
+}
+
+/// Which session.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum SessionChoice {
+    #[default]
+    New,
+    /// A new one with this id.
+    WithId(SessionId),
+    /// An earlier one: `latest`, a number or an id.
+    Resume(String),
+    /// A new one with the contents of this file.
+    Import(PathBuf),
+}
+
+/// Whose words the model's are.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum ModelSource {
+    #[default]
+    Live,
+    /// Canned replies, in order.
+    Fake { file: PathBuf, strict: bool },
+    /// A recording.
+    Replay { file: PathBuf, strict: bool },
+}
+
+/// What is written of the model's answers.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Recording {
+    /// Requests and answers, to be replayed.
+    Exchange(PathBuf),
+    /// Answers alone, as canned replies.
+    Responses(PathBuf),
+}
+
+/// How it is printed.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Printing {
+    /// `None` leaves it to the setting.
+    pub(crate) format: Option<OutputFormat>,
+    pub(crate) stream_version: u8,
+    pub(crate) verbose_json: bool,
+    pub(crate) raw_output: bool,
+    pub(crate) quiet: bool,
+    pub(crate) schema: Option<PathBuf>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why nothing is done.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Usage(Usage),
+    Failure(Failure),
+}
+
+impl From<Usage> for Refusal {
+    fn from(usage: Usage) -> Self {
+        Self::Usage(usage)
+    }
+}
+
+fn input_failure(message: impl Into<String>) -> Refusal {
+    Refusal::Failure(Failure { kind: FailureKind::Input, message: message.into(), status: None })
+}
+
+impl Invocation {
+    /// Reads a command line, the program's name first.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn read(argv: &[OsString], around: &Surroundings) -> Result<Self, Refusal> {
+        if let Some(usage) = usage::flag_as_prompt(argv) {
+            return Err(usage.into());
+        }
+        match Arguments::try_parse_from(argv) {
+            Ok(typed) => understand(typed, around),
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+                Ok(Self::Help(error.to_string()))
+            }
+            Err(error) => Err(usage::from_clap(&error, argv).into()),
+        }
+    }
+}
+
+fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Refusal> {
+    if typed.version {
+        return Ok(Invocation::Version);
+    }
+    let printing = printing(&typed.printing)?;
+    let is_demo = typed.words.iter().map(String::as_str).eq(["demo"]);
+    if matches!(typed.command, Some(Command::Demo)) || is_demo {
+        return Ok(Invocation::Demo);
+    }
+    if let Some(word) = typed.words.first().filter(|word| LATER.contains(&word.as_str())) {
+        return Err(Usage::new(
+            format!("there is no command `{word}` in this version"),
+            "if the words are a prompt, quote it: parallax -p \"…\"",
+        )
+        .into());
+    }
+    if typed.session.list_sessions && typed.session.delete_session.is_some() {
+        return Err(exclusive("--list-sessions", "--delete-session"));
+    }
+    let mut session = typed.session;
+    let prompt = prompt_of(&mut session, typed.words)?;
+    let delete = session.delete_session.take();
+    let list = session.list_sessions;
+    let streams = typed.printing.input_format == Some(InputFormat::StreamJson);
+    let mut settings = settings(session, typed.doubles, around)?;
+    let mut printing = printing;
+    if settings.allowed_tools.is_some() {
+        printing.warnings.push(
+            "`--allowed-tools` is deprecated; put the tools into the setting `tools.allowed`"
+                .to_owned(),
+        );
+    }
+    if list {
+        return Ok(Invocation::ListSessions { settings, format: printing.format });
+    }
+    if let Some(session) = delete {
+        let format = printing.format;
+        return Ok(Invocation::DeleteSession { session, settings, format });
+    }
+    if streams {
+        if prompt.is_some() {
+            return Err(Usage::new(
+                "`--input-format stream-json` takes its prompts from stdin",
+                "leave the prompt out, or the option",
+            )
+            .into());
+        }
+        if printing.schema.is_some() {
+            return Err(exclusive("--input-format stream-json", "--output-schema"));
+        }
+        settings.interactive = true;
+        return Ok(Invocation::StreamInput { settings, printing });
+    }
+    if prompt.is_none() && !around.is_headless() {
+        return Err(input_failure(
+            "There is no prompt\ngive one with `parallax -p \"…\"`, pipe one to stdin, or see \
+             `parallax demo`",
+        ));
+    }
+    Ok(Invocation::Prompt { prompt, settings, printing })
+}
+
+/// Commands of Gemini CLI that a script may call: their words are no prompt.
+const LATER: [&str; 7] = ["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook"];
+
+fn exclusive(one: &str, other: &str) -> Refusal {
+    Usage::new(format!("`{one}` and `{other}` cannot be used together"), "leave one of them out")
+        .into()
+}
+
+fn prompt_of(
+    session: &mut SessionArguments,
+    words: Vec<String>,
+) -> Result<Option<String>, Refusal> {
+    match (session.prompt.take(), words.is_empty()) {
+        (Some(_), false) => Err(Usage::new(
+            "a prompt cannot be given both with `--prompt` and as words",
+            "if the words belong to the prompt, quote it: parallax -p \"…\"",
+        )
+        .into()),
+        (Some(prompt), true) => Ok(Some(prompt)),
+        (None, false) => Ok(Some(words.join(" "))),
+        (None, true) => Ok(None),
+    }
+}
+
+fn settings(
+    typed: SessionArguments,
+    doubles: DoubleArguments,
+    around: &Surroundings,
+) -> Result<Settings, Refusal> {
+    if typed.yolo && typed.approval_mode.is_some() {
+        return Err(exclusive("--yolo", "--approval-mode"));
+    }
+    let recording = match (doubles.record, doubles.record_responses) {
+        (Some(_), Some(_)) => return Err(exclusive("--record", "--record-responses")),
+        (Some(file), None) => Some(Recording::Exchange(file)),
+        (None, Some(file)) => Some(Recording::Responses(file)),
+        (None, None) => None,
+    };
+    let sources = [
+        ("--replay", doubles.replay.map(|file| ModelSource::Replay { file, strict: true })),
+        (
+            "--replay-non-strict",
+            doubles.replay_non_strict.map(|file| ModelSource::Replay { file, strict: false }),
+        ),
+        (
+            "--fake-responses",
+            doubles.fake_responses.map(|file| ModelSource::Fake { file, strict: true }),
+        ),
+        (
+            "--fake-responses-non-strict",
+            doubles.fake_responses_non_strict.map(|file| ModelSource::Fake { file, strict: false }),
+        ),
+    ];
+    let session_id = typed
+        .session_id
+        .map(|id| {
+            if SessionId::is_valid(&id) {
+                Ok(SessionChoice::WithId(SessionId::new(id)))
+            } else {
+                Err(input_failure(format!(
+                    "`{id}` cannot be a session id: use letters, digits, `-` and `_`, at most 128"
+                )))
+            }
+        })
+        .transpose()?;
+    let sessions = [
+        ("--resume", typed.resume.map(SessionChoice::Resume)),
+        ("--session-id", session_id),
+        ("--session-file", typed.session_file.map(SessionChoice::Import)),
+    ];
+    Ok(Settings {
+        model: typed.model.filter(|model| !model.trim().is_empty()),
+        approval_mode: if typed.yolo { Some(ApprovalMode::Yolo) } else { typed.approval_mode },
+        allowed_tools: list(&typed.allowed_tools),
+        exclude_tools: list(&typed.exclude_tools),
+        skip_trust: typed.skip_trust,
+        include_directories: list(&typed.include_directories)
+            .unwrap_or_default()
+            .into_iter()
+            .map(PathBuf::from)
+            .collect(),
+        max_turns: typed.max_turns,
+        session: at_most_one(sessions)?,
+        source: at_most_one(sources)?,
+        recording,
+        ignore_env: typed.ignore_env,
+        debug: typed.debug || around.debug,
+        interactive: false,
+    })
+}
+
+fn at_most_one<T: Default, const N: usize>(
+    choices: [(&'static str, Option<T>); N],
+) -> Result<T, Refusal> {
+    let mut chosen: Option<(&str, T)> = None;
+    for (flag, choice) in choices {
+        match (choice, &chosen) {
+            (Some(_), Some((first, _))) => return Err(exclusive(first, flag)),
+            (Some(value), None) => chosen = Some((flag, value)),
+            (None, _) => {}
+        }
+    }
+    Ok(chosen.map(|(_, value)| value).unwrap_or_default())
+}
+
+/// Splits values at commas that stand outside brackets: `run_shell_command(a, b)`
+/// is one. `None` when the flag was not given.
+fn list(values: &[String]) -> Option<Vec<String>> {
+    if values.is_empty() {
+        return None;
+    }
+    let mut items = Vec::new();
+    for value in values {
+        let mut depth = 0usize;
+        let parts = value.split(|char| {
+            match char {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            char == ',' && depth == 0
+        });
+        items.extend(parts.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned));
+    }
+    Some(items)
+}
+
+fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
+    let streams_in = typed.input_format == Some(InputFormat::StreamJson);
+    // Flags that only one format knows ask for that format.
+    let implied = [
+        ("--input-format stream-json", streams_in, Format::StreamJson),
+        ("--stream-version", typed.stream_version.is_some(), Format::StreamJson),
+        ("--verbose-json", typed.verbose_json, Format::Json),
+    ];
+    let mut format = typed.output_format;
+    let mut asked_by = "--output-format";
+    for (flag, given, needs) in implied {
+        match format {
+            _ if !given => {}
+            None => {
+                format = Some(needs);
+                asked_by = flag;
+            }
+            Some(format) if format == needs => {}
+            Some(_) => {
+                return Err(Usage::new(
+                    format!("`{flag}` does not fit `{asked_by}`"),
+                    match needs {
+                        Format::Json => "it needs `--output-format json`",
+                        _ => "it needs `--output-format stream-json`",
+                    },
+                )
+                .into());
+            }
+        }
+    }
+    let mut warnings = Vec::new();
+    if typed.raw_output && !typed.accept_raw_output_risk {
+        warnings.push(
+            "`--raw-output` lets the model's text control your terminal; \
+             `--accept-raw-output-risk` hides this warning"
+                .to_owned(),
+        );
+    }
+    Ok(Printing {
+        format: format.map(|format| match format {
+            Format::Text => OutputFormat::Text,
+            Format::Json => OutputFormat::Json,
+            Format::StreamJson => OutputFormat::StreamJson,
+        }),
+        stream_version: typed.stream_version.unwrap_or(1),
+        verbose_json: typed.verbose_json,
+        raw_output: typed.raw_output || typed.accept_raw_output_risk,
+        quiet: typed.quiet,
+        schema: typed.output_schema.clone(),
+        warnings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Invocation, Refusal> {
+        let argv: Vec<OsString> =
+            std::iter::once("parallax").chain(words.iter().copied()).map(OsString::from).collect();
+        Invocation::read(&argv, &Surroundings::default())
+    }
+
+    fn prompt(words: &[&str]) -> (Option<String>, Settings, Printing) {
+        match read(words) {
+            Ok(Invocation::Prompt { prompt, settings, printing }) => (prompt, settings, printing),
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    fn refusal(words: &[&str]) -> String {
+        match read(words) {
+            Err(Refusal::Usage(usage)) => format!("{} | {}", usage.message, usage.hint),
+            Err(Refusal::Failure(failure)) => format!("42 {}", failure.message),
+            Ok(other) => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_stand_anywhere_and_the_last_wins() {
+        let (text, settings, printing) = prompt(&[
+            "--approval-mode=yolo",
+            "fix",
+            "-m",
+            "a",
+            "the bug",
+            "-o=text",
+            "-m",
+            "b",
+            "-ojson",
+            "--allowed-tools",
+            "x, run_shell_command(git log, -1)",
+            "--allowed-tools=y",
+            "--max-turns",
+            "3",
+        ]);
+        assert_eq!(text.as_deref(), Some("fix the bug"));
+        assert_eq!(settings.approval_mode, Some(ApprovalMode::Yolo));
+        assert_eq!(settings.model.as_deref(), Some("b"));
+        assert_eq!(settings.max_turns.map(NonZeroU32::get), Some(3));
+        assert_eq!(printing.format, Some(OutputFormat::Json));
+        assert_eq!(settings.allowed_tools.unwrap(), ["x", "run_shell_command(git log, -1)", "y"]);
+        assert_eq!(printing.warnings.len(), 1);
+    }
+
+    #[test]
+    fn prompts_may_look_like_lists_flags_or_commands() {
+        assert_eq!(prompt(&["-p", "- one\n- two"]).0.as_deref(), Some("- one\n- two"));
+        assert_eq!(prompt(&["--prompt=--yolo"]).0.as_deref(), Some("--yolo"));
+        assert_eq!(prompt(&["explain", "demo"]).0.as_deref(), Some("explain demo"));
+        assert_eq!(prompt(&["help", "me"]).0.as_deref(), Some("help me"));
+        assert_eq!(prompt(&["--", "-x"]).0.as_deref(), Some("-x"));
+        assert!(refusal(&["-p", "--yolo"]).contains("--prompt=--yolo"));
+        assert!(refusal(&["demo", "the", "app"]).contains("quote the prompt"));
+        assert!(matches!(read(&["demo"]), Ok(Invocation::Demo)));
+        assert!(matches!(read(&["-o", "json", "demo"]), Ok(Invocation::Demo)));
+    }
+
+    #[test]
+    fn sessions_are_chosen_by_one_flag() {
+        assert_eq!(prompt(&["-r", "-p", "x"]).1.session, SessionChoice::Resume("latest".into()));
+        assert_eq!(prompt(&["--resume=3", "x"]).1.session, SessionChoice::Resume("3".into()));
+        assert_eq!(
+            prompt(&["--session-id", "a-1", "x"]).1.session,
+            SessionChoice::WithId("a-1".into())
+        );
+        assert!(refusal(&["--session-id", "a/b", "x"]).starts_with("42 `a/b`"));
+        assert!(
+            refusal(&["-r", "1", "--session-id", "x"]).contains("`--resume` and `--session-id`")
+        );
+        assert!(matches!(read(&["--list-sessions"]), Ok(Invocation::ListSessions { .. })));
+        assert!(matches!(read(&["--delete-session", "2"]), Ok(Invocation::DeleteSession { .. })));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_a_hint() {
+        for (words, part) in [
+            (&["--outptu-format", "json"][..], "did you mean `--output-format`?"),
+            (&["--sandbox"], "there is no option `--sandbox`"),
+            (&["-o", "xml"], "choose one of: text, json, stream-json"),
+            (&["-o"], "needs a value | choose one of: text, json, stream-json"),
+            (&["--approval-mode", "free"], "choose one of: default, auto_edit, yolo, plan"),
+            (&["--max-turns", "0"], "`0` is no value"),
+            (&["-p", "a", "b"], "both with `--prompt` and as words"),
+            (&["-y", "--approval-mode", "plan", "x"], "`--yolo` and `--approval-mode`"),
+            (&["--replay", "a", "--fake-responses", "b", "x"], "`--replay` and `--fake-responses`"),
+            (&["--verbose-json", "-o", "text", "x"], "needs `--output-format json`"),
+            (&["--verbose-json", "--stream-version", "2", "x"], "does not fit `--stream-version`"),
+            (&["--input-format", "stream-json", "x"], "from stdin"),
+            (&["--input-format", "stream-json", "-o", "json"], "does not fit `--output-format`"),
+            (&["--stream-version", "3"], "choose one of: 1, 2"),
+        ] {
+            let refusal = refusal(words);
+            assert!(refusal.contains(part), "{words:?}: {refusal}");
+            assert!(!refusal.contains('\n'), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn flags_of_one_format_ask_for_it() {
+        assert_eq!(prompt(&["--verbose-json", "x"]).2.format, Some(OutputFormat::Json));
+        let Ok(Invocation::StreamInput { settings, printing }) =
+            read(&["--input-format", "stream-json"])
+        else {
+            panic!("no conversation")
+        };
+        assert!(settings.interactive);
+        assert_eq!(printing.format, Some(OutputFormat::StreamJson));
+        assert_eq!(prompt(&["x"]).2.format, None);
+    }
+
+    #[test]
+    fn a_bare_start_on_a_terminal_asks_for_a_prompt() {
+        let around = Surroundings {
+            stdin_is_terminal: true,
+            stdout_is_terminal: true,
+            ..Surroundings::default()
+        };
+        let start = |words: &[&str]| {
+            let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
+            Invocation::read(&argv, &around)
+        };
+        assert!(
+            matches!(start(&["parallax"]), Err(Refusal::Failure(failure)) if failure.message.contains("parallax demo"))
+        );
+        assert!(matches!(start(&["parallax", "hello"]), Ok(Invocation::Prompt { .. })));
+        assert!(matches!(start(&["parallax", "-v"]), Ok(Invocation::Version)));
+    }
+
+    #[test]
+    fn help_has_the_headings_that_programs_look_for() {
+        let Ok(Invocation::Help(help)) = read(&["--help"]) else { panic!("no help") };
+        let at = |heading: &str| help.find(heading).unwrap_or_else(|| panic!("{heading}: {help}"));
+        assert!(at("Usage: ") < at("\nCommands:\n") && at("\nCommands:\n") < at("\nOptions:\n"));
+        assert!(help.contains("  -o, --output-format <FORMAT>  "), "{help}");
+        assert!(!help.contains("fake-responses"));
+    }
+}

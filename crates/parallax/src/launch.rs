@@ -1,0 +1,236 @@
+//! Does what an invocation says.
+
+use std::io::{self, Write};
+
+use parallax_headless::{
+    ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, report_error,
+    report_failure, run_prompt, run_stream_input,
+};
+use parallax_protocol::content::Part;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_sdk::{EventReader, Launch, OpenSession};
+
+use crate::invocation::{Invocation, Printing, Settings};
+use crate::prompt_text::{StdinText, assemble, read_stdin};
+use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
+use crate::surroundings::Surroundings;
+use crate::{demo, log};
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
+
+/// A failure with what is known about how to print it.
+struct Failed {
+    failure: Failure,
+    format: OutputFormat,
+    session: Option<SessionId>,
+}
+
+/// Runs it and gives the exit code.
+pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
+    match invocation {
+        // These two start no runtime and open no file.
+        Invocation::Help(text) => print(&text),
+        Invocation::Version => print(VERSION),
+        invocation => {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(workers())
+                .enable_all()
+                .build();
+            let result = match runtime {
+                Ok(runtime) => {
+                    let result = runtime.block_on(run(invocation, around));
+                    // A read of stdin may never come back: nobody waits for it.
+                    runtime.shutdown_background();
+                    result
+                }
+                Err(error) => Err(Failed {
+                    failure: Failure {
+                        kind: FailureKind::Internal,
+                        message: format!("The runtime cannot be started: {error}"),
+                        status: None,
+                    },
+                    format: OutputFormat::Text,
+                    session: None,
+                }),
+            };
+            result.unwrap_or_else(|failed| {
+                report_failure(
+                    failed.format,
+                    failed.session.as_ref(),
+                    &failed.failure,
+                    &mut io::stdout(),
+                    &mut io::stderr(),
+                )
+            })
+        }
+    }
+}
+
+/// Threads of the runtime: one would let a slow reader of stdout hold up
+/// signals, and more than four have nothing to do (searches bring their own).
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 4)
+}
+
+/// Prints a text; a reader that has gone away is no failure.
+fn print(text: &str) -> ExitCode {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Where the prompts of a session come from.
+enum Prompts {
+    /// One, out of the command line and stdin.
+    Assembled(Option<String>),
+    /// Many, as JSON lines on stdin.
+    Streamed,
+}
+
+async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, Failed> {
+    let _file_limit = outlive_file_limit();
+    let (prompts, settings, printing) = match invocation {
+        Invocation::Help(text) => return Ok(print(&text)),
+        Invocation::Version => return Ok(print(VERSION)),
+        Invocation::ListSessions { settings, format } => {
+            let launch = prepare(&settings).map_err(|failure| early(failure, format))?;
+            return Ok(print(&list_sessions(&launch)));
+        }
+        Invocation::DeleteSession { session, settings, format } => {
+            let launch = prepare(&settings).map_err(|failure| early(failure, format))?;
+            let said =
+                delete_session(&session, &launch).map_err(|failure| early(failure, format))?;
+            return Ok(print(&said));
+        }
+        Invocation::Demo => return Ok(demo::run().await),
+        Invocation::Prompt { prompt, settings, printing } => {
+            (Prompts::Assembled(prompt), settings, printing)
+        }
+        Invocation::StreamInput { settings, printing } => (Prompts::Streamed, settings, printing),
+    };
+    let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
+    // The schema is checked before a session is opened for it, and read only
+    // where the folder may be read.
+    let schema = match printing.schema.as_deref().map(OutputSchema::load).transpose() {
+        Ok(schema) => schema,
+        Err(failure) => return Err(early(failure, printing.format)),
+    };
+    if settings.debug {
+        log::begin(&launch);
+    }
+    let format = printing.format.unwrap_or_else(|| format_of(&launch));
+    let Started { session, events } =
+        start(launch).map_err(|failure| early(failure, Some(format)))?;
+    let code = converse(
+        &session,
+        events,
+        prompts,
+        options(&session, printing, format, schema, around),
+        around,
+    )
+    .await;
+    let id = session.id.clone();
+    session.close().await;
+    code.map_err(|failure| Failed { failure, format, session: Some(id) })
+}
+
+/// Keeps a file-size limit (`ulimit -f`) from killing the program: with the
+/// signal taken, the write fails instead, and the file being replaced stays.
+#[cfg(unix)]
+fn outlive_file_limit() -> Option<tokio::signal::unix::Signal> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let number = if cfg!(any(target_arch = "mips", target_arch = "mips64")) { 31 } else { 25 };
+    signal(SignalKind::from_raw(number)).ok()
+}
+
+#[cfg(not(unix))]
+fn outlive_file_limit() {}
+
+/// Reads settings and trust for a command line.
+fn prepare(settings: &Settings) -> Result<Launch, Failure> {
+    Launch::prepare(start::options(settings)?)
+}
+
+/// Talks with the session until the prompts are used up.
+async fn converse(
+    session: &OpenSession,
+    events: EventReader,
+    prompts: Prompts,
+    mut options: RunOptions,
+    around: Surroundings,
+) -> Result<ExitCode, Failure> {
+    let prompt = match prompts {
+        Prompts::Streamed => {
+            let (ops, stdin) = (session.ops(), tokio::io::stdin());
+            let expand = Some(start::expand(session));
+            return Ok(run_stream_input(Io::standard(), ops, events, stdin, expand, options).await);
+        }
+        Prompts::Assembled(prompt) => prompt,
+    };
+    let stdin = if around.stdin_is_terminal {
+        StdinText::default()
+    } else {
+        let mut signals = Signals::listen();
+        tokio::select! {
+            stdin = read_stdin(io::stdin(), prompt.is_some()) => stdin,
+            number = signals.next() => return Ok(cut_off(number, session, &options)),
+        }
+    };
+    options.warnings.extend(stdin.warnings);
+    let typed = assemble(&stdin.text, prompt.as_deref())?;
+    let mut prompt = start::prompt(session, typed.clone()).await?;
+    if let Some(schema) = &options.schema {
+        prompt.attachments.push(Part::text(schema.instruction()));
+    }
+    Ok(run_prompt(Io::standard(), session.ops(), events, prompt, typed, options).await)
+}
+
+/// A signal came before there was a prompt.
+fn cut_off(number: u8, session: &OpenSession, options: &RunOptions) -> ExitCode {
+    let code = match options.compatible_signals {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::signal(number),
+    };
+    let error = ErrorObject {
+        r#type: "FatalCancellationError",
+        message: "Cancelled before the prompt was read".to_owned(),
+        code: u16::from(code.0),
+        status: None,
+    };
+    let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
+    report_error(options.format, Some(&session.id), &error, stdout, stderr);
+    code
+}
+
+fn early(failure: Failure, format: Option<OutputFormat>) -> Failed {
+    Failed { failure, format: format.unwrap_or_default(), session: None }
+}
+
+fn options(
+    session: &OpenSession,
+    printing: Printing,
+    format: OutputFormat,
+    schema: Option<OutputSchema>,
+    around: Surroundings,
+) -> RunOptions {
+    let mut warnings = printing.warnings;
+    warnings.extend(session.warnings.iter().cloned());
+    RunOptions {
+        format,
+        stream_version: printing.stream_version,
+        raw_output: printing.raw_output,
+        verbose_json: printing.verbose_json,
+        quiet: printing.quiet,
+        schema,
+        session_id: Some(session.id.clone()),
+        model: session.model.clone(),
+        warnings,
+        scripted: session.scripted,
+        stdin_is_terminal: around.stdin_is_terminal,
+        stderr_colour: around.stderr_colour,
+        compatible_signals: around.compatible_signals,
+    }
+}

@@ -1,0 +1,44 @@
+//! The program `parallax`: reads the command line, decides what is meant, and
+//! hands it to a face. It holds no logic of the agent.
+
+mod arguments;
+mod crash;
+mod demo;
+mod invocation;
+mod launch;
+mod log;
+mod prompt_text;
+mod start;
+mod surroundings;
+mod usage;
+
+use std::ffi::OsString;
+use std::io;
+
+use parallax_headless::{ExitCode, report_error, report_failure};
+
+use crate::invocation::{Invocation, Refusal};
+use crate::surroundings::Surroundings;
+
+fn main() -> std::process::ExitCode {
+    crash::install();
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    let around = Surroundings::look();
+    let code = match Invocation::read(&argv, &around) {
+        Ok(invocation) => launch::launch(invocation, around),
+        Err(refusal) => refuse(&refusal, &argv),
+    };
+    code.into()
+}
+
+fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
+    let format = usage::format_wanted(argv);
+    let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
+    match refusal {
+        Refusal::Usage(usage) => {
+            report_error(format, None, &usage.error(), stdout, stderr);
+            ExitCode::GENERAL
+        }
+        Refusal::Failure(failure) => report_failure(format, None, failure, stdout, stderr),
+    }
+}

@@ -1,0 +1,158 @@
+//! The prompt out of the command line and stdin.
+
+use std::io::Read;
+use std::time::Duration;
+
+use parallax_headless::{Slash, classify};
+use parallax_protocol::event::{Failure, FailureKind};
+use tokio::sync::mpsc;
+
+/// Bytes of stdin that are taken.
+const MAX_STDIN: usize = 8 * 1024 * 1024;
+/// How long the first byte may take when there is a prompt without it: an open
+/// pipe that nobody writes to must not stop the run.
+const FIRST_BYTE: Duration = Duration::from_millis(500);
+
+/// Text of stdin, and what to tell about it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct StdinText {
+    pub(crate) text: String,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads stdin to its end or to the limit. With a prompt given, it waits only
+/// a moment for the first byte.
+pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bool) -> StdinText {
+    let mut chunks = read_on_thread(stdin);
+    let mut bytes = Vec::new();
+    let mut warnings = Vec::new();
+    let first = if has_prompt {
+        tokio::time::timeout(FIRST_BYTE, chunks.recv()).await.unwrap_or(None)
+    } else {
+        chunks.recv().await
+    };
+    let mut next = first;
+    while let Some(chunk) = next {
+        match chunk {
+            Ok(chunk) => bytes.extend_from_slice(&chunk),
+            Err(error) => {
+                warnings.push(format!("Stdin cannot be read to its end: {error}"));
+                break;
+            }
+        }
+        if bytes.len() > MAX_STDIN {
+            bytes.truncate(MAX_STDIN);
+            cut_at_character(&mut bytes);
+            warnings.push("Stdin is longer than 8 MiB; the rest is left out".to_owned());
+            break;
+        }
+        next = chunks.recv().await;
+    }
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            warnings.push("Stdin is not UTF-8; what cannot be read is replaced".to_owned());
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        }
+    };
+    StdinText { text, warnings }
+}
+
+/// A blocking read cannot be cancelled, so it has a thread of its own, which
+/// the end of the process ends.
+fn read_on_thread(
+    mut stdin: impl Read + Send + 'static,
+) -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, receiver) = mpsc::channel(2);
+    std::thread::spawn(move || {
+        loop {
+            let mut chunk = vec![0; 64 * 1024];
+            let result = match stdin.read(&mut chunk) {
+                Ok(0) => return,
+                Ok(count) => {
+                    chunk.truncate(count);
+                    Ok(chunk)
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                // A background process may not read its terminal.
+                Err(error) if error.raw_os_error() == Some(5) => return,
+                Err(error) => Err(error),
+            };
+            let failed = result.is_err();
+            if sender.blocking_send(result).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Drops a character that the limit has cut.
+fn cut_at_character(bytes: &mut Vec<u8>) {
+    if let Err(error) = std::str::from_utf8(bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+}
+
+/// Puts the two together.
+///
+/// # Errors
+/// [`FailureKind::Input`] when nothing is left to ask, or when it is a command
+/// that does not exist.
+pub(crate) fn assemble(stdin: &str, prompt: Option<&str>) -> Result<String, Failure> {
+    let refuse = |message| Err(Failure { kind: FailureKind::Input, message, status: None });
+    let text = match prompt {
+        Some(prompt) if stdin.is_empty() => prompt.to_owned(),
+        Some(prompt) => format!("{stdin}\n\n{prompt}"),
+        None => stdin.to_owned(),
+    };
+    if text.trim().is_empty() {
+        return refuse(
+            "There is no prompt: give one with `-p \"…\"` or pipe one to stdin".to_owned(),
+        );
+    }
+    if let Slash::Command { name, .. } = classify(&text) {
+        return refuse(format!(
+            "There is no command `/{name}`; to send it to the model as text, put a blank before \
+             the `/`"
+        ));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stdin_goes_before_the_prompt() {
+        assert_eq!(assemble("log\n", Some("why?")).unwrap(), "log\n\n\nwhy?");
+        assert_eq!(assemble("", Some("why?")).unwrap(), "why?");
+        assert_eq!(assemble("why?\n", None).unwrap(), "why?\n");
+        assert_eq!(assemble("/etc/hosts is odd", None).unwrap(), "/etc/hosts is odd");
+        for (stdin, prompt) in [("", None), (" \n", Some("")), ("", Some("/stats"))] {
+            assert_eq!(assemble(stdin, prompt).unwrap_err().kind, FailureKind::Input);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silent_pipe_does_not_stop_a_run_with_a_prompt() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        tokio::time::pause();
+        let read = read_stdin(reader, true).await;
+        assert_eq!(read, StdinText::default());
+        drop(writer);
+    }
+
+    #[tokio::test]
+    async fn a_long_input_is_cut_at_a_character() {
+        let mut input = "x".repeat(MAX_STDIN - 1).into_bytes();
+        input.extend_from_slice("ä and more".as_bytes());
+        let read = read_stdin(std::io::Cursor::new(input), false).await;
+        assert_eq!((read.text.len(), read.warnings.len()), (MAX_STDIN - 1, 1));
+        let read = read_stdin(&b"a\xffb"[..], false).await;
+        assert_eq!((read.text.as_str(), read.warnings.len()), ("a\u{fffd}b", 1));
+    }
+}

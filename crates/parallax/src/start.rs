@@ -1,0 +1,134 @@
+//! Where sessions are opened and looked up: what the command line means,
+//! handed to the sdk.
+
+use std::sync::Arc;
+
+use parallax_headless::{Expand, OutputFormat, one_line};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
+use parallax_sdk::{
+    Answers, EventReader, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
+    SessionEntry,
+};
+
+use crate::invocation::{self, ModelSource, Settings};
+
+/// A launch with the format that the settings ask for.
+pub(crate) struct Started {
+    pub(crate) session: OpenSession,
+    pub(crate) events: EventReader,
+}
+
+/// The words of a command line as the sdk wants them.
+///
+/// # Errors
+/// When the working folder is gone.
+pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
+    let directory = std::env::current_dir().map_err(|error| Failure {
+        kind: FailureKind::Input,
+        message: format!("the working folder cannot be used: {error}"),
+        status: None,
+    })?;
+    Ok(LaunchOptions {
+        directory,
+        variables: std::env::vars_os().collect(),
+        skip_trust: settings.skip_trust,
+        ignore_env: settings.ignore_env,
+        model: settings.model.clone(),
+        approval_mode: settings.approval_mode,
+        include_directories: settings.include_directories.clone(),
+        allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
+        exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
+        max_turns: settings.max_turns.map(std::num::NonZeroU32::get),
+        session: match &settings.session {
+            invocation::SessionChoice::New => SessionChoice::New,
+            invocation::SessionChoice::WithId(id) => SessionChoice::WithId(id.0.clone()),
+            invocation::SessionChoice::Resume(which) => SessionChoice::Resume(which.clone()),
+            invocation::SessionChoice::Import(file) => SessionChoice::Import(file.clone()),
+        },
+        interactive: settings.interactive,
+        answers: match &settings.source {
+            ModelSource::Live => Answers::Service,
+            ModelSource::Fake { file, strict: true } => Answers::Fake(file.clone()),
+            ModelSource::Fake { file, strict: false } => Answers::FakeNonStrict(file.clone()),
+            ModelSource::Replay { file, strict } => {
+                Answers::Replay { file: file.clone(), strict: *strict }
+            }
+        },
+        recording: settings.recording.as_ref().map(|recording| match recording {
+            invocation::Recording::Exchange(file) => Recording::Ours(file.clone()),
+            invocation::Recording::Responses(file) => Recording::Reference(file.clone()),
+        }),
+        version: env!("CARGO_PKG_VERSION"),
+        ephemeral: false,
+    })
+}
+
+/// The format for a command line that names none.
+pub(crate) fn format_of(launch: &Launch) -> OutputFormat {
+    match launch.output_format() {
+        parallax_sdk::OutputFormat::Text => OutputFormat::Text,
+        parallax_sdk::OutputFormat::Json => OutputFormat::Json,
+        parallax_sdk::OutputFormat::StreamJson => OutputFormat::StreamJson,
+    }
+}
+
+/// Opens the session that the command line asks for.
+///
+/// # Errors
+/// Why it cannot be opened.
+pub(crate) fn start(launch: Launch) -> Result<Started, Failure> {
+    let (session, events) = launch.open()?;
+    Ok(Started { session, events })
+}
+
+/// Reads the files that prompts name with `@`, on a blocking thread.
+pub(crate) fn expand(session: &OpenSession) -> Expand {
+    let expander = session.expander.clone();
+    Arc::new(move |text| {
+        let expander = expander.clone();
+        Box::pin(async move {
+            let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
+            reading.await.unwrap_or_else(|error| Err(internal(&error.to_string())))
+        })
+    })
+}
+
+/// Turns a prompt's text into what is sent.
+///
+/// # Errors
+/// When a file that the prompt names cannot be read.
+pub(crate) async fn prompt(session: &OpenSession, text: String) -> Result<Prompt, Failure> {
+    expand(session)(text).await
+}
+
+fn internal(message: &str) -> Failure {
+    Failure { kind: FailureKind::Internal, message: message.to_owned(), status: None }
+}
+
+/// The list of the project's sessions, as printed: oldest first, numbers from 1.
+pub(crate) fn list_sessions(launch: &Launch) -> String {
+    let sessions = launch.sessions();
+    if sessions.is_empty() {
+        return "No previous sessions found for this project.\n".to_owned();
+    }
+    let mut text = format!("\nAvailable sessions for this project ({}):\n", sessions.len());
+    for entry in &sessions {
+        text.push_str(&line(entry));
+    }
+    text
+}
+
+fn line(entry: &SessionEntry) -> String {
+    let age = entry.age();
+    format!("  {}. {} ({age}) [{}]\n", entry.index, one_line(&entry.title), one_line(&entry.id))
+}
+
+/// Deletes a session and says so.
+///
+/// # Errors
+/// Why it cannot be deleted.
+pub(crate) fn delete_session(which: &str, launch: &Launch) -> Result<String, Failure> {
+    let entry = launch.delete_session(which)?;
+    Ok(format!("Deleted session {}: {}\n", entry.index, one_line(&entry.title)))
+}

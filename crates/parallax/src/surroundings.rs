@@ -1,0 +1,80 @@
+//! What the process finds around it: terminals and environment variables.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+/// Facts read once at the start.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    /// Whether a build server runs us: nobody sits there.
+    pub(crate) is_build_server: bool,
+    /// Whether stderr may be coloured.
+    pub(crate) stderr_colour: bool,
+    /// `DEBUG` or `DEBUG_MODE`.
+    pub(crate) debug: bool,
+    /// `PARALLAX_COMPAT_SIGNALS`.
+    pub(crate) compatible_signals: bool,
+}
+
+impl Surroundings {
+    /// Looks around.
+    pub(crate) fn look() -> Self {
+        Self {
+            stdin_is_terminal: std::io::stdin().is_terminal(),
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            ..Self::from_environment(
+                &|name| std::env::var_os(name),
+                std::io::stderr().is_terminal(),
+            )
+        }
+    }
+
+    fn from_environment(
+        variable: &dyn Fn(&str) -> Option<OsString>,
+        stderr_is_terminal: bool,
+    ) -> Self {
+        let is = |name: &str, values: &[&str]| {
+            variable(name).is_some_and(|value| values.iter().any(|known| value == *known))
+        };
+        let is_integration_test = variable("GEMINI_CLI_INTEGRATION_TEST").is_some();
+        let no_colour = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            is_build_server: !is_integration_test
+                && (is("CI", &["true"]) || is("GITHUB_ACTIONS", &["true"])),
+            stderr_colour: stderr_is_terminal && !no_colour && !is("TERM", &["dumb"]),
+            debug: is("DEBUG", &["true", "1"]) || is("DEBUG_MODE", &["true", "1"]),
+            compatible_signals: is("PARALLAX_COMPAT_SIGNALS", &["1", "true"]),
+            ..Self::default()
+        }
+    }
+
+    /// Whether nobody can be talked to through a screen.
+    pub(crate) fn is_headless(&self) -> bool {
+        self.is_build_server || !self.stdin_is_terminal || !self.stdout_is_terminal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_server_is_known_unless_a_test_plays_one() {
+        let with = |names: &'static [(&str, &str)]| {
+            Surroundings::from_environment(
+                &move |name| {
+                    let found = names.iter().find(|(known, _)| *known == name);
+                    found.map(|(_, value)| OsString::from(value))
+                },
+                true,
+            )
+        };
+        assert!(with(&[("CI", "true")]).is_build_server);
+        assert!(!with(&[("CI", "1")]).is_build_server);
+        assert!(!with(&[("CI", "true"), ("GEMINI_CLI_INTEGRATION_TEST", "true")]).is_build_server);
+        assert!(with(&[("DEBUG", "1")]).debug);
+        assert!(with(&[]).stderr_colour && !with(&[("NO_COLOR", "1")]).stderr_colour);
+    }
+}

@@ -1,0 +1,131 @@
+//! A command line that cannot be used: one line saying why, one with a hint.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use parallax_headless::{ErrorObject, ExitCode, OutputFormat};
+
+/// Why, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+impl Usage {
+    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+
+    /// The error as the formats print it.
+    pub(crate) fn error(&self) -> ErrorObject {
+        ErrorObject {
+            r#type: "UsageError",
+            message: format!("{}\n{}", self.message, self.hint),
+            code: u16::from(ExitCode::GENERAL.0),
+            status: None,
+        }
+    }
+}
+
+const SEE_HELP: &str = "see `parallax --help`";
+
+/// Puts clap's finding into our words.
+pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
+    if argv.get(1).is_some_and(|word| word == "demo") {
+        return Usage::new(
+            "`demo` takes no arguments",
+            "to send these words to the model, quote the prompt: parallax -p \"demo …\"",
+        );
+    }
+    let text = |kind| error.get(kind).map(words).unwrap_or_default();
+    let argument = text(ContextKind::InvalidArg);
+    let value = text(ContextKind::InvalidValue);
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let near = text(ContextKind::SuggestedArg);
+            let hint = if near.is_empty() {
+                SEE_HELP.to_owned()
+            } else {
+                format!("did you mean `{near}`?")
+            };
+            Usage::new(format!("there is no option `{argument}`"), hint)
+        }
+        ErrorKind::InvalidValue if value.is_empty() => {
+            Usage::new(format!("`{argument}` needs a value"), choices(error))
+        }
+        ErrorKind::InvalidValue => {
+            Usage::new(format!("`{value}` is no value for `{argument}`"), choices(error))
+        }
+        ErrorKind::ValueValidation => {
+            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            Usage::new(format!("`{value}` is no value for `{argument}`: {why}"), SEE_HELP)
+        }
+        _ => {
+            let rendered = error.to_string();
+            let first = rendered.lines().next().unwrap_or_default();
+            Usage::new(first.strip_prefix("error: ").unwrap_or(first), SEE_HELP)
+        }
+    }
+}
+
+fn choices(error: &clap::Error) -> String {
+    match error.get(ContextKind::ValidValue) {
+        Some(values @ ContextValue::Strings(list)) if !list.is_empty() => {
+            format!("choose one of: {}", words(values))
+        }
+        _ => SEE_HELP.to_owned(),
+    }
+}
+
+fn words(value: &ContextValue) -> String {
+    match value {
+        ContextValue::String(text) => text.clone(),
+        ContextValue::Strings(list) => list.join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// A flag that was taken for the prompt's text: `-p --yolo`.
+pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
+    let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy()).peekable();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            return None;
+        }
+        if word != "-p" && word != "--prompt" {
+            continue;
+        }
+        let next = words.peek()?;
+        if next.len() > 1 && next.starts_with('-') && !next.contains(char::is_whitespace) {
+            return Some(Usage::new(
+                format!("`{word}` needs a text, and `{next}` looks like an option"),
+                format!("if it is the prompt, write `--prompt={next}`"),
+            ));
+        }
+        words.next();
+    }
+    None
+}
+
+/// The output format that an unusable command line asks for, as far as one can
+/// see, so that a program still gets what it can read.
+pub(crate) fn format_wanted(argv: &[OsString]) -> OutputFormat {
+    let mut format = OutputFormat::Text;
+    let mut before = String::new();
+    for word in argv.iter().skip(1).map(|word| word.to_string_lossy()) {
+        let value = if before == "-o" || before == "--output-format" {
+            Some(word.as_ref())
+        } else {
+            word.strip_prefix("--output-format=").or_else(|| word.strip_prefix("-o"))
+        };
+        match value.map(|value| value.trim_start_matches('=')) {
+            Some("json") => format = OutputFormat::Json,
+            Some("stream-json") => format = OutputFormat::StreamJson,
+            Some("text") => format = OutputFormat::Text,
+            _ => {}
+        }
+        before = word.into_owned();
+    }
+    format
+}

@@ -1,0 +1,104 @@
+//! Disks that are full, small or read-only.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use testkit::measure::Finished;
+
+use crate::support::{World, finish};
+
+const EDIT: &str = r#"[{"calls":[{"name":"replace","args":{"file_path":"disk/big.txt","instruction":"x","old_string":"the first line","new_string":"THE FIRST LINE"}}]},{"text":"done"}]"#;
+
+fn world() -> (World, String) {
+    let world = World::new(EDIT);
+    let text = format!("the first line\n{}", "another line of text\n".repeat(20_000));
+    world.home.write("disk/big.txt", &text).expect("file");
+    (world, text)
+}
+
+/// The old file is whole, nothing lies beside it, and it is told why: to the
+/// model, or where going on has no sense, to the user.
+fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
+    assert!(world.read("disk/big.txt") == text, "the old file is intact");
+    let names: Vec<_> = std::fs::read_dir(world.home.project().join("disk"))
+        .expect("folder")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(names, ["big.txt"], "nothing is left beside it");
+    let requests = world.server.requests();
+    let told = match done.code() {
+        0 => String::from_utf8_lossy(&requests.get(1).expect("a second request").body).into_owned(),
+        code => {
+            assert_eq!((code, requests.len()), (54, 1), "{}", done.err());
+            done.err()
+        }
+    };
+    let error = told.rsplit("\"error\":").next().unwrap_or_default();
+    assert!(why.iter().any(|why| error.contains(why)), "{error}");
+}
+
+#[test]
+fn a_limit_of_the_file_size_leaves_the_old_file() {
+    let (world, text) = world();
+    // Blocks of 512 or 1024 bytes, as the shell likes: less than the file in
+    // either, more than the journal.
+    let done = finish(world.shell("ulimit -f 300; exec \"$@\"", &["-p", "edit", "-y"]));
+    assert_intact(&world, &text, &done, &["too large", "limit", "larger"]);
+}
+
+/// A command in a mount namespace of its own where that is allowed.
+fn mounted(world: &World, mount: &str, args: &[&str]) -> Option<Command> {
+    let mut probe = world.home.command(Path::new("/usr/bin/env"), "");
+    probe.args(["unshare", "-Urm", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        let _ = writeln!(std::io::stderr(), "skipped: no mount namespaces here");
+        return None;
+    }
+    let line = format!("{mount} && exec \"$@\"");
+    let mut command = world.home.command(Path::new("/usr/bin/env"), &world.server.url());
+    command.args(["unshare", "-Urm", "/bin/sh", "-c", &line, "sh", crate::support::PROGRAM]);
+    command.args(args);
+    Some(command)
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    let (world, text) = world();
+    let mount =
+        "cp disk/big.txt kept && mount -t tmpfs -o size=640k none disk && cp kept disk/big.txt";
+    let line = format!("{mount} && rm kept");
+    let args = ["-p", "edit", "-y"];
+    let Some(command) = mounted(&world, &line, &args) else { return };
+    let done = finish(command);
+    assert_intact(&world, &text, &done, &["No space left"]);
+}
+
+#[test]
+fn a_read_only_disk_leaves_the_old_file() {
+    let (world, text) = world();
+    let mount = "mount --bind disk disk && mount -o remount,bind,ro disk";
+    let Some(command) = mounted(&world, mount, &["-p", "edit", "-y"]) else { return };
+    let done = finish(command);
+    assert_intact(&world, &text, &done, &["Read-only", "read-only"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_a_failure() {
+    for format in ["text", "json", "stream-json"] {
+        let world = World::new(r#"[{"text":"an answer"}]"#);
+        let done = finish(world.shell("exec \"$@\" > /dev/full", &["-p", "go", "-o", format]));
+        assert_eq!(done.code(), 1, "{format}: {}", done.err());
+        assert!(done.err().contains("No space left"), "{format}: {}", done.err());
+    }
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_told() {
+    let world = World::new(r#"[{"text":"an answer"}]"#);
+    // A file where the folder should be stops root as well.
+    world.home.write_home(".parallax", "").expect("file");
+    let done = world.run(&["-p", "go"]);
+    assert!(done.err().contains(".parallax"), "{}: {}", done.code(), done.err());
+}

@@ -1,0 +1,118 @@
+//! Inputs without end, and memory that stays bounded all the same.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use testkit::TestHome;
+use testkit::measure::Finished;
+
+use crate::support::{World, finish};
+
+const MIB: u64 = 1024 * 1024;
+
+/// The highest memory of a run that only answers.
+fn plain() -> u64 {
+    World::new(r#"[{"text":"fine"}]"#).run_well(&["-p", "hello"]).peak_rss
+}
+
+/// Runs one tool call and gives the run with the result the model got.
+fn one_call(world: &World) -> (Finished, String) {
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(done.out(), "done\n");
+    let last = world.server.requests().pop().expect("a second request");
+    (done, String::from_utf8_lossy(&last.body).into_owned())
+}
+
+fn assert_bounded(done: &Finished, limit: u64) {
+    let more = done.peak_rss.saturating_sub(plain());
+    assert!(more <= limit, "{} MiB more than a plain run", more / MIB);
+}
+
+fn call(name: &str, args: &str) -> String {
+    format!(r#"[{{"calls":[{{"name":"{name}","args":{args}}}]}},{{"text":"done"}}]"#)
+}
+
+#[test]
+fn a_flood_from_the_shell_is_cut() {
+    let world = World::new(&call(
+        "run_shell_command",
+        r#"{"command":"yes 'a line of output' | head -c 30000000; echo the end"}"#,
+    ));
+    let (done, body) = one_call(&world);
+    assert!(body.contains("the end"), "the tail is shown");
+    assert!(body.len() < 200_000, "{} bytes go to the model", body.len());
+    assert_bounded(&done, 24 * MIB);
+}
+
+#[test]
+fn one_endless_line_of_zero_bytes_is_cut() {
+    let world = World::new(&call(
+        "run_shell_command",
+        r#"{"command":"head -c 30M /dev/zero; echo the end"}"#,
+    ));
+    let (done, body) = one_call(&world);
+    assert!(body.len() < 200_000, "{} bytes go to the model", body.len());
+    assert_bounded(&done, 24 * MIB);
+}
+
+#[test]
+fn a_file_of_300_mb_is_refused_or_cut() {
+    let world = World::new(&call("read_file", r#"{"file_path":"big.txt"}"#));
+    let file = File::create(world.home.project().join("big.txt")).expect("file");
+    file.set_len(300 * MIB).expect("length");
+    let (done, body) = one_call(&world);
+    assert!(body.len() < 200_000, "{} bytes go to the model", body.len());
+    assert_bounded(&done, 24 * MIB);
+}
+
+#[test]
+fn a_line_of_50_mb_is_searched_and_read_in_bounds() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"grep_search","args":{"pattern":"needle"}},{"name":"read_file","args":{"file_path":"long.txt"}}]},{"text":"done"}]"#,
+    );
+    let mut file = File::create(world.home.project().join("long.txt")).expect("file");
+    let block = vec![b'x'; MIB as usize];
+    for _ in 0..50 {
+        file.write_all(&block).expect("write");
+    }
+    file.write_all(b" needle \n").expect("write");
+    let (done, body) = one_call(&world);
+    assert!(body.len() < 200_000, "{} bytes go to the model", body.len());
+    assert_bounded(&done, 60 * MIB);
+}
+
+#[test]
+fn a_fifo_and_a_device_do_not_hang() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"pipe"}},{"name":"grep_search","args":{"pattern":"x"}},
+                      {"name":"read_file","args":{"file_path":"zero"}},{"name":"write_file","args":{"file_path":"pipe","content":"x"}},
+                      {"name":"replace","args":{"file_path":"pipe","instruction":"x","old_string":"a","new_string":"b"}}]},{"text":"done"}]"#,
+    );
+    let made = finish(world.shell("mkfifo pipe && ln -s /dev/zero zero", &[]));
+    assert_eq!(made.code(), 0, "{}", made.err());
+    let (_, body) = one_call(&world);
+    assert_eq!(body.matches("\"error\":").count(), 4, "each is told to the model: {body}");
+    // Named by the user it is an error, or left out; but no wait for a writer.
+    let named = World::in_home(TestHome::new().expect("home"), r#"[{"text":"done"}]"#);
+    assert_eq!(finish(named.shell("mkfifo pipe", &[])).code(), 0);
+    let done = named.run(&["-p", "read @pipe"]);
+    assert!(matches!(done.code(), 0 | 42), "{}: {}", done.code(), done.err());
+}
+
+#[test]
+fn a_long_answer_costs_at_most_three_times_its_size() {
+    let world =
+        World::new(r#"[{"generate":{"chunks":2000,"bytes":5000000}}]"#).without_loop_guard();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.stdout.len() > 4_900_000, "{}", done.stdout.len());
+    // Unoptimised, the checks of the history hold copies of their own.
+    assert_bounded(&done, if cfg!(debug_assertions) { 45 } else { 15 } * MIB);
+}
+
+#[test]
+fn the_first_request_is_small() {
+    let world = World::new(r#"[{"text":"fine"}]"#);
+    world.run_well(&["-p", "hello"]);
+    let bytes = world.server.requests()[0].body.len();
+    assert!(bytes / 4 <= 6000, "about {} tokens", bytes / 4);
+}

@@ -1,0 +1,67 @@
+//! What is not looked at.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::support::{PROGRAM, World, finish};
+
+/// The system calls of a run, where `strace` is there.
+fn calls(world: &World, args: &[&str]) -> Option<String> {
+    let file = world.home.root().join("calls");
+    let mut command = world.home.command(Path::new("/usr/bin/env"), &world.server.url());
+    command.args(["strace", "-f", "-e", "trace=%file,clone,clone3,socket", "-o"]).arg(&file);
+    let mut probe = world.home.command(Path::new("/usr/bin/env"), "");
+    probe.args(["strace", "-o", "/dev/null", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        let _ = writeln!(std::io::stderr(), "skipped: `strace` cannot be used here");
+        return None;
+    }
+    command.arg(PROGRAM).args(args);
+    finish(command);
+    Some(std::fs::read_to_string(file).expect("the trace"))
+}
+
+#[test]
+fn version_and_help_start_no_thread_and_open_no_file_of_the_user() {
+    for flag in ["--version", "--help"] {
+        let world = World::new("[]");
+        world.home.write_home(".gemini/settings.json", "{}").expect("settings");
+        world.home.write("GEMINI.md", "x").expect("file");
+        let Some(calls) = calls(&world, &[flag]) else { return };
+        let root = world.home.root().display().to_string();
+        for line in calls.lines() {
+            assert!(!line.contains(&root), "{flag}: {line}");
+            assert!(!line.contains("clone") && !line.contains("socket("), "{flag}: {line}");
+        }
+    }
+}
+
+#[test]
+fn of_an_untrusted_folder_nothing_is_read() {
+    let world = World::new("[]");
+    for path in
+        [".gemini/settings.json", ".parallax/settings.json", ".env", "GEMINI.md", "AGENTS.md"]
+    {
+        world.home.write(path, "{}").expect("file");
+    }
+    world
+        .home
+        .write_home(".gemini/settings.json", r#"{"security": {"folderTrust": {"enabled": true}}}"#)
+        .expect("settings");
+    let file = world.home.root().join("calls");
+    let mut command = world.home.command(Path::new("/usr/bin/env"), &world.server.url());
+    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    command.args(["strace", "-f", "-e", "trace=open,openat,openat2", "-o"]).arg(&file);
+    command.arg(PROGRAM).args(["-p", "read @GEMINI.md"]);
+    let done = finish(command);
+    let Ok(calls) = std::fs::read_to_string(file) else {
+        let _ = writeln!(std::io::stderr(), "skipped: `strace` cannot be used here");
+        return;
+    };
+    assert_eq!(done.code(), 55, "{}", done.err());
+    let project = format!("{}/", world.home.project().display());
+    for line in calls.lines() {
+        assert!(!line.contains(&project), "{line}");
+    }
+}

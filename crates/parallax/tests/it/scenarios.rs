@@ -1,0 +1,22 @@
+//! Every folder of `tests/scenarios/` in the root of the repository.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use testkit::scenario::{self, Program};
+
+#[test]
+fn every_scenario_comes_out_as_written() {
+    let program = Program {
+        path: env!("CARGO_BIN_EXE_parallax").into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios");
+    match scenario::run_all(&program, &folder) {
+        // Written past the capture: the number shows that none was forgotten.
+        Ok(count) => {
+            let _ = writeln!(std::io::stderr(), "{count} scenarios");
+        }
+        Err(problems) => panic!("{problems}"),
+    }
+}

@@ -1,0 +1,86 @@
+//! Signals, and a reader that goes away.
+
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::support::{World, until};
+
+const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo $$ > pid; echo started; sleep 60; touch too-late"}}]},{"text":"no"}]"#;
+
+fn shell_pid(world: &World) -> Pid {
+    until("the command's start", || world.read("pid").ends_with('\n'));
+    Pid::from_raw(world.read("pid").trim().parse().expect("a number")).expect("a process")
+}
+
+#[test]
+fn a_signal_ends_running_commands_and_saves_the_session() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let world = World::new(BUSY);
+        let running = world.start(&["-p", "go", "-y"]);
+        let shell = shell_pid(&world);
+        let sent = Instant::now();
+        kill_process(running.pid(), signal).expect("signal");
+        let done = running.finish(Duration::from_secs(10)).expect("finish");
+        assert_eq!(done.code(), code, "{}", done.err());
+        assert!(sent.elapsed() < Duration::from_secs(4), "{:?}", sent.elapsed());
+        until("the command's end", || test_kill_process(shell).is_err());
+        assert!(!world.home.project().join("too-late").exists());
+        let next = world.run_well(&["-r", "latest", "-p", "what happened?"]);
+        assert_eq!(next.out(), "no\n");
+    }
+}
+
+#[test]
+fn a_background_command_ends_with_the_run() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo $$ > pid; sleep 60","is_background":true}}]},{"text":"done"}]"#,
+    );
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(done.out(), "done\n");
+    let shell = shell_pid(&world);
+    until("the command's end", || test_kill_process(shell).is_err());
+}
+
+#[test]
+fn a_wait_for_a_retry_can_be_interrupted() {
+    let world = World::new(
+        r#"[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"},"headers":{"retry-after":"60"}}]"#,
+    );
+    let running = world.start(&["-p", "go"]);
+    world.asked(1);
+    std::thread::sleep(Duration::from_millis(50));
+    kill_process(running.pid(), Signal::INT).expect("signal");
+    let done = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!((done.code(), done.timed_out), (130, false), "{}", done.err());
+    assert!(done.wall < Duration::from_secs(5), "{:?}", done.wall);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for format in ["text", "stream-json"] {
+        let world =
+            World::new(r#"[{"generate":{"chunks":2000,"bytes":4000000}}]"#).without_loop_guard();
+        let mut command = world.command(&["-p", "go", "-o", format]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("start");
+        let mut first = [0; 10];
+        child.stdout.take().expect("stdout").read_exact(&mut first).expect("some output");
+        let output = child.wait_with_output().expect("wait");
+        assert_eq!((output.status.code(), output.status.signal()), (Some(0), None), "{format}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
+    }
+}
+
+#[test]
+fn version_and_help_do_not_mind_a_closed_output() {
+    let world = World::new("[]");
+    for flag in ["--version", "--help"] {
+        let mut command = world.shell("\"$@\" | true", &[flag]);
+        let output = command.output().expect("run");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{flag}");
+    }
+}

@@ -1,0 +1,33 @@
+//! Standard input that does not end, or does not stop.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use testkit::measure::Running;
+
+use crate::support::{LIMIT, World};
+
+#[test]
+fn an_open_stdin_that_says_nothing_is_not_waited_for() {
+    let world = World::new(r#"[{"text":"fine"}]"#);
+    let mut command = world.command(&["-p", "go"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("start");
+    let held = child.stdin.take();
+    let output = child.wait_with_output().expect("wait");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "fine\n");
+    assert_eq!(output.status.code(), Some(0));
+    drop(held);
+}
+
+#[test]
+fn a_flood_on_stdin_is_cut_with_a_warning() {
+    let world = World::new(r#"[{"text":"fine"}]"#);
+    let flood = "word and another\n".repeat(600_000);
+    let running = Running::start(world.command(&["-p", "go"]), Some(flood.as_bytes()));
+    let done = running.and_then(|running| running.finish(LIMIT)).expect("run");
+    // What is left is still more than the model takes, or it is not: told it is.
+    assert!(done.err().contains("8 MiB"), "{}: {}", done.code(), done.err());
+    assert!(matches!(done.code(), 0 | 1), "{}: {}", done.code(), done.err());
+    assert!(done.wall < Duration::from_secs(10), "{:?}", done.wall);
+}

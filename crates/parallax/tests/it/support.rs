@@ -1,0 +1,170 @@
+//! A home, a project and a scripted model for one test.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use testkit::measure::{Finished, Running, run};
+use testkit::{ModelServer, Recorded, TestHome};
+
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_parallax");
+
+/// Longer than any run takes on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Where a test takes place.
+pub struct World {
+    pub home: TestHome,
+    pub server: ModelServer,
+    pub runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    pub fn new(script: &str) -> Self {
+        Self::in_home(TestHome::new().expect("home"), script)
+    }
+
+    /// The same place with another script.
+    pub fn in_home(home: TestHome, script: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("runtime");
+        let server = runtime.block_on(ModelServer::scripted(script)).expect("server");
+        Self { home, server, runtime }
+    }
+
+    /// Lets the model repeat itself, as generated text does.
+    pub fn without_loop_guard(self) -> Self {
+        let settings = r#"{"model": {"disableLoopDetection": true}}"#;
+        self.home.write_home(".gemini/settings.json", settings).expect("settings");
+        self
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.home.command(Path::new(PROGRAM), &self.server.url());
+        command.args(args);
+        command
+    }
+
+    /// A shell line in which `"$@"` is the program with its arguments.
+    pub fn shell(&self, line: &str, args: &[&str]) -> Command {
+        let mut command = self.home.command(Path::new("/bin/sh"), &self.server.url());
+        command.args(["-c", line, "sh", PROGRAM]).args(args);
+        command
+    }
+
+    pub fn start(&self, args: &[&str]) -> Running {
+        Running::start(self.command(args), None).expect("start")
+    }
+
+    pub fn run(&self, args: &[&str]) -> Finished {
+        finish(self.command(args))
+    }
+
+    /// Runs it and wants exit code 0 and a server without complaints.
+    pub fn run_well(&self, args: &[&str]) -> Finished {
+        let done = self.run(args);
+        assert_eq!(done.code(), 0, "stderr: {}", done.err());
+        self.server.assert_clean();
+        done
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.home.project().join(path)).unwrap_or_default()
+    }
+
+    /// Waits until the stream stands at the gate.
+    pub fn at_gate(&self, name: &str) {
+        let reached = async { tokio::time::timeout(LIMIT, self.server.at_gate(name)).await };
+        assert!(self.runtime.block_on(reached).is_ok(), "no stream came to the gate `{name}`");
+    }
+
+    /// Waits until that many requests have come.
+    pub fn asked(&self, count: usize) {
+        let asked = self.server.wait_for_requests(count);
+        let asked = async { tokio::time::timeout(LIMIT, asked).await };
+        assert!(self.runtime.block_on(asked).is_ok(), "{count} requests did not come");
+    }
+}
+
+/// Runs a command to its end, under a time limit.
+pub fn finish(command: Command) -> Finished {
+    let done = run(command, None, LIMIT).expect("run");
+    assert!(!done.timed_out, "not done in {LIMIT:?}; stderr: {}", done.err());
+    done
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LIMIT, "{what} did not come true");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The contents of a request, each as its bytes.
+pub fn raw_contents(request: &Recorded) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        contents: Vec<&'a RawValue>,
+    }
+    let body: Body<'_> = serde_json::from_slice(&request.body).expect("a request");
+    body.contents.iter().map(|content| content.get().to_owned()).collect()
+}
+
+/// A program that takes its orders line by line.
+pub struct Conversation {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Conversation {
+    pub fn start(world: &World, args: &[&str]) -> Self {
+        let mut command = world.command(&["--input-format", "stream-json"]);
+        command.args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("start");
+        let stdin = child.stdin.take();
+        let lines = BufReader::new(child.stdout.take().expect("stdout"));
+        Self { child, stdin, lines }
+    }
+
+    pub fn say(&mut self, order: &Value) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{order}").and_then(|()| stdin.flush()).expect("the program listens");
+    }
+
+    pub fn prompt(&mut self, text: &str) {
+        self.say(&serde_json::json!({"type": "message", "content": text}));
+    }
+
+    /// The next line of the type, those before it left out.
+    pub fn next(&mut self, r#type: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line).expect("readable");
+            assert_ne!(read, 0, "the output ended before a line of type `{type}`");
+            let line: Value = serde_json::from_str(&line).expect("JSON");
+            if line["type"] == r#type {
+                return line;
+            }
+        }
+    }
+
+    /// Closes stdin; gives the exit code.
+    pub fn end(mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.lines, &mut rest).expect("readable");
+        self.child.wait().expect("wait").code()
+    }
+}
