@@ -1,0 +1,21 @@
+//! The Linux side: what runs in the supervisor, its child and the cell.
+
+pub(crate) mod cell;
+mod child;
+mod covers;
+mod devices;
+mod ended;
+mod failure;
+mod identity;
+mod keeper;
+mod kernel;
+mod layout;
+mod listening;
+mod privileges;
+pub(crate) mod probe;
+mod rules;
+mod supervisor;
+pub(crate) mod surroundings;
+mod syscalls;
+
+pub(crate) use supervisor::supervise;

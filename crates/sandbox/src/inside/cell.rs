@@ -1,0 +1,253 @@
+//! The cell of a session: user, process, network and IPC namespaces that its
+//! commands share, held by a first process that ends when the program does.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, geteuid, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal, waitpid,
+};
+use rustix::thread::UnshareFlags;
+
+use crate::error::StartError;
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::identity::Identity;
+use crate::inside::kernel::{self, Side};
+use crate::launch::{CELL, Launcher};
+
+/// Namespaces that the commands of a session share: they see each other's
+/// processes and servers, and nothing of the machine's. Dropping it kills
+/// everything in it; so does the end of the program, however it comes.
+#[derive(Debug)]
+pub struct Cell {
+    keeper: Child,
+    /// Its end is the cell's end.
+    held_open: Option<ChildStdin>,
+    first: i32,
+}
+
+impl Cell {
+    /// Starts a cell from the running program. Takes a few milliseconds, once.
+    ///
+    /// # Errors
+    /// When user namespaces are not to be had here.
+    pub fn start() -> Result<Self, StartError> {
+        Self::start_with(&Launcher::own())
+    }
+
+    /// Starts a cell from the launcher's program.
+    ///
+    /// # Errors
+    /// As [`Cell::start`].
+    #[expect(clippy::disallowed_methods, reason = "starts this program itself, not a command")]
+    pub fn start_with(launcher: &Launcher) -> Result<Self, StartError> {
+        let program = PathBuf::from(launcher.program());
+        let wrong = |source| StartError::Spawn { program: program.clone(), source };
+        // The environment of the first process can be read inside the cell.
+        let mut keeper = Command::new(&program)
+            .arg(CELL)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(wrong)?;
+        let held_open = keeper.stdin.take();
+        let mut said = String::new();
+        if let Some(stdout) = keeper.stdout.take() {
+            stdout.take(4096).read_to_string(&mut said).map_err(wrong)?;
+        }
+        match said.trim().parse() {
+            Ok(first) => Ok(Self { keeper, held_open, first }),
+            Err(_) => {
+                drop(held_open);
+                let _ = keeper.wait();
+                let why = said.trim();
+                let why = if why.is_empty() { "the cell's process ended at once" } else { why };
+                Err(StartError::Unsupported(why.to_owned()))
+            }
+        }
+    }
+
+    /// The process that holds the namespaces, for [`crate::Plan::cell`].
+    pub fn pid(&self) -> i32 {
+        self.first
+    }
+
+    /// How often something in the cell's own network asked for an address that
+    /// has no way there, or for a name where no name server answers. Taken
+    /// before and after a command it tells whether the command wanted the network.
+    pub fn unroutable(&self) -> u64 {
+        let read = |name: &str| {
+            std::fs::read_to_string(format!("/proc/{}/net/{name}", self.first)).unwrap_or_default()
+        };
+        let (four, six) = (read("snmp"), read("snmp6"));
+        counter(&four, "Ip:", "OutNoRoutes")
+            + counter(&four, "Udp:", "NoPorts")
+            + single(&six, "Ip6OutNoRoutes")
+            + single(&six, "Udp6NoPorts")
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.held_open.take();
+        // The keeper has nothing to do but to kill and reap the first process.
+        let _ = self.keeper.wait();
+    }
+}
+
+/// A counter of `/proc/net/snmp`: a line of names, then a line of numbers.
+fn counter(text: &str, family: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|line| line.starts_with(family));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };
+    names
+        .split(' ')
+        .zip(numbers.split(' '))
+        .find(|(key, _)| *key == name)
+        .and_then(|(_, number)| number.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A counter of `/proc/net/snmp6`: a name and a number in each line.
+fn single(text: &str, name: &str) -> u64 {
+    text.lines()
+        .filter_map(|line| line.split_once(char::is_whitespace))
+        .find(|(key, _)| *key == name)
+        .and_then(|(_, number)| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// The keeper: makes the cell, says its process id, and waits for the end of
+/// the program, which is the end of stdin.
+pub(crate) fn serve() -> ExitCode {
+    let (first, pidfd) = match make() {
+        Ok(made) => made,
+        Err(failure) => {
+            let words = match failure {
+                Failure::Unsupported(words)
+                | Failure::Refused(words)
+                | Failure::NotStarted(_, words) => words,
+            };
+            let _ = io::stdout().write_all(words.as_bytes());
+            return ExitCode::FAILURE;
+        }
+    };
+    let said = writeln!(io::stdout(), "{}", first.as_raw_nonzero()).and_then(|()| close_stdout());
+    if said.is_ok() {
+        let stdin = io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
+        while poll(&mut fds, None) == Err(Errno::INTR) {}
+    }
+    let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+    let _ = waitpid(Some(first), WaitOptions::empty());
+    ExitCode::SUCCESS
+}
+
+/// The program reads the process id until the end.
+fn close_stdout() -> io::Result<()> {
+    io::stdout().flush()?;
+    let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(null)?)
+}
+
+/// Makes the namespaces and their first process, a child of this one that
+/// does not outlive it.
+pub(crate) fn make() -> Outcome<(Pid, OwnedFd)> {
+    let (ours, theirs) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .unsupported("a pair of sockets")?;
+    let namespaces =
+        UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
+    match kernel::fork(namespaces).unsupported("user namespaces")? {
+        Side::Child => {
+            drop(ours);
+            first_process(theirs)
+        }
+        Side::Parent(pid) => {
+            drop(theirs);
+            let given = give_identity(pid).and_then(|()| {
+                rustix::io::write(&ours, b"g").unsupported("the first process of the cell")?;
+                let mut answer = [0; 1];
+                match rustix::io::read(&ours, &mut answer) {
+                    Ok(1) => pidfd_open(pid, PidfdFlags::empty()).unsupported("pidfd"),
+                    _ => Err(Failure::Unsupported("a loopback for the own network".to_owned())),
+                }
+            });
+            if given.is_err() {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = waitpid(Some(pid), WaitOptions::empty());
+            }
+            Ok((pid, given?))
+        }
+    }
+}
+
+fn give_identity(pid: Pid) -> Outcome<()> {
+    if geteuid().is_root() && Identity::whole()?.give_to(pid).is_ok() {
+        return Ok(());
+    }
+    Identity::own().give_to(pid)
+}
+
+/// Process 1 of the cell: reaps what is left to it. Its parent's death, or
+/// its own, kills everything in the cell.
+fn first_process(sync: OwnedFd) -> ! {
+    let ready = || -> Result<(), Errno> {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        let mut go = [0; 1];
+        // A keeper that died before the line above shows here.
+        if rustix::io::read(&sync, &mut go)? != 1 {
+            return Err(Errno::PIPE);
+        }
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::DGRAM,
+            None,
+        )?;
+        kernel::loopback_up(socket.as_fd())?;
+        // A server of a build may want port 80 of its own network.
+        let _ = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+        // Whoever reads the program's pipes must not wait for this process.
+        let null =
+            rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+        rustix::stdio::dup2_stdin(&null)?;
+        rustix::stdio::dup2_stdout(&null)?;
+        rustix::stdio::dup2_stderr(&null)?;
+        rustix::process::setsid()?;
+        rustix::io::write(&sync, b"r").map(drop)
+    };
+    if ready().is_err() {
+        kernel::leave(1);
+    }
+    kernel::close_for_good_from(3);
+    // Dead children vanish by themselves.
+    kernel::set_signal(libc::SIGCHLD, true);
+    loop {
+        let _ = poll(&mut [], None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let four = "Ip: Forwarding OutNoRoutes\nIp: 1 7\nUdp: InDatagrams NoPorts\nUdp: 3 4\n";
+        assert_eq!(counter(four, "Ip:", "OutNoRoutes"), 7);
+        assert_eq!(counter(four, "Udp:", "NoPorts"), 4);
+        assert_eq!(counter("Ip: A\n", "Ip:", "A"), 0);
+        assert_eq!(single("Ip6InReceives   1\nIp6OutNoRoutes  \t 9\n", "Ip6OutNoRoutes"), 9);
+    }
+}

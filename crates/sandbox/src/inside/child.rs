@@ -1,0 +1,121 @@
+//! The child of the supervisor: confines itself, then becomes the program.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::UnshareFlags;
+
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::kernel;
+use crate::inside::surroundings::Surroundings;
+use crate::inside::{covers, layout, privileges, rules, syscalls};
+use crate::launch::REFUSED;
+use crate::plan::Plan;
+
+/// What the child builds around itself.
+pub(crate) enum Confinement {
+    Namespaces {
+        around: Surroundings,
+        /// A user that exists in the cell but not in the command's namespace.
+        odd_user: Option<u32>,
+        /// Whether root may stay root over files of others.
+        keep_root: bool,
+    },
+    Landlock,
+    Seccomp,
+    Nothing,
+}
+
+/// The ways to the supervisor; both are gone when the program starts.
+pub(crate) struct Wires {
+    pub(crate) sync: OwnedFd,
+    pub(crate) report: OwnedFd,
+}
+
+/// Runs the program, or reports why not.
+pub(crate) fn run(
+    plan: &Plan,
+    confinement: &Confinement,
+    program: &OsStr,
+    args: &[OsString],
+    wires: &Wires,
+) -> ! {
+    let failure = match confine(plan, confinement, wires) {
+        Ok(temporary) => start(program, args, temporary),
+        Err(failure) => failure,
+    };
+    let _ = rustix::io::write(&wires.report, &failure.encode());
+    kernel::leave(REFUSED)
+}
+
+/// Builds the confinement. Gives the value of TMPDIR.
+fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Option<PathBuf>> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .refused("a signal at the supervisor's end")?;
+    kernel::close_on_exec_from(3).unsupported("closing of open files")?;
+    match confinement {
+        Confinement::Namespaces { around, odd_user, keep_root } => {
+            let writable = layout::build(plan, around, *odd_user)?;
+            step_below(wires)?;
+            privileges::drop_all_but_files(*keep_root)?;
+            rules::guard_writes(plan, &writable)?;
+            syscalls::filter(syscalls::Sockets::Namespace)?;
+            Ok(Some(PathBuf::from("/tmp")))
+        }
+        Confinement::Landlock => {
+            privileges::drop_all_but_files(true)?;
+            rules::guard_all(plan)?;
+            syscalls::filter(syscalls::Sockets::without_namespace(plan))?;
+            Ok(Some(covers::temporary_folder(plan)?))
+        }
+        Confinement::Seccomp => {
+            privileges::drop_all_but_files(true)?;
+            rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
+            syscalls::filter(syscalls::Sockets::without_namespace(plan))?;
+            Ok(Some(covers::temporary_folder(plan)?))
+        }
+        Confinement::Nothing => Ok(None),
+    }
+}
+
+/// Leaves the cell's user namespace for one below it, where this process has
+/// no power over the mounts, the network and the processes of the cell.
+fn step_below(wires: &Wires) -> Outcome<()> {
+    kernel::unshare(UnshareFlags::NEWUSER).unsupported("a user namespace of the command's own")?;
+    let mut answer = [0; 1];
+    let asked = rustix::io::write(&wires.sync, b"u")
+        .and_then(|_| rustix::io::read(&wires.sync, &mut answer));
+    if asked == Ok(1) && answer == *b"y" {
+        return Ok(());
+    }
+    Err(Failure::Unsupported("the ids of the command's user namespace were not given".to_owned()))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this process becomes the command; nothing is spawned"
+)]
+fn start(program: &OsStr, args: &[OsString], temporary: Option<PathBuf>) -> Failure {
+    let mut command = Command::new(program);
+    command.args(args);
+    if let Some(temporary) = temporary {
+        command.env("TMPDIR", temporary);
+    }
+    // What the runtime and the supervisor set for themselves is not for the command.
+    for signal in [libc::SIGPIPE, libc::SIGCHLD] {
+        kernel::set_signal(signal, false);
+    }
+    kernel::unblock_signals();
+    let error = command.exec();
+    let name = program.to_string_lossy();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::NotStarted(127, format!("{name}: command not found"))
+        }
+        _ => Failure::NotStarted(126, format!("{name}: {error}")),
+    }
+}

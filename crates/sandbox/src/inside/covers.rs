@@ -1,0 +1,193 @@
+//! What is mounted over other things: unreadable files and folders, private
+//! folders, and layers over package caches.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Uid, chmodat, chownat, mkdirat, mknodat, openat,
+};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
+};
+
+use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::kernel::{self, Restrict};
+use crate::inside::layout;
+use crate::plan::Plan;
+
+/// A small file system in memory that holds the covers, mounted on `/dev` and
+/// buried there under the real one.
+pub(crate) struct Stage {
+    folder: OwnedFd,
+    odd_user: Option<u32>,
+    skeletons: AtomicU32,
+}
+
+impl Stage {
+    pub(crate) fn make(root: &OwnedFd, odd_user: Option<u32>) -> Outcome<Self> {
+        let folder = new_tmpfs()?;
+        let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .unsupported("/dev")?;
+        layout::mount(&folder, dev).unsupported("/dev")?;
+        let stage = Self { folder, odd_user, skeletons: AtomicU32::new(0) };
+        stage.folder("closed", 0)?;
+        stage.folder("dev", 0o755)?;
+        stage.folder("shm", 0o1777)?;
+        // A device that exists on no machine, on a mount that opens no devices.
+        mknodat(&stage.folder, "closed-file", FileType::CharacterDevice, Mode::empty(), 0)
+            .unsupported("a closed file")?;
+        stage.give_away("closed")?;
+        Ok(stage)
+    }
+
+    fn folder(&self, name: &str, mode: u32) -> Outcome<()> {
+        let mode = Mode::from_raw_mode(mode);
+        mkdirat(&self.folder, name, mode).unsupported("a folder in memory")?;
+        // The umask had its say in the line above.
+        chmodat(&self.folder, name, mode, AtFlags::empty()).unsupported("a folder in memory")
+    }
+
+    /// Makes a folder nobody's, so that no capability helps against its mode.
+    fn give_away(&self, name: &str) -> Outcome<()> {
+        let Some(user) = self.odd_user else { return Ok(()) };
+        chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
+            .unsupported("a closed folder")
+    }
+
+    /// A file that cannot be opened.
+    pub(crate) fn closed_file(&self) -> Outcome<OwnedFd> {
+        self.copy("closed-file", Restrict { no_devices: true, ..layout::READ_ONLY })
+    }
+
+    /// A folder that can be neither listed nor entered.
+    pub(crate) fn closed_folder(&self) -> Outcome<OwnedFd> {
+        self.copy("closed", layout::READ_ONLY)
+    }
+
+    /// A folder that cannot be listed, but leads to what is mounted below it.
+    /// Still writable, for the places of those mounts.
+    pub(crate) fn skeleton(&self) -> Outcome<OwnedFd> {
+        let name = format!("open-{}", self.skeletons.fetch_add(1, Ordering::Relaxed));
+        self.folder(&name, 0o111)?;
+        self.give_away(&name)?;
+        self.copy(&name, Restrict::default())
+    }
+
+    /// A mount of one entry.
+    pub(crate) fn copy(&self, name: &str, restrict: Restrict) -> Outcome<OwnedFd> {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(&self.folder, name, flags).unsupported("a cover")?;
+        kernel::restrict_mount(&tree, restrict).unsupported("a cover")?;
+        Ok(tree)
+    }
+}
+
+fn new_tmpfs() -> Outcome<OwnedFd> {
+    let made = || -> Result<OwnedFd, Errno> {
+        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&context, "mode", "0755")?;
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    made().unsupported("a file system in memory")
+}
+
+/// A folder of the session that its commands see as one of the system's. It
+/// lies in a folder that is private to the user.
+pub(crate) fn private_folder(temporary: &Path, name: &str) -> Outcome<OwnedFd> {
+    let path = temporary.join(name);
+    let what = || format!("the private folder `{}`", path.display());
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary);
+    made.refused(what())?;
+    match fs::DirBuilder::new().mode(0o1777).create(&path) {
+        Ok(()) => {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o1777)).refused(what())?;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error).refused(what()),
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(&path, flags, Mode::empty()).refused(what())
+}
+
+/// What stands for `/tmp` where that cannot be mounted. Only this part of the
+/// session's folder: plans on their way to the supervisor lie beside it.
+pub(crate) fn temporary_folder(plan: &Plan) -> Outcome<PathBuf> {
+    private_folder(&plan.temporary, "tmp")?;
+    Ok(plan.temporary.join("tmp"))
+}
+
+/// Puts a symbolic link of a system folder into the private one in its place.
+/// Without it a program may miss something, so nothing is made of a failure.
+pub(crate) fn copy_link(link: &Path, folder: &Path) {
+    let (Ok(target), Some(name)) = (fs::read_link(link), link.file_name()) else { return };
+    let copy = folder.join(name);
+    if fs::read_link(&copy).ok().as_ref() != Some(&target) {
+        let _ = fs::remove_file(&copy);
+        let _ = std::os::unix::fs::symlink(target, copy);
+    }
+}
+
+/// An overlay over an open folder whose changes are kept in the store. While
+/// another command has the layer mounted, this one gets a layer of its own on
+/// top of it. Nothing where the kernel mounts no overlay.
+pub(crate) fn overlay(store: &Path, path: &Path, lower: &OwnedFd) -> Option<OwnedFd> {
+    let home = store.join(folder_name(path));
+    let lower = through_proc(lower);
+    let main = home.join("upper");
+    match mount_overlay(&[&lower], &main, &home.join("work")) {
+        Ok(tree) => Some(tree),
+        Err(Errno::BUSY) => {
+            let own = home.join(format!("own-{}", own_number()));
+            mount_overlay(&[&main, &lower], &own.join("upper"), &own.join("work")).ok()
+        }
+        Err(_) => None,
+    }
+}
+
+/// Unique among the commands that run: the supervisor's time and number would
+/// be, but inside of a process namespace only random numbers are.
+fn own_number() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default().trim().to_owned()
+}
+
+fn through_proc(file: &OwnedFd) -> PathBuf {
+    use std::os::fd::AsRawFd as _;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, Errno> {
+    for folder in [upper, work] {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    }
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for folder in lower {
+        // One at a time, so that no character of a name separates.
+        fsconfig_set_string(&context, "lowerdir+", *folder)?;
+    }
+    fsconfig_set_string(&context, "upperdir", upper)?;
+    fsconfig_set_string(&context, "workdir", work)?;
+    fsconfig_set_flag(&context, "userxattr")?;
+    // Makes the kernel say when another overlay writes to the same layer.
+    fsconfig_set_string(&context, "index", "on")?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
+}
+
+/// A file name for a path, one to one as long as it is short enough.
+fn folder_name(path: &Path) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    let last = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let last: String = last.chars().filter(|c| c.is_ascii_alphanumeric()).take(32).collect();
+    format!("{last}-{:016x}", hasher.finish())
+}

@@ -1,0 +1,111 @@
+//! `/dev` with harmless devices only, and `/proc` of the cell's processes.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, openat, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
+};
+
+use crate::inside::covers::Stage;
+use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::kernel::Restrict;
+use crate::inside::layout;
+
+/// The devices that programs expect and that reach nothing.
+pub(crate) const HARMLESS: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Clones the harmless devices of the machine.
+pub(crate) fn gather(root: &OwnedFd) -> Outcome<Vec<(&'static str, OwnedFd)>> {
+    let mut found = Vec::new();
+    for name in HARMLESS {
+        let path = format!("dev/{name}");
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if let Ok(device) = openat(root, path, flags, Mode::empty()) {
+            let restrict = Restrict { no_exec: true, ..Restrict::default() };
+            found.push((name, layout::clone(&device, restrict)?));
+        }
+    }
+    Ok(found)
+}
+
+/// Mounts the new `/dev`, over the stage that lies there.
+pub(crate) fn mount_dev(
+    root: &OwnedFd,
+    stage: &Stage,
+    devices: Vec<(&'static str, OwnedFd)>,
+) -> Outcome<()> {
+    let built = || -> Result<OwnedFd, Errno> {
+        let dev = openat(root, "dev/dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        for (name, device) in devices {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            openat(&dev, name, flags, Mode::from_raw_mode(0o644))?;
+            let target = openat(&dev, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            layout::mount(device, target)?;
+        }
+        for (name, target) in LINKS {
+            symlinkat(target, &dev, name)?;
+        }
+        for name in ["pts", "shm"] {
+            rustix::fs::mkdirat(&dev, name, Mode::from_raw_mode(0o755))?;
+        }
+        if let Ok(terminals) = new_terminals() {
+            let target = openat(&dev, "pts", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            layout::mount(terminals, target)?;
+        }
+        Ok(dev)
+    };
+    let dev = built().unsupported("/dev")?;
+    // The harmless devices come along as mounts below the folder.
+    let tree = layout::clone(&dev, layout::READ_ONLY)?;
+    let shared = stage.copy("shm", Restrict { no_exec: true, ..Restrict::default() })?;
+    let dev =
+        openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unsupported("/dev")?;
+    layout::mount(&tree, dev).unsupported("/dev")?;
+    let target = openat(root, "dev/shm", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .unsupported("/dev/shm")?;
+    layout::mount(shared, target).unsupported("/dev/shm")
+}
+
+/// Pseudo-terminals of the command's own: those of others are out of reach.
+fn new_terminals() -> Result<OwnedFd, Errno> {
+    let context = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&context, "ptmxmode", "0666")?;
+    fsconfig_set_string(&context, "mode", "0620")?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Mounts a `/proc` of the cell, read-only, so that root cannot turn the
+/// machine's knobs in it. In a container whose own `/proc` is partly covered
+/// the kernel refuses; then the one of outside stays, read-only too. What it
+/// shows of other processes is no more than their names: the user namespace
+/// and Landlock keep the rest.
+pub(crate) fn mount_proc(root: &OwnedFd) -> Outcome<()> {
+    let Ok(proc) = new_proc() else { return Ok(()) };
+    let target =
+        openat(root, "proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unsupported("/proc")?;
+    layout::mount(proc, target).unsupported("/proc")
+}
+
+/// A `/proc` of this process' namespace, not yet mounted anywhere.
+pub(crate) fn new_proc() -> Result<OwnedFd, Errno> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC
+        | MountAttrFlags::MOUNT_ATTR_RDONLY;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}

@@ -1,0 +1,102 @@
+//! Where no process namespace holds a command together: a process that stays
+//! as long as anything the command left behind, and ends it with the program.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, wait};
+use rustix::thread::UnshareFlags;
+
+use crate::inside::ended::Ended;
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::kernel::{self, Side};
+use crate::inside::surroundings;
+
+/// Runs `what` in a keeper, which is a subreaper, and gives what it gave.
+/// `what` gets the process that waits for it.
+pub(crate) fn keep(
+    parent: &OwnedFd,
+    what: impl FnOnce(&OwnedFd) -> Outcome<Ended>,
+) -> Outcome<Ended> {
+    let waiting = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).refused("pidfd")?;
+    let (reader, writer) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
+    match kernel::fork(UnshareFlags::empty()).refused("a process")? {
+        Side::Child => {
+            drop(reader);
+            // Children of the command that lose their parent stay below this process.
+            let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+            let message = match what(&waiting) {
+                Ok(ended) => ended.encode().to_vec(),
+                Err(failure) => failure.encode(),
+            };
+            // Whoever reads the command's output waits for the command, not for this.
+            let quiet = go_quiet();
+            let _ = rustix::io::write(&writer, &message);
+            drop(writer);
+            if quiet.is_ok() {
+                watch(parent);
+            }
+            kernel::leave(0)
+        }
+        Side::Parent(_) => {
+            drop(writer);
+            kernel::leave_signals_to_the_command();
+            let mut message = vec![0; 4096];
+            let length = loop {
+                match rustix::io::read(&reader, &mut message) {
+                    Err(Errno::INTR) => {}
+                    other => break other.unwrap_or(0),
+                }
+            };
+            message.truncate(length);
+            match (Ended::decode(&message), Failure::decode(&message)) {
+                (Some(ended), _) => Ok(ended),
+                (None, Some(failure)) => Err(failure),
+                // The keeper was killed, and what it kept with it.
+                (None, None) => Ok(Ended::Signal(libc::SIGKILL)),
+            }
+        }
+    }
+}
+
+fn go_quiet() -> Result<(), Errno> {
+    let null = rustix::fs::open(
+        "/dev/null",
+        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    rustix::process::chdir("/")
+}
+
+/// Waits until nothing is left below this process, or the program is gone.
+fn watch(parent: &OwnedFd) {
+    loop {
+        // All that ended; an error says that nothing is left.
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        let children: Vec<OwnedFd> = surroundings::children()
+            .into_iter()
+            .filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .collect();
+        if children.is_empty() {
+            continue;
+        }
+        let mut fds = vec![PollFd::from_borrowed_fd(parent.as_fd(), PollFlags::IN)];
+        fds.extend(children.iter().map(|child| PollFd::new(child, PollFlags::IN)));
+        let _ = poll(&mut fds, None);
+        if fds.first().is_some_and(|parent| !parent.revents().is_empty()) {
+            surroundings::kill_descendants();
+            return;
+        }
+    }
+}

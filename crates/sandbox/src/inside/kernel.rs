@@ -1,0 +1,184 @@
+//! The calls for which no safe function exists, each as small as it can be.
+//! All of `unsafe` of this crate is here. What forks runs in a process that
+//! this crate started and that has one thread.
+
+#![expect(unsafe_code, reason = "fork, clone, signals and two ioctls have no safe call")]
+
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+
+/// One side of a fork.
+pub(crate) enum Side {
+    Child,
+    Parent(Pid),
+}
+
+/// A copy of this process, in new namespaces when flags are given.
+pub(crate) fn fork(namespaces: UnshareFlags) -> Result<Side, Errno> {
+    // `CLONE_NEW*` and SIGCHLD fit in 32 bits, so the widening loses nothing.
+    let flags = libc::c_long::from(namespaces.bits() as i32) | libc::c_long::from(libc::SIGCHLD);
+    // SAFETY: without CLONE_VM and with no stack, `clone` is `fork`: the child
+    // has its own copy of the memory. The process has a single thread, so no
+    // lock can be left held in the copy.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    match pid {
+        0 => Ok(Side::Child),
+        pid => i32::try_from(pid).ok().and_then(process).map(Side::Parent).ok_or_else(last_error),
+    }
+}
+
+/// A process id; negative numbers mean groups and are none.
+pub(crate) fn process(number: i32) -> Option<Pid> {
+    if number > 0 { Pid::from_raw(number) } else { None }
+}
+
+/// Ends this process at once: no destructor and no exit handler runs, which
+/// in a forked child would be those of its parent.
+pub(crate) fn leave(code: u8) -> ! {
+    // SAFETY: `_exit` has no precondition.
+    unsafe { libc::_exit(i32::from(code)) }
+}
+
+/// Leaves some namespaces for new ones.
+pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: the hazard of `unshare` is CLONE_FILES with several threads; that
+    // flag is never given, and there is one thread.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Ignores a signal, or gives it its default effect back.
+pub(crate) fn set_signal(signal: i32, ignored: bool) {
+    let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: both actions are no handlers, so no code of ours runs in a signal.
+    unsafe { libc::signal(signal, action) };
+}
+
+/// What is meant for the command: it decides, and the supervisor follows.
+const FOR_THE_COMMAND: [i32; 7] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Keeps the signals for the command from this process until it has forked and
+/// ignores them; the command, which starts with none held, gets its own copy.
+pub(crate) fn hold_signals() {
+    // SAFETY: the set is a local that `sigemptyset` fills before it is used.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in FOR_THE_COMMAND {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+/// Ignores the signals for the command.
+pub(crate) fn leave_signals_to_the_command() {
+    for signal in FOR_THE_COMMAND {
+        set_signal(signal, true);
+    }
+}
+
+/// Lets every signal through.
+pub(crate) fn unblock_signals() {
+    // SAFETY: the set is a local that `sigemptyset` fills before it is used.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut());
+    }
+}
+
+/// Closes all open files from `first` on, in a process that will open no more.
+pub(crate) fn close_for_good_from(first: u32) {
+    // SAFETY: the only caller never returns and uses none of these files again.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// Marks all open files from `first` on to be closed by exec.
+pub(crate) fn close_on_exec_from(first: u32) -> Result<(), Errno> {
+    // SAFETY: nothing is closed now; only a flag of open files changes.
+    let done =
+        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Restrictions to put on a mount and on all that is mounted below it.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Restrict {
+    pub(crate) read_only: bool,
+    pub(crate) no_devices: bool,
+    pub(crate) no_exec: bool,
+    pub(crate) private: bool,
+}
+
+/// Adds restrictions to the mount behind `mount`; set-user-id bits never count.
+pub(crate) fn restrict_mount(mount: impl AsFd, restrict: Restrict) -> Result<(), Errno> {
+    let mut set = libc::MOUNT_ATTR_NOSUID;
+    for (wanted, bit) in [
+        (restrict.read_only, libc::MOUNT_ATTR_RDONLY),
+        (restrict.no_devices, libc::MOUNT_ATTR_NODEV),
+        (restrict.no_exec, libc::MOUNT_ATTR_NOEXEC),
+    ] {
+        if wanted {
+            set |= bit;
+        }
+    }
+    let attributes = libc::mount_attr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation: if restrict.private { libc::MS_PRIVATE } else { 0 },
+        userns_fd: 0,
+    };
+    // SAFETY: the structure and the empty path outlive the call, and the size
+    // is the structure's.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Brings the loopback of the current network namespace up.
+pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: `ifreq` is plain data for which all zeros is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = from.cast_signed();
+    }
+    // The constants are small; `ifr_flags` is a short.
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which outlives the call.
+    let done =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// The version of Landlock in this kernel, if it is there and switched on.
+pub(crate) fn landlock_version() -> Option<i64> {
+    const VERSION: u32 = 1;
+    // SAFETY: with this flag the call takes no structure and only answers.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION)
+    };
+    (version > 0).then_some(version)
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+}

@@ -1,0 +1,392 @@
+//! The mount namespace of one command: everything read-only, and over it the
+//! writable trees, the private folders, the protected and the hidden paths.
+//!
+//! What is to be shown is opened before anything is covered, and mounted from
+//! that open file: a path that changes meanwhile leads nowhere new.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::thread::UnshareFlags;
+
+use crate::inside::covers::{self, Stage};
+use crate::inside::devices;
+use crate::inside::failure::{Explain as _, Failure, Outcome, is_missing};
+use crate::inside::kernel::{self, Restrict};
+use crate::inside::surroundings::Surroundings;
+use crate::plan::Plan;
+
+pub(crate) const READ_ONLY: Restrict =
+    Restrict { read_only: true, no_devices: false, no_exec: false, private: false };
+const WRITABLE: Restrict =
+    Restrict { read_only: false, no_devices: false, no_exec: false, private: false };
+
+/// What is harmless below `/run` and needed by name look-ups and programs.
+const KEPT_OF_RUN: [&str; 8] = [
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/booted-system",
+    "/run/wrappers",
+    "/run/opengl-driver",
+    "/run/nscd",
+];
+
+/// One thing to do at a path, done in the order of depth.
+enum Step {
+    /// A tree that was cloned before anything was covered; true: a writable one.
+    Show(OwnedFd, bool),
+    Protect,
+    Hide,
+}
+
+/// A path and what is done at it.
+type Place = (PathBuf, Step);
+
+/// Builds the view in a new mount namespace of this process, and gives the
+/// paths that are writable in it, for the rules that come on top.
+pub(crate) fn build(
+    plan: &Plan,
+    around: &Surroundings,
+    odd_user: Option<u32>,
+) -> Outcome<Vec<PathBuf>> {
+    let root = own_mounts()?;
+    let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
+    let (mut steps, writable) = view.gather(around)?;
+    let devices = devices::gather(&view.root)?;
+
+    make_read_only(&view.root)?;
+    let stage = Stage::make(&view.root, odd_user)?;
+
+    steps.sort_by_key(|(path, step)| (path.components().count(), rank(step)));
+    let mut last: Option<PathBuf> = None;
+    for (path, step) in steps {
+        let again = last.as_deref() == Some(&path);
+        match step {
+            Step::Show(tree, _) if !again => view.attach(&tree, &path)?,
+            Step::Show(..) => {}
+            Step::Protect => view.protect(&path)?,
+            Step::Hide => view.hide(&path, &stage)?,
+        }
+        last = Some(path);
+    }
+    for skeleton in &view.skeletons {
+        kernel::restrict_mount(skeleton, READ_ONLY).refused("a closed folder")?;
+    }
+    devices::mount_proc(&view.root)?;
+    devices::mount_dev(&view.root, &stage, devices)?;
+    // The folder of before lies under the new mounts.
+    rustix::process::chdir(&around.folder)
+        .refused(format!("the folder `{}` cannot be entered", around.folder.display()))?;
+    Ok(writable)
+}
+
+/// A mount namespace of this process, all of it read-only.
+pub(crate) fn new_view() -> Outcome<OwnedFd> {
+    let root = own_mounts()?;
+    make_read_only(&root)?;
+    Ok(root)
+}
+
+fn own_mounts() -> Outcome<OwnedFd> {
+    kernel::unshare(UnshareFlags::NEWNS).unsupported("a mount namespace")?;
+    open_root()
+}
+
+fn make_read_only(root: &OwnedFd) -> Outcome<()> {
+    let everything = Restrict { private: true, ..READ_ONLY };
+    kernel::restrict_mount(root, everything).unsupported("a read-only view of the system")
+}
+
+fn rank(step: &Step) -> u8 {
+    match step {
+        Step::Show(_, true) => 0,
+        Step::Show(_, false) => 1,
+        Step::Protect => 2,
+        Step::Hide => 3,
+    }
+}
+
+fn open_root() -> Outcome<OwnedFd> {
+    rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .unsupported("/")
+}
+
+pub(crate) struct View<'a> {
+    pub(crate) root: OwnedFd,
+    plan: &'a Plan,
+    pinned: HashSet<PathBuf>,
+    skeletons: Vec<OwnedFd>,
+}
+
+impl View<'_> {
+    /// Opens and clones everything that is to be shown.
+    fn gather(&self, around: &Surroundings) -> Outcome<(Vec<Place>, Vec<PathBuf>)> {
+        let plan = self.plan;
+        let mut steps: Vec<Place> = Vec::new();
+        let mut writable = Vec::new();
+        for path in &plan.writable {
+            let tree = self.open(path).map_err(|error| unusable(path, error))?;
+            writable.push(path.clone());
+            if !self.lies_open(path) {
+                steps.push((path.clone(), Step::Show(clone(&tree, WRITABLE)?, true)));
+            }
+        }
+        let mut private = Vec::new();
+        for (path, name) in [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/run", "run")] {
+            let path = Path::new(path);
+            let Ok(real) = path.canonicalize() else { continue };
+            if plan.writable.contains(&real) || private.contains(&real) {
+                continue;
+            }
+            let folder = covers::private_folder(&plan.temporary, name)?;
+            steps.push((real.clone(), Step::Show(clone(&folder, WRITABLE)?, true)));
+            writable.push(real.clone());
+            private.push(real);
+        }
+        let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
+        let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
+        let links = kept.clone().filter(|path| path.is_symlink());
+        links.for_each(|link| covers::copy_link(&link, &plan.temporary.join("run")));
+        let shown = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
+        for path in shown.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned()) {
+            let within = plan.writable.iter().any(|tree| path.starts_with(tree));
+            if within && !plan.hidden.iter().any(|hidden| path.starts_with(hidden)) {
+                continue;
+            }
+            let Ok(tree) = self.open(&path) else { continue };
+            steps.push((path, Step::Show(clone(&tree, READ_ONLY)?, false)));
+        }
+        for path in &plan.overlays {
+            let Ok(lower) = self.open(path) else { continue };
+            // Where none can be mounted the cache stays read-only.
+            if let Some(tree) = covers::overlay(&plan.overlay_store, path, &lower) {
+                steps.push((path.clone(), Step::Show(tree, true)));
+                writable.push(path.clone());
+            }
+        }
+        steps.extend(plan.read_only.iter().map(|path| (path.clone(), Step::Protect)));
+        let hidden = plan.hidden.iter().chain(&around.listening);
+        steps.extend(hidden.map(|path| (path.clone(), Step::Hide)));
+        Ok((steps, writable))
+    }
+
+    /// Whether a writable path is writable already as part of a larger tree. A
+    /// mount of its own would only make renames across its edge fail.
+    fn lies_open(&self, path: &Path) -> bool {
+        let plan = self.plan;
+        let closed = |tree: &Path| {
+            let mut between = plan.read_only.iter().chain(&plan.hidden);
+            between.any(|closed| closed.starts_with(tree) && path.starts_with(closed))
+        };
+        plan.writable.iter().any(|tree| path != tree && path.starts_with(tree) && !closed(tree))
+    }
+
+    /// Opens a path in which no component is a symbolic link.
+    pub(crate) fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        openat2(
+            &self.root,
+            below_root(path),
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::NO_SYMLINKS,
+        )
+    }
+
+    /// Mounts a tree at a path, which is made where it is missing; that can
+    /// only be in a private folder, for all else is read-only.
+    fn attach(&self, tree: &OwnedFd, path: &Path) -> Outcome<()> {
+        let target = match self.open(path) {
+            Ok(target) => target,
+            Err(error) if is_missing(error) || error == Errno::LOOP => self
+                .make_target(path, is_folder(tree)?)
+                .refused(format!("a place for `{}`", path.display()))?,
+            Err(error) => return Err(unusable(path, error)),
+        };
+        mount(tree, &target).refused(format!("`{}` cannot be mounted", path.display()))
+    }
+
+    fn make_target(&self, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
+        let mut at = self.open(Path::new("/"))?;
+        let mut names = names_of(path).peekable();
+        while let Some(name) = names.next() {
+            let want_folder = folder || names.peek().is_some();
+            let next = open_entry(&at, name);
+            let usable = match &next {
+                Ok(next) => fstat(next).map(|stat| {
+                    (FileType::from_raw_mode(stat.st_mode) == FileType::Directory) == want_folder
+                })?,
+                Err(error) if is_missing(*error) => false,
+                Err(error) => return Err(*error),
+            };
+            at = match next {
+                Ok(next) if usable => next,
+                other => {
+                    if other.is_ok() {
+                        // Something a command left in its private folder.
+                        rustix::fs::unlinkat(&at, name, rustix::fs::AtFlags::empty())?;
+                    }
+                    if want_folder {
+                        mkdirat(&at, name, Mode::from_raw_mode(0o755))?;
+                    } else {
+                        let flags =
+                            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                        openat(&at, name, flags, Mode::from_raw_mode(0o644))?;
+                    }
+                    open_entry(&at, name)?
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    /// Makes a path below a writable tree read-only, and every folder on the
+    /// way a mount of its own: a mount cannot be renamed or removed, so nothing
+    /// else can be put in the path's place.
+    fn protect(&mut self, path: &Path) -> Outcome<()> {
+        let trees = self.plan.writable.iter().chain(&self.plan.overlays);
+        let Some(tree) =
+            trees.filter(|tree| path.starts_with(tree)).max_by_key(|t| t.as_os_str().len())
+        else {
+            return Ok(());
+        };
+        if tree == path {
+            let Ok(itself) = self.open(path) else { return Ok(()) };
+            return self.cover_with_itself(&itself, path, READ_ONLY);
+        }
+        let (mut at, mut here) = match self.open(tree) {
+            Ok(at) => (at, tree.clone()),
+            Err(_) => return Ok(()),
+        };
+        let rest = path.strip_prefix(tree).unwrap_or(Path::new(""));
+        let mut names = names_of(rest).peekable();
+        while let Some(name) = names.next() {
+            here.push(name);
+            let found = match open_entry(&at, name) {
+                Ok(found) => found,
+                Err(error) if is_missing(error) => return Ok(()),
+                Err(error) => return Err(unusable(&here, error)),
+            };
+            let stat = fstat(&found).refused(here.display())?;
+            let link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+            let last = names.peek().is_none();
+            if link {
+                // The link stays what it is, and so does what it leads to.
+                self.pin(&found, &here)?;
+                let end: PathBuf = std::iter::once(name).chain(names).collect();
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let resolve = ResolveFlags::NO_MAGICLINKS;
+                return match openat2(&at, &end, flags, Mode::empty(), resolve) {
+                    Ok(end) => self.cover_with_itself(&end, path, READ_ONLY),
+                    Err(_) => Ok(()),
+                };
+            }
+            if last {
+                return self.cover_with_itself(&found, &here, READ_ONLY);
+            }
+            self.pin(&found, &here)?;
+            at = open_entry(&at, name).map_err(|error| unusable(&here, error))?;
+        }
+        Ok(())
+    }
+
+    fn pin(&mut self, found: &OwnedFd, here: &Path) -> Outcome<()> {
+        if self.pinned.insert(here.to_path_buf()) {
+            self.cover_with_itself(found, here, WRITABLE)?;
+        }
+        Ok(())
+    }
+
+    fn cover_with_itself(&self, found: &OwnedFd, path: &Path, restrict: Restrict) -> Outcome<()> {
+        let tree = clone(found, restrict)?;
+        mount(&tree, found).refused(format!("`{}` cannot be protected", path.display()))
+    }
+
+    /// Covers a path so that it answers "permission denied", to root too.
+    fn hide(&mut self, path: &Path, stage: &Stage) -> Outcome<()> {
+        let trees = self.plan.writable.iter().chain(&self.plan.overlays);
+        let within = trees.into_iter().any(|tree| path.starts_with(tree));
+        // What a command can write may not say by a link what is covered.
+        let follow = if within { OFlags::NOFOLLOW } else { OFlags::empty() };
+        let resolve = if within { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::NO_MAGICLINKS };
+        let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
+        let found = match openat2(&self.root, below_root(path), flags, Mode::empty(), resolve) {
+            Ok(found) => found,
+            // What cannot be reached by us cannot be reached by the command.
+            Err(error) if is_missing(error) || error == Errno::ACCESS => return Ok(()),
+            Err(Errno::LOOP) => return Ok(()),
+            Err(error) => return Err(unusable(path, error)),
+        };
+        if !is_folder(&found)? {
+            let cover = stage.closed_file()?;
+            return mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()));
+        }
+        let plan = self.plan;
+        let exceptions = plan.readable.iter().chain(&plan.writable).chain(&plan.overlays);
+        let open =
+            exceptions.chain(&plan.sockets).any(|open| open.starts_with(path) && open != path);
+        let cover = if open { stage.skeleton()? } else { stage.closed_folder()? };
+        mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()))?;
+        if open {
+            self.skeletons.push(cover);
+        }
+        Ok(())
+    }
+}
+
+/// A path as seen from an open root folder.
+pub(crate) fn below_root(path: &Path) -> &Path {
+    match path.strip_prefix("/") {
+        Ok(rest) if !rest.as_os_str().is_empty() => rest,
+        _ => Path::new("."),
+    }
+}
+
+fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    })
+}
+
+/// One entry of a folder, itself and not what it may link to.
+pub(crate) fn open_entry(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+pub(crate) fn is_folder(file: &OwnedFd) -> Outcome<bool> {
+    let stat = fstat(file).refused("stat")?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
+/// A copy of what is mounted at an open file, not yet mounted anywhere.
+pub(crate) fn clone(file: impl AsFd, restrict: Restrict) -> Outcome<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(file, "", flags).unsupported("a copy of a mount")?;
+    kernel::restrict_mount(&tree, restrict).unsupported("attributes of a mount")?;
+    Ok(tree)
+}
+
+/// Mounts a tree over an open file or folder.
+pub(crate) fn mount(tree: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", target, "", flags)
+}
+
+fn unusable(path: &Path, error: Errno) -> Failure {
+    let path = path.display();
+    Failure::Refused(match error {
+        Errno::LOOP => format!("`{path}` has a symbolic link in it; name the real path"),
+        Errno::NOENT => format!("`{path}` does not exist; name an existing folder above it"),
+        other => format!("`{path}` cannot be opened: {other}"),
+    })
+}

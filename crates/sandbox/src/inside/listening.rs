@@ -1,0 +1,59 @@
+//! Unix sockets on which programs of the machine listen. A connection to one
+//! is a way out of any confinement of files, so they are covered.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+
+use crate::plan::Plan;
+
+/// More would be no help: each is a mount.
+const MOST: usize = 256;
+
+/// Sockets with a name in the file system that somebody listens on and that
+/// lie outside of what the command may write.
+pub(crate) fn elsewhere(plan: &Plan) -> Vec<PathBuf> {
+    let Ok(file) = File::open("/proc/net/unix") else { return Vec::new() };
+    let lines = BufReader::new(file.take(4 << 20)).lines().map_while(Result::ok);
+    let mut found: Vec<PathBuf> = lines
+        .filter_map(|line| listening(&line))
+        .filter(|path| {
+            let own = plan.writable.iter().any(|tree| path.starts_with(tree));
+            let private = ["/run", "/var/run", "/tmp", "/var/tmp", "/dev"]
+                .iter()
+                .any(|top| path.starts_with(top));
+            !own && !private && !plan.sockets.contains(path)
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found.truncate(MOST);
+    found
+}
+
+/// `Num RefCount Protocol Flags Type St Inode Path`; the flag says that the
+/// socket accepts connections.
+fn listening(line: &str) -> Option<PathBuf> {
+    const ACCEPTS: u32 = 0x1_0000;
+    let mut words = line.split_whitespace();
+    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
+    let datagram = words.next()? == "0002";
+    let path = words.nth(2)?;
+    (path.starts_with('/') && (datagram || flags & ACCEPTS != 0)).then(|| PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_named_sockets_that_accept_are_found() {
+        let line = |flags: &str, path: &str| {
+            format!("0000000000000000: 00000002 00000000 {flags} 0001 01 1234 {path}")
+        };
+        assert_eq!(listening(&line("00010000", "/run/d.sock")), Some("/run/d.sock".into()));
+        assert_eq!(listening(&line("00000000", "/run/d.sock")), None);
+        assert_eq!(listening(&line("00010000", "@abstract")), None);
+        assert_eq!(listening("Num RefCount Protocol Flags Type St Inode Path"), None);
+    }
+}

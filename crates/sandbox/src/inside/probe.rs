@@ -1,0 +1,128 @@
+//! Tries each means of confinement in a process that is thrown away.
+
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::{WaitOptions, waitpid};
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
+
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::kernel::{self, Side};
+use crate::inside::{cell, covers, devices, layout, syscalls};
+use crate::support::{Finding, Support};
+
+/// Tries everything.
+pub(crate) fn look() -> Support {
+    let landlock = match kernel::landlock_version() {
+        None => Finding { works: false, why: "not in this kernel, or switched off".into() },
+        Some(version) => Finding { works: true, why: format!("version {version}") },
+    };
+    let seccomp = finding(apart(|| {
+        rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
+        syscalls::filter(syscalls::Sockets::None)
+    }));
+    let namespaces = finding(apart(|| cell::make().map(drop)));
+    let mounts = finding(apart(|| {
+        enter()?;
+        let root = layout::new_view()?;
+        covers::Stage::make(&root, None).map(drop)
+    }));
+    let own_proc = finding(apart(|| {
+        enter()?;
+        layout::new_view()?;
+        // Only a process in the new process namespace sees its `/proc`.
+        apart(|| devices::new_proc().map(drop).unsupported("mounting it"))
+    }));
+    let overlay = finding(apart(|| {
+        enter()?;
+        kernel::unshare(UnshareFlags::NEWNS).unsupported("a mount namespace")?;
+        overlay_works()
+    }));
+    let bubblewrap = if namespaces.works { Finding::default() } else { bubblewrap() };
+    Support { landlock, seccomp, namespaces, mounts, own_proc, overlay, bubblewrap }
+}
+
+fn finding(outcome: Outcome<()>) -> Finding {
+    Finding::of(outcome.map_err(|failure| match failure {
+        Failure::Unsupported(why) | Failure::Refused(why) | Failure::NotStarted(_, why) => why,
+    }))
+}
+
+fn enter() -> Outcome<()> {
+    let (_, pidfd) = cell::make()?;
+    let spaces = ThreadNameSpaceType::USER | ThreadNameSpaceType::PROCESS_ID;
+    move_into_thread_name_spaces(pidfd.as_fd(), spaces).unsupported("joining")
+}
+
+fn overlay_works() -> Outcome<()> {
+    let place = std::env::temp_dir().join(format!("parallax-probe-{}", std::process::id()));
+    std::fs::create_dir(&place).unsupported("a folder to try it in")?;
+    let lower = rustix::fs::open(
+        &place,
+        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .unsupported("a folder to try it in");
+    let tried = lower.map(|lower| covers::overlay(&place.join("store"), Path::new("/x"), &lower));
+    // The kernel made a folder in it that only its maker may remove, as here.
+    let _ = std::fs::remove_dir_all(&place);
+    match tried? {
+        Some(_) => Ok(()),
+        None => Err(Failure::Unsupported("the kernel mounts none for ordinary users".to_owned())),
+    }
+}
+
+/// Runs something in a child and tells how it went.
+fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+    let (reader, writer) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unsupported("a pipe")?;
+    match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
+        Side::Child => {
+            drop(reader);
+            if let Err(failure) = what() {
+                let _ = rustix::io::write(&writer, &failure.encode());
+                kernel::leave(1);
+            }
+            kernel::leave(0)
+        }
+        Side::Parent(pid) => {
+            drop(writer);
+            let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
+            let mut said = vec![0; 4096];
+            let length = rustix::io::read(&reader, &mut said).unwrap_or(0);
+            said.truncate(length);
+            match (Failure::decode(&said), status.and_then(|(_, status)| status.exit_status())) {
+                (Some(failure), _) => Err(failure),
+                (None, Some(0)) => Ok(()),
+                (None, _) => Err(Failure::Unsupported("the process that tried it died".to_owned())),
+            }
+        }
+    }
+}
+
+/// A `bwrap` with rights that this program has not may make namespaces.
+#[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
+fn bubblewrap() -> Finding {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found: Option<PathBuf> = std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("bwrap"))
+        .find(|program| program.is_file());
+    let Some(program) = found else {
+        return Finding { works: false, why: "no `bwrap` on the search path".to_owned() };
+    };
+    let tried = Command::new(&program)
+        .args(["--ro-bind", "/", "/", "true"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match tried {
+        Ok(status) if status.success() => {
+            Finding { works: true, why: program.display().to_string() }
+        }
+        Ok(status) => Finding { works: false, why: format!("`bwrap` ended with {status}") },
+        Err(error) => Finding { works: false, why: format!("`bwrap`: {error}") },
+    }
+}

@@ -1,0 +1,219 @@
+//! Landlock: the second wall behind the mounts, and the first one where there
+//! are no mounts.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
+    RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat};
+
+use crate::inside::covers;
+use crate::inside::devices::HARMLESS;
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::kernel;
+use crate::plan::{Network, Plan};
+
+/// The newest rules known; an older kernel enforces those it knows.
+const NEWEST: ABI = ABI::V9;
+
+/// More siblings of hidden paths than this are not looked at; what is not
+/// looked at cannot be read.
+const MOST_ENTRIES: usize = 20_000;
+
+/// With the view of mounts in place: writes only where the view is writable.
+pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
+    let handled = AccessFs::from_write(NEWEST);
+    // With a network of its own, no abstract socket of the machine is in reach.
+    let scope = match plan.network {
+        Network::Own => BitFlags::EMPTY,
+        Network::Host => Scope::AbstractUnixSocket.into(),
+    };
+    let Some(mut rules) = create(handled, scope)? else { return Ok(()) };
+    for path in writable {
+        rules = allow(rules, path, handled)?;
+    }
+    for path in ["/dev/shm", "/run"] {
+        rules = allow(rules, Path::new(path), handled)?;
+    }
+    rules = allow(rules, Path::new("/dev"), device_access())?;
+    for socket in &plan.sockets {
+        rules = allow(rules, socket, AccessFs::ResolveUnix | AccessFs::WriteFile)?;
+    }
+    enforce(allow_standard_streams(rules, BitFlags::EMPTY)?)
+}
+
+/// Without mounts: reads outside of the hidden paths, writes in the writable
+/// trees. What is protected or hidden inside of a writable tree cannot be
+/// taken out of it.
+pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
+    let handled = AccessFs::from_write(NEWEST) | AccessFs::ReadFile;
+    let scope = Scope::AbstractUnixSocket | Scope::Signal;
+    let Some(mut rules) = create(handled, scope)? else {
+        return Err(Failure::Unsupported("Landlock is not available".to_owned()));
+    };
+    let temporary = covers::temporary_folder(plan)?;
+    for path in plan.writable.iter().chain([&temporary]) {
+        if fs::canonicalize(path).ok().as_ref() != Some(path) {
+            return Err(Failure::Refused(format!(
+                "`{}` has a symbolic link in it or does not exist; name the real path",
+                path.display()
+            )));
+        }
+        rules = allow(rules, path, handled)?;
+    }
+    for device in HARMLESS {
+        let access = device_access() | AccessFs::ReadFile;
+        rules = allow(rules, &Path::new("/dev").join(device), access)?;
+    }
+    for path in &plan.readable {
+        rules = allow(rules, path, AccessFs::ReadFile.into())?;
+    }
+    for path in readable_around(&hidden_paths(plan)) {
+        rules = allow(rules, &path, AccessFs::ReadFile.into())?;
+    }
+    enforce(allow_standard_streams(rules, AccessFs::ReadFile.into())?)
+}
+
+fn device_access() -> BitFlags<AccessFs> {
+    AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
+}
+
+/// The hidden paths as they are and as what they lead to, and the devices.
+fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
+    let real = plan.hidden.iter().filter_map(|path| fs::canonicalize(path).ok());
+    let mut hidden: Vec<PathBuf> = real.chain(plan.hidden.iter().cloned()).collect();
+    hidden.push(PathBuf::from("/dev"));
+    hidden.sort();
+    hidden.dedup();
+    hidden
+}
+
+/// Every path that may be read as a whole: the siblings of the hidden paths
+/// and of the folders on the way to them.
+fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    let mut open = vec![PathBuf::from("/")];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MOST_ENTRIES {
+                return found;
+            }
+            let path = entry.path();
+            let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if link || hidden.contains(&path) {
+                // What a link leads to has its own rule, or none.
+                continue;
+            }
+            if hidden.iter().any(|hidden| hidden.starts_with(&path)) {
+                open.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn create(
+    handled: BitFlags<AccessFs>,
+    scope: impl Into<BitFlags<Scope>>,
+) -> Outcome<Option<RulesetCreated>> {
+    let scope = scope.into();
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(handled)
+        .unsupported("Landlock")?;
+    if !scope.is_empty() {
+        rules = rules.scope(scope).unsupported("Landlock")?;
+    }
+    rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
+    if kernel::landlock_version().is_none() {
+        return Ok(None);
+    }
+    rules.create().map(Some).unsupported("Landlock")
+}
+
+/// Allows access at and below a path; one that is missing allows nothing.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Outcome<RulesetCreated> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(rules) };
+    allow_file(rules, file.as_fd(), access)
+}
+
+fn allow_file(
+    rules: RulesetCreated,
+    file: BorrowedFd<'_>,
+    access: BitFlags<AccessFs>,
+) -> Outcome<RulesetCreated> {
+    let stat = fstat(file).unsupported("stat")?;
+    let access = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => access,
+        _ => access & AccessFs::from_file(NEWEST),
+    };
+    if access.is_empty() {
+        return Ok(rules);
+    }
+    rules.add_rule(PathBeneath::new(file, access)).unsupported("a Landlock rule")
+}
+
+/// Files and terminals that the caller opened for the command may be opened
+/// again by it, through `/dev/stdout` and the like, for no more than before.
+fn allow_standard_streams(
+    mut rules: RulesetCreated,
+    reading: BitFlags<AccessFs>,
+) -> Outcome<RulesetCreated> {
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    for stream in streams {
+        let (Ok(stat), Ok(flags)) = (fstat(stream), fcntl_getfl(stream)) else { continue };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if !matches!(kind, FileType::RegularFile | FileType::CharacterDevice) {
+            continue;
+        }
+        let access = match flags & OFlags::RWMODE {
+            OFlags::RDONLY => reading,
+            OFlags::WRONLY => device_access(),
+            _ => device_access() | reading,
+        };
+        if !access.is_empty() {
+            rules = allow_file(rules, stream, access)?;
+        }
+    }
+    Ok(rules)
+}
+
+fn enforce(rules: RulesetCreated) -> Outcome<()> {
+    let status = rules.restrict_self().unsupported("Landlock")?;
+    if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
+        return Err(Failure::Unsupported("Landlock was not enforced".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn siblings_of_hidden_paths_are_readable_and_the_way_to_them_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        for name in ["a/.ssh", "a/work", "b"] {
+            fs::create_dir_all(home.join(name)).unwrap();
+        }
+        let found = readable_around(&[home.join("a/.ssh"), PathBuf::from("/dev")]);
+        assert!(found.contains(&home.join("a/work")));
+        assert!(found.contains(&home.join("b")));
+        assert!(!found.contains(&home.join("a")) && !found.contains(&home.join("a/.ssh")));
+        assert!(!found.contains(&PathBuf::from("/dev")) && !found.contains(&PathBuf::from("/")));
+    }
+}

@@ -1,0 +1,200 @@
+//! The supervisor: the parent of the command. It stays outside, waits, and
+//! ends as the command ended.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+};
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
+
+use crate::inside::child::{self, Confinement, Wires};
+use crate::inside::ended::Ended;
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::identity::Identity;
+use crate::inside::kernel::{self, Side};
+use crate::inside::{cell, keeper, surroundings};
+use crate::launch::refuse;
+use crate::plan::{Network, Plan, Tier};
+
+/// Runs the program under the plan and gives its exit code. When a signal
+/// ended the program, the same signal ends this process.
+pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> ExitCode {
+    kernel::hold_signals();
+    if plan.session {
+        // It fails where this process leads a group already, which is as good.
+        let _ = rustix::process::setsid();
+    }
+    let Some(parent) =
+        kernel::process(plan.parent).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+    else {
+        return refuse("the program that asked for the command is gone");
+    };
+    match attempt_all(plan, program, args, &parent) {
+        Ok(ended) => ended.mirror(),
+        Err(Failure::Refused(words) | Failure::Unsupported(words)) => refuse(&words),
+        Err(Failure::NotStarted(code, words)) => {
+            let _ =
+                std::io::Write::write_all(&mut std::io::stderr(), format!("{words}\n").as_bytes());
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Tries the tiers that the plan allows, strongest first. A tier that is tried
+/// in vain has run nothing.
+fn attempt_all(
+    plan: &Plan,
+    program: &OsStr,
+    args: &[OsString],
+    parent: &OwnedFd,
+) -> Outcome<Ended> {
+    let tiers: &[Tier] = match plan.tier {
+        _ if !plan.confine => &[Tier::Nothing],
+        Tier::Best => &[Tier::Namespaces, Tier::Landlock],
+        Tier::Namespaces => &[Tier::Namespaces],
+        Tier::Landlock => &[Tier::Landlock],
+        Tier::Seccomp => &[Tier::Seccomp],
+        Tier::Nothing => &[Tier::Nothing],
+    };
+    let mut last = Failure::Refused("the plan allows no tier".to_owned());
+    for tier in tiers {
+        let command = Command { plan, program, args, parent, tier: *tier };
+        let outcome = match tier {
+            Tier::Namespaces => command.attempt(None),
+            _ => keeper::keep(parent, |waiting| command.attempt(Some(waiting))),
+        };
+        match outcome {
+            Err(Failure::Unsupported(why)) => last = Failure::Unsupported(why),
+            other => return other,
+        }
+    }
+    Err(last)
+}
+
+struct Command<'a> {
+    plan: &'a Plan,
+    program: &'a OsStr,
+    args: &'a [OsString],
+    parent: &'a OwnedFd,
+    tier: Tier,
+}
+
+impl Command<'_> {
+    /// Builds and runs. `waiting` is a process whose end, too, is the end of all.
+    fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<Ended> {
+        let (confinement, below) = match self.tier {
+            Tier::Namespaces | Tier::Best => {
+                // Read while the machine's own processes and sockets are in view.
+                let around = surroundings::look(self.plan, self.program);
+                join(self.plan)?;
+                let (below, odd) = Identity::below()?;
+                let whole = below.whole;
+                (Confinement::Namespaces { around, odd_user: odd, keep_root: whole }, Some(below))
+            }
+            Tier::Landlock => (Confinement::Landlock, None),
+            Tier::Seccomp => (Confinement::Seccomp, None),
+            Tier::Nothing => (Confinement::Nothing, None),
+        };
+        let (sync, child_sync) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .refused("a pair of sockets")?;
+        let (report, child_report) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
+        let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
+            Side::Child => {
+                drop((sync, report));
+                let wires = Wires { sync: child_sync, report: child_report };
+                child::run(self.plan, &confinement, self.program, self.args, &wires)
+            }
+            Side::Parent(pid) => pid,
+        };
+        drop((child_sync, child_report));
+        let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
+        kernel::leave_signals_to_the_command();
+        if let Some(below) = below {
+            let mut asked = [0; 1];
+            if rustix::io::read(&sync, &mut asked) == Ok(1) {
+                let given = below.give_to(child);
+                let word = if given.is_ok() { b"y" } else { b"n" };
+                let _ = rustix::io::write(&sync, word);
+                if let Err(failure) = given {
+                    reap(child)?;
+                    return Err(failure);
+                }
+            }
+        }
+        drop(sync);
+        let ended = self.wait(child, &pidfd, waiting)?;
+        let mut said = Vec::new();
+        // Only a child that ran nothing has written, and it has ended.
+        let mut report = std::fs::File::from(report);
+        if ended == Ended::Code(crate::launch::REFUSED)
+            && report.read_to_end(&mut said).is_ok()
+            && let Some(failure) = Failure::decode(&said)
+        {
+            return Err(failure);
+        }
+        Ok(ended)
+    }
+
+    fn wait(&self, child: Pid, pidfd: &OwnedFd, waiting: Option<&OwnedFd>) -> Outcome<Ended> {
+        loop {
+            let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+            let watched = [Some(self.parent), waiting].into_iter().flatten();
+            fds.extend(watched.map(|process| PollFd::new(process, PollFlags::IN)));
+            match poll(&mut fds, None) {
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error).refused("waiting"),
+                Ok(_) => {}
+            }
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+            if ready.next() == Some(true) {
+                return reap(child);
+            }
+            if ready.any(|ready| ready) {
+                let _ = pidfd_send_signal(pidfd, Signal::KILL);
+                surroundings::kill_descendants();
+                kernel::leave(crate::launch::REFUSED);
+            }
+        }
+    }
+}
+
+fn reap(child: Pid) -> Outcome<Ended> {
+    loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(status.into()),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error).refused("waiting"),
+        }
+    }
+}
+
+/// Moves this process into the session's cell, or into one of its own. What it
+/// starts from now on is in there; it stays outside of the process namespace.
+fn join(plan: &Plan) -> Outcome<()> {
+    let cell = match plan.cell {
+        Some(cell) => kernel::process(cell)
+            .ok_or(Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+            .refused("the cell of the session")?,
+        None => cell::make()?.1,
+    };
+    let mut spaces = ThreadNameSpaceType::USER
+        | ThreadNameSpaceType::PROCESS_ID
+        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
+    if plan.network == Network::Own {
+        spaces |= ThreadNameSpaceType::NETWORK;
+    }
+    move_into_thread_name_spaces(cell.as_fd(), spaces).unsupported("joining the cell")
+}

@@ -1,0 +1,217 @@
+//! Seccomp: system calls that no ordinary command needs and that lead out.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter, sock_filter,
+};
+
+use crate::inside::failure::{Explain as _, Outcome};
+use crate::plan::{Network, Plan};
+
+/// Calls that are refused whatever their arguments: debugging of others,
+/// mounts, namespaces, the kernel's own machinery, its keys and its clock.
+const REFUSED: [libc::c_long; 49] = [
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_kexec_load,
+    KEXEC_FILE_LOAD,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    QUOTACTL_FD,
+    OPEN_TREE_ATTR,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    libc::SYS_syslog,
+];
+
+// Numbers that are the same on every architecture since they are new.
+const QUOTACTL_FD: libc::c_long = 443;
+const OPEN_TREE_ATTR: libc::c_long = 467;
+#[cfg(target_arch = "x86_64")]
+const KEXEC_FILE_LOAD: libc::c_long = 320;
+#[cfg(not(target_arch = "x86_64"))]
+const KEXEC_FILE_LOAD: libc::c_long = 294;
+
+/// Flags of `clone` and `unshare` that make a namespace.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// Only `unshare` takes this one; for `clone` the bits mean something else.
+const NEW_TIME: u64 = 0x80;
+
+/// Which sockets a command may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sockets {
+    /// The mounts and the network namespace say what they reach.
+    Namespace,
+    /// Internet sockets only: no namespace hides a container daemon's socket.
+    Internet,
+    /// Internet and unix sockets: the plan names sockets to be reached.
+    InternetAndUnix,
+    /// Unix sockets only.
+    Unix,
+    /// None; pairs of connected sockets can always be made.
+    None,
+}
+
+impl Sockets {
+    /// What stands in for the network namespace where there is none.
+    pub(crate) fn without_namespace(plan: &Plan) -> Self {
+        match (plan.network, plan.sockets.is_empty()) {
+            (Network::Host, true) => Self::Internet,
+            (Network::Host, false) => Self::InternetAndUnix,
+            (Network::Own, false) => Self::Unix,
+            (Network::Own, true) => Self::None,
+        }
+    }
+
+    fn families(self) -> Vec<i32> {
+        let mut families = vec![libc::AF_NETLINK];
+        if matches!(self, Self::Namespace | Self::InternetAndUnix | Self::Unix) {
+            families.push(libc::AF_UNIX);
+        }
+        if matches!(self, Self::Namespace | Self::InternetAndUnix | Self::Internet) {
+            families.extend([libc::AF_INET, libc::AF_INET6]);
+        }
+        families
+    }
+}
+
+/// Puts the filters on this process and all it starts. The process has given
+/// up new privileges before.
+pub(crate) fn filter(sockets: Sockets) -> Outcome<()> {
+    // The last filter first: each one must still allow the next to be set.
+    for program in [refused_calls(sockets)?, new_clone()?, other_numbers()] {
+        if !program.is_empty() {
+            apply_filter(&program).unsupported("seccomp")?;
+        }
+    }
+    Ok(())
+}
+
+fn refused_calls(sockets: Sockets) -> Outcome<BpfProgram> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([(libc::SYS_iopl, Vec::new()), (libc::SYS_ioperm, Vec::new())]);
+
+    let bit = |flag: u64| rule(vec![(0, SeccompCmpOp::MaskedEq(flag), flag)]);
+    let mut flags = Vec::new();
+    for flag in NAMESPACES {
+        flags.push(bit(u64::from(flag.cast_unsigned()))?);
+    }
+    rules.insert(libc::SYS_clone, flags.clone());
+    flags.push(bit(NEW_TIME)?);
+    rules.insert(libc::SYS_unshare, flags);
+
+    // Typing into the terminal that the user sits at.
+    let types = |request: u64| rule(vec![(1, SeccompCmpOp::Eq, request)]);
+    rules.insert(libc::SYS_ioctl, vec![types(0x5412)?, types(0x541C)?]);
+
+    let other = sockets
+        .families()
+        .into_iter()
+        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
+        .collect();
+    // Of netlink only the routes: which interfaces and addresses there are.
+    let netlink = vec![
+        (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned())),
+        (2, SeccompCmpOp::Ne, 0),
+    ];
+    rules.insert(libc::SYS_socket, vec![rule(other)?, rule(netlink)?]);
+    compile(rules, libc::EPERM)
+}
+
+/// `clone3` has its flags where no filter can look. Answered as by an old
+/// kernel, so that programs take `clone`.
+fn new_clone() -> Outcome<BpfProgram> {
+    compile(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+}
+
+/// The second set of numbers for the same calls that some kernels of this
+/// architecture still have.
+fn other_numbers() -> BpfProgram {
+    #[cfg(not(target_arch = "x86_64"))]
+    return Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        const FIRST: u32 = 0x4000_0000;
+        const LOAD_NUMBER: u16 = 0x20;
+        const JUMP_IF_AT_LEAST: u16 = 0x35;
+        const RETURN: u16 = 0x06;
+        let refused = u32::from(SeccompAction::Errno(libc::EPERM.cast_unsigned()));
+        let allowed = u32::from(SeccompAction::Allow);
+        vec![
+            sock_filter { code: LOAD_NUMBER, jt: 0, jf: 0, k: 0 },
+            sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: FIRST },
+            sock_filter { code: RETURN, jt: 0, jf: 0, k: refused },
+            sock_filter { code: RETURN, jt: 0, jf: 0, k: allowed },
+        ]
+    }
+}
+
+/// A rule that holds when all its conditions do. Arguments that are `int` in
+/// the kernel are compared as such: what stands above them does not count.
+fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> Outcome<SeccompRule> {
+    let conditions: Result<Vec<_>, _> = conditions
+        .into_iter()
+        .map(|(argument, operator, value)| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+        })
+        .collect();
+    conditions.and_then(SeccompRule::new).unsupported("seccomp")
+}
+
+fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Outcome<BpfProgram> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).unsupported("seccomp")?;
+    let action = SeccompAction::Errno(error.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
+    filter.and_then(BpfProgram::try_from).unsupported("seccomp")
+}

@@ -1,0 +1,230 @@
+//! How the binary starts itself again: the command line of the supervisor,
+//! and the hook that recognises it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::error::{PlanError, StartError};
+use crate::plan::Plan;
+use crate::support::Support;
+
+pub(crate) const SUPERVISOR: &str = "__sandbox";
+pub(crate) const CELL: &str = "__sandbox-cell";
+pub(crate) const PROBE: &str = "__sandbox-probe";
+
+/// The exit code of a supervisor that could not build what the plan asks. A
+/// command may end with it too; [`Refusal::read`] tells them apart.
+pub const REFUSED: u8 = 121;
+
+/// A single argument may be 128 KiB long in Linux; longer plans go by file.
+const LONGEST_ARGUMENT: usize = 100_000;
+
+/// A plan larger than this is no plan.
+const LARGEST_PLAN: u64 = 64 << 20;
+
+/// What the supervisor said when it refused to run a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, in words for the user.
+    pub message: String,
+}
+
+impl Refusal {
+    pub(crate) const MARK: &str = "parallax-sandbox: refused: ";
+
+    /// The refusal in the output of a supervisor that ended with `code`, if it
+    /// is one. The supervisor writes the line as the last thing on stderr.
+    pub fn read(code: i32, stderr: &str) -> Option<Self> {
+        if code != i32::from(REFUSED) {
+            return None;
+        }
+        let line = stderr.lines().next_back()?;
+        Some(Self { message: line.strip_prefix(Self::MARK)?.to_owned() })
+    }
+}
+
+/// Starts the supervisor, cells and probes from a program whose `main` calls
+/// [`main`] first.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    program: PathBuf,
+}
+
+impl Launcher {
+    /// From the running program itself, also when its file was replaced since.
+    pub fn own() -> Self {
+        Self { program: PathBuf::from("/proc/self/exe") }
+    }
+
+    /// From another program that calls [`main`] (tests).
+    pub fn from_program(program: PathBuf) -> Self {
+        Self { program }
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The program and arguments to start in place of `program args…`.
+    /// Standard input, output and error, the working directory and the
+    /// environment are inherited; TMPDIR is set.
+    ///
+    /// # Errors
+    /// When the plan is not one, or is long and cannot be written down below
+    /// its temporary folder.
+    pub fn command(
+        &self,
+        plan: &Plan,
+        program: &OsStr,
+        args: &[OsString],
+    ) -> Result<(OsString, Vec<OsString>), PlanError> {
+        plan.check()?;
+        let text = serde_json::to_string(plan)?;
+        let text = if text.len() > LONGEST_ARGUMENT {
+            by_file(plan, &text)?
+        } else {
+            OsString::from(text)
+        };
+        let mut line = vec![SUPERVISOR.into(), text, "--".into(), program.to_owned()];
+        line.extend_from_slice(args);
+        Ok((self.program.clone().into_os_string(), line))
+    }
+
+    /// What this machine's kernel gives.
+    ///
+    /// # Errors
+    /// When the probe cannot be started at all.
+    pub fn probe(&self) -> Result<Support, StartError> {
+        crate::support::probe_with(self)
+    }
+}
+
+fn by_file(plan: &Plan, text: &str) -> Result<OsString, PlanError> {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = plan.temporary.join(format!("plan-{}-{number}.json", std::process::id()));
+    let wrong = |source| PlanError::Write { path: path.clone(), source };
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(wrong)?;
+    file.write_all(text.as_bytes()).map_err(wrong)?;
+    let mut argument = OsString::from("@");
+    argument.push(&path);
+    Ok(argument)
+}
+
+/// [`Launcher::command`] from the running program.
+///
+/// # Errors
+/// As there.
+pub fn reexec(
+    plan: &Plan,
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<(OsString, Vec<OsString>), PlanError> {
+    Launcher::own().command(plan, program, args)
+}
+
+/// To be called first thing in `main`, before any thread: runs the supervisor,
+/// a cell or a probe when the command line says so, and gives its exit code;
+/// otherwise nothing happens and nothing comes back.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut args = args.into_iter().skip(1);
+    let role = args.next()?;
+    match role.to_str()? {
+        SUPERVISOR => Some(supervisor(args)),
+        #[cfg(target_os = "linux")]
+        CELL => Some(crate::inside::cell::serve()),
+        PROBE => Some(crate::support::answer()),
+        _ => None,
+    }
+}
+
+fn supervisor(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let plan = match args.next().map(|text| read_plan(&text)) {
+        Some(Ok(plan)) => plan,
+        Some(Err(message)) => return refuse(&message),
+        None => return refuse("there is no plan"),
+    };
+    match (args.next().as_deref() == Some(OsStr::new("--"))).then(|| args.next()).flatten() {
+        Some(program) => run(&plan, &program, args.collect()),
+        None => refuse("there is no command"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn run(plan: &Plan, program: &OsStr, args: Vec<OsString>) -> ExitCode {
+    crate::inside::supervise(plan, program, &args)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn run(_: &Plan, _: &OsStr, _: Vec<OsString>) -> ExitCode {
+    refuse("this system has no sandbox of this kind")
+}
+
+fn read_plan(text: &OsStr) -> Result<Plan, String> {
+    let bytes = text.as_bytes();
+    let plan: Plan = match bytes.strip_prefix(b"@") {
+        None => serde_json::from_slice(bytes).map_err(|error| error.to_string())?,
+        Some(path) => {
+            let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+            let mut text = Vec::new();
+            let read = std::fs::File::open(&path)
+                .and_then(|file| file.take(LARGEST_PLAN).read_to_end(&mut text));
+            read.map_err(|error| format!("the plan `{}`: {error}", path.display()))?;
+            // The plan is read; a copy that stays would only be litter.
+            let _ = std::fs::remove_file(&path);
+            serde_json::from_slice(&text).map_err(|error| error.to_string())?
+        }
+    };
+    plan.check().map_err(|error| error.to_string())?;
+    Ok(plan)
+}
+
+/// Says why nothing was run.
+pub(crate) fn refuse(message: &str) -> ExitCode {
+    let line = format!("{}{}\n", Refusal::MARK, message.replace('\n', " "));
+    // With stderr gone, the exit code has to do.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    ExitCode::from(REFUSED)
+}
+
+/// The namespaces of a session; nothing of the kind exists on this system.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub struct Cell {
+    never: std::convert::Infallible,
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Cell {
+    /// Always an error here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn start() -> Result<Self, StartError> {
+        Self::start_with(&Launcher::own())
+    }
+
+    /// Always an error here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn start_with(_: &Launcher) -> Result<Self, StartError> {
+        Err(StartError::Unsupported("only Linux has them".to_owned()))
+    }
+
+    /// Never called.
+    pub fn pid(&self) -> i32 {
+        match self.never {}
+    }
+
+    /// Never called.
+    pub fn unroutable(&self) -> u64 {
+        match self.never {}
+    }
+}

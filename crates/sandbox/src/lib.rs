@@ -1,0 +1,23 @@
+//! Confinement of a command by the Linux kernel, without any other program:
+//! the binary starts itself again as a supervisor, which builds the
+//! confinement in a process of one thread and runs the command in it.
+//!
+//! Not responsible for what a command may do (the caller writes the [`Plan`]),
+//! for pipes, terminals and time limits (those are the caller's), nor for
+//! undoing what a command was allowed to write.
+
+mod error;
+#[cfg(target_os = "linux")]
+mod inside;
+mod launch;
+mod plan;
+mod support;
+
+pub use error::{PlanError, StartError};
+#[cfg(target_os = "linux")]
+pub use inside::cell::Cell;
+#[cfg(not(target_os = "linux"))]
+pub use launch::Cell;
+pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
+pub use plan::{Access, Network, Plan, Tier};
+pub use support::{Finding, Support};

@@ -1,0 +1,153 @@
+//! What this machine's kernel gives, in words for `sandbox explain`.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::StartError;
+use crate::launch::{Launcher, PROBE};
+use crate::plan::Tier;
+
+/// Whether one means of confinement works here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Finding {
+    /// It works.
+    pub works: bool,
+    /// Which version it is, or why it does not work.
+    pub why: String,
+}
+
+impl Finding {
+    pub(crate) fn of<T>(result: Result<T, impl std::fmt::Display>) -> Self {
+        match result {
+            Ok(_) => Self { works: true, why: String::new() },
+            Err(error) => Self { works: false, why: error.to_string() },
+        }
+    }
+}
+
+/// What holds here. Everything was tried, not looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Support {
+    /// Landlock; `why` tells its version.
+    pub landlock: Finding,
+    /// Filters of system calls.
+    pub seccomp: Finding,
+    /// User and process namespaces with a network of their own.
+    pub namespaces: Finding,
+    /// A view of mounts of a command's own.
+    pub mounts: Finding,
+    /// A `/proc` that shows the session's processes only.
+    pub own_proc: Finding,
+    /// Private layers over package caches.
+    pub overlay: Finding,
+    /// `bwrap`, where it can make namespaces and this program cannot. It is
+    /// not used; it is named so that the user knows what would help.
+    pub bubblewrap: Finding,
+}
+
+impl Support {
+    /// Tries everything once, in processes of its own; a few milliseconds.
+    ///
+    /// # Errors
+    /// When the program cannot start itself.
+    pub fn probe() -> Result<Self, StartError> {
+        Launcher::own().probe()
+    }
+
+    /// The strongest tier that holds.
+    pub fn tier(&self) -> Tier {
+        match (self.mounts.works && self.seccomp.works, self.landlock.works, self.seccomp.works) {
+            (true, _, _) => Tier::Namespaces,
+            (false, true, true) => Tier::Landlock,
+            (false, _, true) => Tier::Seccomp,
+            _ => Tier::Nothing,
+        }
+    }
+
+    /// Whether protected paths inside of writable trees are only looked at
+    /// afterwards, by the caller, instead of being read-only.
+    pub fn protected_unenforced(&self) -> bool {
+        self.tier() != Tier::Namespaces
+    }
+
+    /// What holds, what is weaker and why, a sentence a line.
+    pub fn explain(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut say = |line: &str| lines.push(line.to_owned());
+        match self.tier() {
+            Tier::Namespaces | Tier::Best => {
+                say("Strength: namespaces, Landlock and seccomp (the strongest)");
+                say("Everything is read-only but the workspace and private temporary folders");
+                say("Protected paths are read-only and hidden paths are refused, to root too");
+                say("Without the network permission there is only a loopback of the session's own");
+            }
+            Tier::Landlock => {
+                say("Strength: Landlock and seccomp (weaker)");
+                say("Everything is read-only but the workspace and a private temporary folder");
+                say(
+                    "Protected and hidden paths inside the workspace are not enforced by the kernel; they are looked at after each command",
+                );
+                say(
+                    "Files in hidden folders of the home are refused, but their names can be listed",
+                );
+                say(
+                    "Without the network permission no network socket can be made, not even for the own loopback",
+                );
+                say("A process that leaves its group may outlive the program when that is killed");
+            }
+            Tier::Seccomp => {
+                say("Strength: seccomp only (weak)");
+                say(
+                    "No network without the permission; writes outside of the workspace are not refused",
+                );
+            }
+            Tier::Nothing => say("Strength: none; commands are not confined"),
+        }
+        let all = [
+            ("namespaces", &self.namespaces),
+            ("a view of mounts of its own", &self.mounts),
+            ("a /proc of its own", &self.own_proc),
+            ("private layers over package caches", &self.overlay),
+            ("Landlock", &self.landlock),
+            ("seccomp", &self.seccomp),
+        ];
+        for (name, finding) in all {
+            if !finding.works {
+                lines.push(format!("Missing: {name} ({})", finding.why));
+            }
+        }
+        if self.bubblewrap.works {
+            lines.push(format!(
+                "`bwrap` can make namespaces here and this program cannot: {}",
+                self.bubblewrap.why
+            ));
+        }
+        lines
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "starts this program itself, not a command")]
+pub(crate) fn probe_with(launcher: &Launcher) -> Result<Support, StartError> {
+    let program = launcher.program().to_path_buf();
+    let output = std::process::Command::new(&program)
+        .arg(PROBE)
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .output()
+        .map_err(|source| StartError::Spawn { program, source })?;
+    serde_json::from_slice(&output.stdout)
+        .map_err(|_| StartError::Unsupported("the probe gave no answer".to_owned()))
+}
+
+/// The probe itself, in a process of its own.
+pub(crate) fn answer() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    let support = crate::inside::probe::look();
+    #[cfg(not(target_os = "linux"))]
+    let support = Support::default();
+    let written = serde_json::to_vec(&support)
+        .map(|text| std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()));
+    if matches!(written, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,49 @@
+//! The program that the tests start: the sandbox itself, and small commands
+//! to run in it that tell what the kernel answered.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Some(code) = parallax_sandbox::main(std::env::args_os()) {
+        return code;
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&args) {
+        Ok(said) => {
+            let _ = writeln!(std::io::stdout(), "ok {said}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let number = error.raw_os_error().unwrap_or(0);
+            let _ = writeln!(std::io::stdout(), "refused {number} {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> std::io::Result<String> {
+    match args {
+        ["write", path] => std::fs::write(path, "x").map(|()| String::new()),
+        ["read", path] => std::fs::read(path).map(|bytes| bytes.len().to_string()),
+        ["list", path] => std::fs::read_dir(path).map(|entries| entries.count().to_string()),
+        ["connect", address] => TcpStream::connect(*address).and_then(|mut stream| {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).map(|_| text)
+        }),
+        ["send", address] => {
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            socket.send_to(b"x", *address).map(|_| String::new())
+        }
+        ["serve", address, ready] => {
+            let listener = TcpListener::bind(*address)?;
+            std::fs::write(ready, "x")?;
+            let (mut stream, _) = listener.accept()?;
+            stream.write_all(b"hello").map(|()| String::new())
+        }
+        ["unix", path] => std::os::unix::net::UnixStream::connect(path).map(|_| String::new()),
+        _ => Err(std::io::Error::other("no such command")),
+    }
+}

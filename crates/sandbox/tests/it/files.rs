@@ -1,0 +1,212 @@
+//! What a command may write and read.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use parallax_sandbox::{Access, Network, Refusal, Tier};
+
+use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers};
+
+#[test]
+fn only_the_workspace_and_the_private_folder_can_be_written() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        place.works(&plan, &["write", text(&place.work.join("src/a"))]);
+        place.works(&plan, &["write", "/dev/null"]);
+        for path in [place.home.join(".profile"), place.home.join("new"), "/etc/x".into()] {
+            place.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
+            assert!(path.starts_with("/tmp") || plan.would_refuse(&path, Access::Write));
+        }
+        let (code, said) = place.shell(&plan, "echo x > \"$TMPDIR/t\" && cat \"$TMPDIR/t\"");
+        assert_eq!((code, said.trim()), (0, "x"), "{tier:?}");
+        place.refused(&plan, &["write", "/proc/sys/kernel/core_pattern"], &[EACCES, EROFS]);
+    }
+}
+
+#[test]
+fn protected_paths_stay_and_cannot_be_moved_away() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.plan(Tier::Namespaces);
+    place.works(&plan, &["write", text(&place.work.join(".git/objects/1"))]);
+    place.refused(&plan, &["write", text(&place.work.join(".git/hooks/pre-commit"))], &[EROFS]);
+    place.refused(&plan, &["write", text(&place.work.join(".git/config"))], &[EROFS]);
+    for script in [
+        "mv .git .git2",
+        "mv .git/hooks .git/h && mkdir .git/hooks",
+        "rm -rf .git/hooks && mkdir .git/hooks && touch .git/hooks/x",
+        "echo x > c && mv c .git/config",
+        "ln .git/config l && echo x > l",
+        "chmod 777 .git/hooks",
+    ] {
+        let (code, said) = place.shell(&plan, script);
+        assert_ne!(code, 0, "{script}: {said}");
+    }
+    assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "secret");
+    assert_eq!(fs::read_dir(place.work.join(".git/hooks")).unwrap().count(), 0);
+    assert_eq!(plan.unguarded(), [place.work.join(".vscode")]);
+}
+
+#[test]
+fn hidden_paths_answer_permission_denied() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        for path in [".ssh/id", ".netrc"] {
+            place.refused(&plan, &["read", text(&place.home.join(path))], &[EACCES]);
+        }
+        place.works(&plan, &["read", text(&place.home.join(".profile"))]);
+        if tier == Tier::Namespaces {
+            place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
+            place.refused(&plan, &["read", text(&place.work.join(".env"))], &[EACCES]);
+            place.refused(&plan, &["write", text(&place.home.join(".ssh/id"))], &[EACCES, EROFS]);
+            // Nor by another name.
+            let (code, _) = place.shell(&plan, "ln .env e && cat e || mv .env e || rm .env");
+            assert_ne!(code, 0);
+        }
+        assert!(place.home.join(".ssh/id").exists());
+    }
+}
+
+#[test]
+fn an_exception_from_a_hidden_folder_is_seen_alone() {
+    for tier in tiers() {
+        let place = Place::new();
+        fs::write(place.home.join(".ssh/known_hosts"), "k").unwrap();
+        let mut plan = place.plan(tier);
+        plan.readable.push(place.home.join(".ssh/known_hosts"));
+        place.works(&plan, &["read", text(&place.home.join(".ssh/known_hosts"))]);
+        place.refused(&plan, &["read", text(&place.home.join(".ssh/id"))], &[EACCES, ENOENT]);
+        place.refused(&plan, &["write", text(&place.home.join(".ssh/new"))], &[EACCES, EROFS]);
+        if tier == Tier::Namespaces {
+            place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
+        }
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_path_of_the_plan_leads_nowhere() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.plan(Tier::Namespaces);
+    symlink(place.home.join(".profile"), place.work.join(".vscode")).unwrap();
+    fs::remove_file(place.work.join(".env")).unwrap();
+    symlink("/bin/sh", place.work.join(".env")).unwrap();
+    let (code, said) = place.shell(&plan, "rm .vscode || mv .vscode v || echo x > .vscode");
+    assert_ne!(code, 0, "{said}");
+    // The shell itself was not hidden by the planted name.
+    assert_eq!(place.shell(&plan, "echo here").1.trim(), "here");
+
+    let mut plan = place.plan(Tier::Namespaces);
+    symlink("/etc", place.work.join("granted")).unwrap();
+    plan.writable.push(place.work.join("granted"));
+    let output = place.output(&plan, &["true"]);
+    let refusal =
+        Refusal::read(output.status.code().unwrap_or(0), &String::from_utf8_lossy(&output.stderr));
+    assert!(refusal.unwrap().message.contains("symbolic link"));
+}
+
+#[test]
+fn a_granted_folder_below_a_protected_one_can_be_written() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let place = Place::new();
+    let granted = place.work.join(".git/hooks/mine");
+    fs::create_dir(&granted).unwrap();
+    let mut plan = place.plan(Tier::Namespaces);
+    plan.writable.push(granted.clone());
+    place.works(&plan, &["write", text(&granted.join("a"))]);
+    place.refused(&plan, &["write", text(&place.work.join(".git/hooks/b"))], &[EROFS]);
+}
+
+#[test]
+fn the_temporary_folder_is_private_and_lasts() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.plan(Tier::Namespaces);
+    let name = format!("/tmp/sandbox-test-{}", std::process::id());
+    place.works(&plan, &["write", &name]);
+    place.works(&plan, &["read", &name]);
+    assert!(!fs::exists(&name).unwrap());
+    let listed = place.shell(&plan, "echo /tmp/* /run/*; touch /dev/shm/a && echo shm").1;
+    assert!(listed.contains(&name) && listed.contains("shm"), "{listed}");
+    // Something left where a mount must go does not stop the next command.
+    let place_of_home = place.home.ancestors().find(|p| p.parent() == Some("/tmp".as_ref()));
+    if let Some(top) = place_of_home {
+        let left = place.temporary.join("tmp").join(top.file_name().unwrap());
+        fs::remove_dir_all(&left).unwrap();
+        symlink("/etc", &left).unwrap();
+        place.works(&plan, &["write", text(&place.work.join("after"))]);
+    }
+}
+
+#[test]
+fn what_is_written_to_a_cache_is_kept_apart() {
+    if !has(Tier::Namespaces) || !support().overlay.works {
+        println!("skipped: no overlays here: {}", support().overlay.why);
+        return;
+    }
+    let place = Place::new();
+    let cache = place.home.join("cache");
+    fs::create_dir(&cache).unwrap();
+    fs::write(cache.join("old"), "o").unwrap();
+    let mut plan = place.plan(Tier::Namespaces);
+    plan.overlays.push(cache.clone());
+    place.works(&plan, &["write", text(&cache.join("new"))]);
+    place.works(&plan, &["write", text(&cache.join("old"))]);
+    place.works(&plan, &["read", text(&cache.join("new"))]);
+    assert!(!cache.join("new").exists());
+    assert_eq!(fs::read_to_string(cache.join("old")).unwrap(), "o");
+
+    // A second command at the same time sees what the first one wrote before.
+    let mut first = place
+        .command(&plan, &["sh", "-c", "echo ready; read line"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut byte = [0];
+    std::io::Read::read_exact(first.stdout.as_mut().unwrap(), &mut byte).unwrap();
+    place.works(&plan, &["read", text(&cache.join("new"))]);
+    place.works(&plan, &["write", text(&cache.join("second"))]);
+    drop(first.stdin.take());
+    first.wait().unwrap();
+}
+
+#[test]
+fn files_of_other_users_stay_usable_for_root() {
+    if !rustix::process::geteuid().is_root() || !has(Tier::Namespaces) {
+        println!("skipped: not root");
+        return;
+    }
+    let place = Place::new();
+    let path = place.work.join("theirs");
+    fs::write(&path, "t").unwrap();
+    std::os::unix::fs::chown(&path, Some(12345), Some(12345)).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let plan = place.plan(Tier::Namespaces);
+    place.works(&plan, &["write", text(&path)]);
+    let (code, said) = place.shell(&plan, "chown 777:777 src && stat -c %u theirs src");
+    assert_eq!((code, said.as_str()), (0, "12345\n777\n"));
+}
+
+#[test]
+fn a_long_plan_goes_by_file_and_leaves_none() {
+    let place = Place::new();
+    for tier in tiers() {
+        let mut plan = place.plan(tier);
+        plan.network = Network::Own;
+        plan.hidden.extend((0..4000).map(|n| place.home.join(format!("missing-{n:060}"))));
+        place.works(&plan, &["write", text(&place.work.join("a"))]);
+        let left = fs::read_dir(&place.temporary).unwrap().flatten();
+        assert!(left.map(|e| e.file_name()).all(|name| !name.to_string_lossy().contains("plan")));
+    }
+}

@@ -1,0 +1,14 @@
+//! The sandbox against the real kernel, as whoever runs the tests; once more
+//! as an ordinary user when that is root, and once more where namespaces are
+//! forbidden. What the kernel lacks is skipped, with a line that says so.
+
+#![expect(clippy::disallowed_methods, reason = "the tests start the processes that they are about")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+mod again;
+mod files;
+mod network;
+mod place;
+mod processes;
+mod tiers;

@@ -1,0 +1,306 @@
+//! How commands end, and what they can do to other processes.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+
+use parallax_sandbox::{Plan, Tier};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+use crate::place::{EACCES, ENOENT, Place, cell, confine, has, text, tiers};
+
+fn all(place: &Place) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = tiers().into_iter().map(|tier| place.plan(tier)).collect();
+    let mut open = place.plan(Tier::Best);
+    open.confine = false;
+    plans.push(open);
+    plans
+}
+
+#[test]
+fn the_supervisor_ends_as_the_command_ended() {
+    let place = Place::new();
+    for plan in all(&place) {
+        for code in [0, 1, 42, 121, 255] {
+            let (ended, said) = place.shell(&plan, &format!("exit {code}"));
+            assert_eq!((ended, said.as_str()), (code, ""));
+        }
+        for signal in [2, 9, 15, 11] {
+            let output = place.output(&plan, &["sh", "-c", &format!("kill -{signal} $$")]);
+            assert_eq!(output.status.signal(), Some(signal), "{:?}", plan.tier);
+        }
+        let output = place.output(&plan, &["no-such-program"]);
+        assert_eq!(output.status.code(), Some(127));
+        assert_eq!(output.stderr, b"no-such-program: command not found\n");
+        assert_eq!(place.output(&plan, &["/etc"]).status.code(), Some(126));
+    }
+}
+
+#[test]
+fn a_signal_to_the_group_is_the_commands_affair() {
+    let place = Place::new();
+    for plan in all(&place) {
+        let script = "trap 'echo caught; exit 7' TERM; echo ready; read x; exit 9";
+        let mut command = place.command(&plan, &["sh", "-c", script]);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let group = Pid::from_child(&child);
+        rustix::process::kill_process_group(group, Signal::TERM).unwrap();
+        drop(child.stdin.take());
+        output.read_line(&mut line).unwrap();
+        assert_eq!((line.as_str(), child.wait().unwrap().code()), ("ready\ncaught\n", Some(7)));
+    }
+}
+
+#[test]
+fn input_and_output_pass_through() {
+    let place = Place::new();
+    for plan in all(&place) {
+        let mut child = place
+            .command(&plan, &["sh", "-c", "cat; echo e >&2; cat /dev/stdin; echo x > /dev/stdout"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"in\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.stdout, output.stderr), (b"in\nx\n".to_vec(), b"e\n".to_vec()));
+    }
+}
+
+#[test]
+fn a_terminal_stays_a_terminal() {
+    use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+    let place = Place::new();
+    for plan in all(&place) {
+        let size = PtySize { rows: 33, cols: 99, ..PtySize::default() };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let script = "test -t 0 && stty size && echo there > /dev/tty; echo out > /dev/stderr";
+        let started = place.command(&plan, &["sh", "-c", script]);
+        let mut command = CommandBuilder::new(started.get_program());
+        command.args(started.get_args());
+        command.cwd(&place.work);
+        let mut child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let mut output = pair.master.try_clone_reader().unwrap();
+        let mut said = Vec::new();
+        // A terminal whose last user is gone answers with an error.
+        let _ = output.read_to_end(&mut said);
+        assert!(child.wait().unwrap().success());
+        assert_eq!(String::from_utf8_lossy(&said), "33 99\r\nthere\r\nout\r\n", "{:?}", plan.tier);
+    }
+}
+
+#[test]
+fn a_session_of_its_own_when_asked() {
+    let place = Place::new();
+    for mut plan in all(&place) {
+        plan.session = true;
+        let mut child = place.command(&plan, &["sh", "-c", "echo; read x"]);
+        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let pid = Pid::from_child(&child);
+        assert_eq!(rustix::process::getsid(Some(pid)), Ok(pid));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
+
+/// The processes of the machine that have a mark in their environment.
+fn marked(mark: &str) -> Vec<Pid> {
+    let wanted = format!("MARK={mark}");
+    let has = |pid: i32| {
+        let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        text.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| has(*pid)).filter_map(Pid::from_raw).collect()
+}
+
+fn wait_for_end(pid: Pid) {
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let timeout = rustix::event::Timespec { tv_sec: 2, tv_nsec: 0 };
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "{pid:?} lives on");
+}
+
+const DAEMON: &str = "(setsid sh -c 'touch ready; exec sleep 1000' >/dev/null 2>&1 &) & \
+                      while ! [ -e ready ]; do :; done";
+
+#[test]
+fn a_daemon_is_found_by_its_mark_and_dies_with_the_cell() {
+    let Some(cell) = cell() else { return };
+    let place = Place::new();
+    let mut plan = place.plan(Tier::Namespaces);
+    plan.cell = Some(cell.pid());
+    let mark = format!("cell-{}", std::process::id());
+    let ended = place.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status().unwrap();
+    assert!(ended.success());
+    let left = marked(&mark);
+    assert_eq!(left.len(), 1, "{left:?}");
+    drop(cell);
+    wait_for_end(left[0]);
+}
+
+#[test]
+fn without_a_cell_a_daemon_dies_with_its_command() {
+    if !has(Tier::Namespaces) {
+        return;
+    }
+    let place = Place::new();
+    let mark = format!("own-{}", std::process::id());
+    let plan = place.plan(Tier::Namespaces);
+    let mut child = place
+        .command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; read x")])
+        .env("MARK", &mark)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let all = marked(&mark);
+    assert!(all.len() >= 3, "{all:?}");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    all.into_iter().for_each(wait_for_end);
+}
+
+#[test]
+fn everything_dies_with_the_program_even_when_that_is_killed() {
+    let place = Place::new();
+    for mut plan in all(&place) {
+        let _ = fs::remove_file(place.work.join("ready"));
+        // The program of this test is a shell that a test can kill.
+        let mut program =
+            Command::new("sh").args(["-c", "read x"]).stdin(Stdio::piped()).spawn().unwrap();
+        plan.parent = i32::try_from(program.id()).unwrap();
+        let mark = format!("killed-{}-{:?}-{}", std::process::id(), plan.tier, plan.confine);
+        let mut command =
+            place.command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; sleep 1000")]);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.env("MARK", &mark).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let all = marked(&mark);
+        assert!(all.len() >= 3, "{all:?}");
+        kill_process(Pid::from_child(&program), Signal::KILL).unwrap();
+        program.wait().unwrap();
+        child.wait().unwrap();
+        all.into_iter().for_each(wait_for_end);
+    }
+}
+
+#[test]
+fn a_daemon_left_behind_dies_when_the_program_is_killed() {
+    let place = Place::new();
+    for mut plan in all(&place) {
+        let _ = fs::remove_file(place.work.join("ready"));
+        let mut program =
+            Command::new("sh").args(["-c", "read x"]).stdin(Stdio::piped()).spawn().unwrap();
+        plan.parent = i32::try_from(program.id()).unwrap();
+        let mark = format!("left-{}-{:?}-{}", std::process::id(), plan.tier, plan.confine);
+        let ended = place.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status();
+        assert!(ended.unwrap().success());
+        let left = marked(&mark);
+        // Without namespaces a keeper watches what was left behind.
+        kill_process(Pid::from_child(&program), Signal::KILL).unwrap();
+        program.wait().unwrap();
+        left.into_iter().for_each(wait_for_end);
+        assert!(marked(&mark).is_empty());
+    }
+}
+
+#[test]
+fn other_processes_cannot_be_looked_into() {
+    let cell = cell();
+    let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
+    for tier in tiers() {
+        let place = Place::new();
+        let mut plan = place.plan(tier);
+        plan.cell = cell.as_ref().filter(|_| tier == Tier::Namespaces).map(|cell| cell.pid());
+        // The program's own environment, and that of a process beside it.
+        for pid in [std::process::id(), victim.id()] {
+            let path = format!("/proc/{pid}/environ");
+            place.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
+        }
+        // Another command of the same session: its memory, files and root.
+        let script = "sleep 1000 >/dev/null 2>&1 & echo $!";
+        let (code, pid) = place.shell(&plan, script);
+        assert_eq!(code, 0, "{pid}");
+        for file in ["environ", "mem"] {
+            let path = format!("/proc/{}/{file}", pid.trim());
+            place.refused(&plan, &["read", &path], &[EACCES, ENOENT]);
+        }
+        let path = format!("/proc/{}/root/etc", pid.trim());
+        place.refused(&plan, &["list", &path], &[EACCES, ENOENT]);
+        let (_, said) = place.shell(&plan, "strace -o /dev/null true 2>&1; gdb -p 1 2>&1; true");
+        assert!(!said.contains("Attaching to process 1\n[New"), "{said}");
+        // Nothing of this may be left for the next tests.
+        if tier == Tier::Landlock {
+            let pid = pid.trim().parse().ok().and_then(Pid::from_raw).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
+        }
+    }
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+#[test]
+fn namespaces_and_mounts_are_closed_to_the_command() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        for script in [
+            "unshare -U true",
+            "unshare -Ur true",
+            "unshare -m true",
+            "mount -t tmpfs none /mnt",
+            "mount -o remount,rw /",
+            "umount /dev",
+            "nsenter -t 1 -m true",
+            "mknod d b 7 0",
+            "chroot / true",
+        ] {
+            let (code, said) = place.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_sandbox_in_the_sandbox_works_with_what_is_left() {
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let mut inner = place.plan(Tier::Best);
+        inner.temporary = place.work.join("inner");
+        fs::create_dir(&inner.temporary).unwrap();
+        inner.parent = 1;
+        let outside = place.work.join("src");
+        inner.writable = vec![outside.clone()];
+        inner.read_only.clear();
+        let json = serde_json::to_string(&inner).unwrap();
+        let target = text(&place.work).to_owned() + "/src/a";
+        let line = ["confine", "__sandbox", &json, "--", "confine", "write", &target];
+        let output = place.output(&plan, &line);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!((said.trim(), &*output.stderr), ("ok", &b""[..]), "{tier:?}");
+        let target = text(&place.work).to_owned() + "/b";
+        let line = ["confine", "__sandbox", &json, "--", "confine", "write", &target];
+        let output = place.output(&plan, &line);
+        assert!(output.stdout.starts_with(b"refused 13"), "{tier:?} {output:?}");
+    }
+}
+
+#[test]
+fn another_command_line_is_left_alone() {
+    let output = Command::new(confine()).args(["write"]).output().unwrap();
+    assert!(output.stdout.starts_with(b"refused 0"));
+}

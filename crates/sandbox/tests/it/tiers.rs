@@ -1,0 +1,45 @@
+//! What is said of the kernel, and what holds when less is asked for.
+
+use parallax_sandbox::{REFUSED, Refusal, Tier};
+
+use crate::place::{EPERM, Place, has, support, text};
+
+#[test]
+fn the_support_is_told_in_words() {
+    let support = support();
+    let lines = support.explain();
+    assert!(lines.iter().any(|line| line.starts_with("Strength: ")));
+    for (finding, name) in [(&support.landlock, "Landlock"), (&support.mounts, "mounts")] {
+        assert_eq!(
+            !finding.works,
+            lines.iter().any(|line| line.starts_with("Missing") && line.contains(name)),
+            "{lines:#?}"
+        );
+    }
+    assert_eq!(support.protected_unenforced(), support.tier() != Tier::Namespaces);
+}
+
+#[test]
+fn seccomp_alone_still_keeps_the_network_off() {
+    if !has(Tier::Seccomp) {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.plan(Tier::Seccomp);
+    place.refused(&plan, &["connect", "192.0.2.1:80"], &[EPERM]);
+    place.works(&plan, &["write", text(&place.home.join("anything"))]);
+}
+
+#[test]
+fn what_cannot_be_built_is_refused_and_nothing_runs() {
+    let place = Place::new();
+    let mut plan = place.plan(Tier::Best);
+    plan.writable.push(place.home.join("missing"));
+    let output = place.output(&plan, &["touch", text(&place.work.join("ran"))]);
+    assert_eq!(output.status.code(), Some(i32::from(REFUSED)));
+    let words = String::from_utf8_lossy(&output.stderr);
+    let refusal = Refusal::read(i32::from(REFUSED), &words).unwrap();
+    assert!(refusal.message.contains("missing"), "{words}");
+    assert!(!place.work.join("ran").exists());
+    assert_eq!(Refusal::read(1, &words), None);
+}
