@@ -48,6 +48,15 @@ impl Environment {
         ours.and_then(|ours| self.set(&ours)).or_else(|| self.set(name))
     }
 
+    /// The value that the process itself has, whatever a `.env` file says; with
+    /// names as in [`Environment::get`].
+    pub fn of_process(&self, name: &str) -> Option<&str> {
+        let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
+        let own = |name: &str| self.process.get(name).map(String::as_str);
+        let set = |name: &str| own(name).filter(|value| !value.is_empty());
+        ours.and_then(|ours| set(&ours)).or_else(|| set(name))
+    }
+
     /// Whether the variable says yes: `true` or `1`.
     pub fn is_true(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
@@ -86,8 +95,9 @@ impl Environment {
 /// What decides which `.env` counts.
 pub(crate) struct DotenvSearch<'a> {
     pub(crate) cwd: &'a Path,
+    /// The folder and those above it that are trusted, upwards.
+    pub(crate) folders: &'a [PathBuf],
     pub(crate) homes: &'a Homes,
-    pub(crate) trusted: bool,
     /// Plain `.env` files outside the home directory do not count.
     pub(crate) ignore_local: bool,
     /// Names that a plain `.env` may not set.
@@ -133,13 +143,11 @@ impl DotenvSearch<'_> {
     /// Paths in the order of search, each with whether it is a file of ours.
     fn candidates(&self) -> Vec<(PathBuf, bool)> {
         let mut paths = Vec::new();
-        if self.trusted {
-            for folder in self.cwd.ancestors() {
-                paths.push((folder.join(".parallax/.env"), true));
-                paths.push((folder.join(".gemini/.env"), true));
-                if !self.ignore_local || folder == self.homes.user {
-                    paths.push((folder.join(".env"), false));
-                }
+        for folder in self.folders {
+            paths.push((folder.join(".parallax/.env"), true));
+            paths.push((folder.join(".gemini/.env"), true));
+            if !self.ignore_local || *folder == self.homes.user {
+                paths.push((folder.join(".env"), false));
             }
         }
         paths.push((self.homes.parallax.join(".env"), true));

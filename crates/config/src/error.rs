@@ -62,6 +62,40 @@ pub enum ConfigError {
         /// The value as JSON.
         value: String,
     },
+    /// A file of ours that cannot be written.
+    #[error("Cannot write {path}: {source}; check the permissions of its folder and try again")]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another process is writing the file and does not come to an end.
+    #[error(
+        "Cannot write {path}: another process holds `{lock}`; wait until it has ended and try again"
+    )]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+    },
+    /// A folder that no rule can name.
+    #[error("Cannot name the folder {path} in a rule: {why}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A variable that would let the working directory speak for itself.
+    #[error("`{variable}` must be an absolute path, not `{value}`; correct it and try again")]
+    RelativePath {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// No home directory.
     #[error("Cannot tell the home directory; set `HOME` (or `GEMINI_CLI_HOME`) and try again")]
     NoHome,

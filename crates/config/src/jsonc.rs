@@ -14,24 +14,27 @@ const LIMIT: u64 = 2 * 1024 * 1024;
 
 /// The object in the file; `None` when there is no file (or it is `/dev/null`).
 pub(crate) fn read_object(path: &Path) -> Result<Option<Object>, ConfigError> {
-    let text = match read_text(path, LIMIT) {
-        Ok(None) => return Ok(None),
-        Ok(Some(text)) => text,
-        Err(ReadError::NotAFile) if path == Path::new("/dev/null") => return Ok(None),
-        Err(ReadError::NotAFile) => return Err(ConfigError::NotAFile { path: path.to_owned() }),
-        Err(ReadError::TooLarge) => {
-            return Err(ConfigError::TooLarge { path: path.to_owned(), limit: LIMIT });
-        }
-        Err(ReadError::Io(source)) => {
-            return Err(ConfigError::Unreadable { path: path.to_owned(), source });
-        }
-    };
-    parse_object(path, &text).map(Some)
+    read_document(path)?.map(|text| parse_object(path, &text)).transpose()
 }
 
-/// The object in the text. Comments are the only extension to JSON.
-pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigError> {
-    let options = ParseOptions {
+/// The text of the file; `None` when there is no file (or it is `/dev/null`).
+pub(crate) fn read_document(path: &Path) -> Result<Option<String>, ConfigError> {
+    match read_text(path, LIMIT) {
+        Ok(text) => Ok(text),
+        Err(ReadError::NotAFile) if path == Path::new("/dev/null") => Ok(None),
+        Err(ReadError::NotAFile) => Err(ConfigError::NotAFile { path: path.to_owned() }),
+        Err(ReadError::TooLarge) => {
+            Err(ConfigError::TooLarge { path: path.to_owned(), limit: LIMIT })
+        }
+        Err(ReadError::Io(source)) => {
+            Err(ConfigError::Unreadable { path: path.to_owned(), source })
+        }
+    }
+}
+
+/// JSON with comments as the only extension.
+pub(crate) fn syntax() -> ParseOptions {
+    ParseOptions {
         allow_comments: true,
         allow_loose_object_property_names: false,
         allow_trailing_commas: false,
@@ -42,7 +45,12 @@ pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigErro
         allow_bare_decimal_point_numbers: false,
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
-    };
+    }
+}
+
+/// The object in the text.
+pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigError> {
+    let options = syntax();
     match jsonc_parser::parse_to_serde_value::<Value>(text, &options) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(ConfigError::NotAnObject { path: path.to_owned() }),

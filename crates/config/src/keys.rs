@@ -30,6 +30,8 @@ pub enum Kind {
     List,
     /// An object.
     Object,
+    /// A yes or no, or one of some texts.
+    FlagOr(&'static [&'static str]),
     /// A yes or no, a text or an object.
     FlagTextOrObject,
 }
@@ -52,8 +54,8 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'stati
 }
 
 use Kind::{
-    Age, Choice, Flag, FlagTextOrObject, List, Number as Num, Object as Obj, Text, TextOrTexts,
-    Texts,
+    Age, Choice, Flag, FlagOr, FlagTextOrObject, List, Number as Num, Object as Obj, Text,
+    TextOrTexts, Texts,
 };
 
 /// All settings that have a meaning here.
@@ -166,6 +168,14 @@ pub const KEYS: &[Key] = &[
         "More ignore files; the first is the strongest",
     ),
     key("tools.sandbox", FlagTextOrObject, "", "Sandbox for the whole program"),
+    key("tools.sandboxAllowedPaths", Texts, "[]", "Paths that can be read in a sandbox"),
+    key("tools.sandboxNetworkAccess", Flag, "false", "The network is on in a sandbox"),
+    key(
+        "tools.shell.commandSubstitution",
+        Choice(&["block", "check", "allow"]),
+        "\"check\"",
+        "What happens to commands inside commands (ours)",
+    ),
     key("tools.shell.enableInteractiveShell", Flag, "true", "Commands run in a terminal"),
     key(
         "tools.shell.backgroundCompletionBehavior",
@@ -204,10 +214,27 @@ pub const KEYS: &[Key] = &[
     key("mcp.allowed", Texts, "", "The only MCP servers that start"),
     key("mcp.excluded", Texts, "[]", "MCP servers that do not start"),
     key("mcpServers", Obj, "{}", "MCP servers by name"),
-    key("security.toolSandboxing", FlagTextOrObject, "\"auto\"", "Sandbox for single commands"),
+    key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Sandbox for single commands"),
+    key("security.sandbox.network.default", Flag, "false", "Network of commands (ours)"),
+    key("security.sandbox.network.auto_edit", Flag, "false", "The same in mode `auto_edit` (ours)"),
+    key("security.sandbox.network.plan", Flag, "false", "The same in mode `plan` (ours)"),
+    key("security.sandbox.network.yolo", Flag, "true", "The same in mode `yolo` (ours)"),
+    key(
+        "security.sandbox.hostLoopback",
+        Flag,
+        "false",
+        "Commands reach services of this machine (ours)",
+    ),
+    key("security.sandbox.caches", Flag, "", "Commands may write package caches (ours)"),
+    key("security.sandbox.writable", Texts, "[]", "More places commands may write (ours)"),
+    key("security.sandbox.hidden", Texts, "[]", "More places commands do not see (ours)"),
+    key("security.sandbox.readable", Texts, "[]", "Hidden places commands do see (ours)"),
+    key("security.checkpoints.enabled", Flag, "true", "Changes can be undone (ours)"),
+    key("security.checkpoints.maxBytes", Num, "", "Bytes kept to undo changes (ours)"),
     key("security.disableYoloMode", Flag, "false", "Mode `yolo` is refused"),
     key("security.disableAlwaysAllow", Flag, "false", "No \"always\" answers"),
     key("security.enablePermanentToolApproval", Flag, "false", "\"Always\" answers can be saved"),
+    key("security.autoAddToPolicyByDefault", Flag, "false", "Saving is the first choice"),
     key("security.folderTrust.enabled", Flag, "true", "Folders must be trusted"),
     key(
         "security.buildFileGuard",
@@ -279,6 +306,10 @@ impl Kind {
             TextOrTexts => "a text or a list of texts".to_owned(),
             List => "a list".to_owned(),
             Obj => "an object".to_owned(),
+            FlagOr(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("`true`, `false` or {}", words.join(", "))
+            }
             FlagTextOrObject => "`true`, `false`, a text or an object".to_owned(),
         }
     }
@@ -306,6 +337,12 @@ impl Kind {
             TextOrTexts => value.is_string() || texts(value),
             List => value.is_array(),
             Obj => value.is_object(),
+            FlagOr(words) => match value.as_str() {
+                Some("true") => return Some(Value::Bool(true)),
+                Some("false") => return Some(Value::Bool(false)),
+                Some(text) => words.contains(&text),
+                None => value.is_boolean(),
+            },
             FlagTextOrObject => value.is_boolean() || value.is_string() || value.is_object(),
         };
         fits.then(|| value.clone())

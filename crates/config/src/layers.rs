@@ -54,6 +54,8 @@ pub struct Origin {
 pub(crate) struct LayerFile {
     pub(crate) layer: Layer,
     pub(crate) path: PathBuf,
+    /// As it was read, for its hash.
+    pub(crate) text: String,
     pub(crate) values: Object,
 }
 
@@ -95,8 +97,9 @@ pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, 
 fn read(files: Vec<(Layer, PathBuf)>) -> Result<Vec<LayerFile>, ConfigError> {
     let mut layers = Vec::new();
     for (layer, path) in files {
-        if let Some(values) = jsonc::read_object(&path)? {
-            layers.push(LayerFile { layer, path, values });
+        if let Some(text) = jsonc::read_document(&path)? {
+            let values = jsonc::parse_object(&path, &text)?;
+            layers.push(LayerFile { layer, path, text, values });
         }
     }
     Ok(layers)

@@ -9,11 +9,12 @@ use serde_json::Value;
 use crate::environment::{DotenvSearch, Environment};
 use crate::error::ConfigError;
 use crate::expand::Expander;
+use crate::gate::{self, LooseSettings};
 use crate::homes::Homes;
 use crate::layers::{self, LayerFile};
 use crate::migrate;
 use crate::settings::Settings;
-use crate::trust::{self, Trust};
+use crate::trust::{self, Trust, TrustFiles};
 
 /// What is known before any file is read.
 #[derive(Debug, Clone, Default)]
@@ -39,10 +40,30 @@ pub struct Config {
     pub environment: Environment,
     /// Whether the working directory is trusted.
     pub trust: Trust,
+    /// The working directory and the folders above it, as far up as they are
+    /// trusted: files of others do not count.
+    pub trusted_folders: Vec<PathBuf>,
     /// The settings of all layers.
     pub settings: Settings,
+    /// Settings of the project that do not count, for they loosen what may
+    /// happen and nobody accepted them.
+    pub loose: Vec<LooseSettings>,
     /// What people should hear about files, one sentence each.
     pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// The value of a variable that a project must not set: of the process, or
+    /// of a `.env` file in the user's homes.
+    pub fn user_variable(&self, name: &str) -> Option<&str> {
+        let file = self.environment.dotenv_file().and_then(Path::parent);
+        let homes = [&self.homes.parallax, &self.homes.gemini, &self.homes.user];
+        let of_user = file.is_some_and(|folder| homes.iter().any(|home| *home == folder));
+        match of_user {
+            true => self.environment.get(name),
+            false => self.environment.of_process(name),
+        }
+    }
 }
 
 /// Reads homes, trust, settings and `.env`, in this order: nothing in the
@@ -58,11 +79,14 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 
     let mut layers = layers::read_outer(&environment, &homes, &cwd)?;
     migrate_all(&mut layers, &mut warnings);
-    let enabled = early_flag(&layers, &environment, "security.folderTrust.enabled").unwrap_or(true);
-    let trust = trust::decide(&environment, &homes, &cwd, skip_trust, enabled)?;
+    let enabled = trust_enabled(&layers, &environment);
+    let files = TrustFiles::find(&environment, &homes)?;
+    let trust = trust::decide(&environment, &files, &cwd, skip_trust, enabled)?;
+    let mut loose = Vec::new();
     if trust.trusted {
         let mut project = layers::read_project(&homes, &cwd)?;
         migrate_all(&mut project, &mut warnings);
+        loose = gate::close(&mut project, &layers, &homes, &cwd, &mut warnings);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
     }
@@ -70,28 +94,53 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let ignore_local =
         ignore_env || early_flag(&layers, &environment, "advanced.ignoreLocalEnv").unwrap_or(false);
     let excluded = excluded_names(&layers);
-    warnings.extend(read_dotenv(&mut environment, &cwd, &homes, &trust, ignore_local, &excluded));
+    // A folder above counts only as far as it is trusted itself.
+    let folders: Vec<PathBuf> = cwd
+        .ancestors()
+        .take_while(|folder| {
+            *folder == cwd
+                || trust::decide(&environment, &files, folder, skip_trust, enabled)
+                    .is_ok_and(|trust| trust.trusted)
+        })
+        .map(Path::to_owned)
+        .collect();
+    let folders = if trust.trusted { folders } else { Vec::new() };
+    let search = DotenvSearch {
+        cwd: &cwd,
+        folders: &folders,
+        homes: &homes,
+        ignore_local,
+        excluded: &excluded,
+    };
+    warnings.extend(search.read_into(&mut environment));
 
     let settings = Settings::from_layers(layers, &environment, &mut warnings);
-    Ok(Config { cwd, homes, environment, trust, settings, warnings })
+    Ok(Config {
+        cwd,
+        homes,
+        environment,
+        trust,
+        trusted_folders: folders,
+        settings,
+        loose,
+        warnings,
+    })
+}
+
+/// Whether folders must be trusted, from the layers outside the project.
+pub(crate) fn folder_trust(mut layers: Vec<LayerFile>, environment: &Environment) -> bool {
+    migrate_all(&mut layers, &mut Vec::new());
+    trust_enabled(&layers, environment)
+}
+
+fn trust_enabled(layers: &[LayerFile], environment: &Environment) -> bool {
+    early_flag(layers, environment, "security.folderTrust.enabled").unwrap_or(true)
 }
 
 fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
     for file in layers {
         warnings.extend(migrate::migrate(&mut file.values, &file.path));
     }
-}
-
-fn read_dotenv(
-    environment: &mut Environment,
-    cwd: &Path,
-    homes: &Homes,
-    trust: &Trust,
-    ignore_local: bool,
-    excluded: &[String],
-) -> Vec<String> {
-    DotenvSearch { cwd, homes, trusted: trust.trusted, ignore_local, excluded }
-        .read_into(environment)
 }
 
 /// A yes or no that is needed before the settings are complete: the highest

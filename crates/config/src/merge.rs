@@ -19,6 +19,7 @@ const UNION: &[&str] = &[
     "extensions.disabled",
     "extensions.workspacesWithMigrationNudge",
     "mcp.excluded",
+    "security.sandbox.hidden",
 ];
 
 /// What each value came from, by dotted key.

@@ -170,7 +170,9 @@ pub(crate) fn take(values: &mut Object, key: &str) -> Option<Value> {
     }
 }
 
-fn set_if_absent(values: &mut Object, key: &str, value: Value) {
+/// Sets the value at a dotted key; what is there stays, but for groups, which
+/// are put together.
+pub(crate) fn set_if_absent(values: &mut Object, key: &str, value: Value) {
     match key.split_once('.') {
         None => match (values.get_mut(key), value) {
             // Two halves of one group.

@@ -20,24 +20,48 @@ pub(crate) struct Bytes {
     pub(crate) metadata: Metadata,
 }
 
+/// Whether the error says that there is no such file.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 /// At most `limit` bytes of a file; `None` when it is not there. A pipe or a
 /// device is never opened.
 pub(crate) fn read_at_most(path: &Path, limit: u64) -> Result<Option<Bytes>, ReadError> {
-    let absent =
-        |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if absent(&error) => return Ok(None),
+    read_with(path, limit, fs::metadata(path), 0)
+}
+
+/// The same, and a link counts as no file.
+pub(crate) fn read_no_follow(path: &Path, limit: u64) -> Result<Option<Bytes>, ReadError> {
+    #[cfg(unix)]
+    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
+    #[cfg(not(unix))]
+    let no_follow = 0;
+    read_with(path, limit, fs::symlink_metadata(path), no_follow)
+}
+
+fn read_with(
+    path: &Path,
+    limit: u64,
+    metadata: io::Result<Metadata>,
+    flags: u32,
+) -> Result<Option<Bytes>, ReadError> {
+    match metadata {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(ReadError::NotAFile),
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(ReadError::Io(error)),
+    }
+    let file = match open(path, flags) {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(ReadError::Io(error)),
     };
+    // What was opened counts: the file may have been exchanged since.
+    let metadata = file.metadata().map_err(ReadError::Io)?;
     if !metadata.is_file() {
         return Err(ReadError::NotAFile);
     }
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if absent(&error) => return Ok(None),
-        Err(error) => return Err(ReadError::Io(error)),
-    };
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(ReadError::Io)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -46,10 +70,32 @@ pub(crate) fn read_at_most(path: &Path, limit: u64) -> Result<Option<Bytes>, Rea
     Ok(Some(Bytes { bytes, cut, metadata }))
 }
 
+/// Opens for reading without waiting for the other end of a pipe.
+#[cfg(unix)]
+fn open(path: &Path, flags: u32) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = flags | (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits();
+    fs::OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path, _flags: u32) -> io::Result<File> {
+    File::open(path)
+}
+
 /// The whole text of a file, bytes that are no UTF-8 replaced, without a byte
 /// order mark.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<Option<String>, ReadError> {
     match read_at_most(path, limit)? {
+        None => Ok(None),
+        Some(read) if read.cut => Err(ReadError::TooLarge),
+        Some(read) => Ok(Some(to_text(&read.bytes))),
+    }
+}
+
+/// The same, and a link counts as no file.
+pub(crate) fn read_text_no_follow(path: &Path, limit: u64) -> Result<Option<String>, ReadError> {
+    match read_no_follow(path, limit)? {
         None => Ok(None),
         Some(read) if read.cut => Err(ReadError::TooLarge),
         Some(read) => Ok(Some(to_text(&read.bytes))),

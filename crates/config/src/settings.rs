@@ -137,7 +137,7 @@ impl Settings {
     }
 
     /// A count; `None` for a negative or missing number.
-    fn count(&self, key: &str) -> Option<u64> {
+    pub(crate) fn count(&self, key: &str) -> Option<u64> {
         let number = self.number(key)?;
         #[expect(
             clippy::cast_possible_truncation,

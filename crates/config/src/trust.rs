@@ -1,11 +1,16 @@
 //! Whether a folder's own files may count.
 
+mod file;
+
 use std::path::{Path, PathBuf};
+
+pub use file::{TrustFiles, TrustLevel, TrustRule, set};
 
 use crate::environment::Environment;
 use crate::error::ConfigError;
 use crate::homes::Homes;
-use crate::jsonc;
+use crate::layers;
+use crate::load::{self, LoadOptions};
 
 /// The decision about the working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,18 +41,37 @@ pub enum TrustReason {
     Unknown,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Value {
-    TrustFolder,
-    TrustParent,
-    DoNotTrust,
+/// What is known of a folder without reading anything of it.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Where the user's files are.
+    pub homes: Homes,
+    /// Whether the folder is trusted, and why.
+    pub trust: Trust,
+    /// Where rules of trust stand.
+    pub files: TrustFiles,
+}
+
+/// Looks up how a folder stands, reading nothing of it: only files of the
+/// machine and of the user.
+///
+/// # Errors
+/// A file that is there and cannot be used (exit code 52).
+pub fn standing(options: &LoadOptions, folder: &Path) -> Result<Standing, ConfigError> {
+    let environment = Environment::new(options.variables.clone());
+    let homes = Homes::find(&environment, &options.cwd)?;
+    let layers = layers::read_outer(&environment, &homes, &options.cwd)?;
+    let enabled = load::folder_trust(layers, &environment);
+    let files = TrustFiles::find(&environment, &homes)?;
+    let trust = decide(&environment, &files, folder, options.skip_trust, enabled)?;
+    Ok(Standing { homes, trust, files })
 }
 
 /// Decides, reading no file of the project. `enabled` is the setting
 /// `security.folderTrust.enabled` without the project's own layer.
 pub(crate) fn decide(
     environment: &Environment,
-    homes: &Homes,
+    files: &TrustFiles,
     cwd: &Path,
     skip_trust: bool,
     enabled: bool,
@@ -63,57 +87,13 @@ pub(crate) fn decide(
     if !enabled {
         return Ok(Trust { trusted: true, reason: TrustReason::FeatureOff });
     }
-    let files = match environment.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") {
-        Some(path) => vec![cwd.join(path)],
-        None => vec![
-            homes.parallax.join("trustedFolders.json"),
-            homes.gemini.join("trustedFolders.json"),
-        ],
-    };
-    let folder = real(cwd);
-    for file in files {
-        if let Some((trusted, rule)) = look_up(&file, &folder)? {
-            return Ok(Trust { trusted, reason: TrustReason::Rule { file, folder: rule } });
-        }
-    }
-    Ok(Trust { trusted: false, reason: TrustReason::Unknown })
-}
-
-/// What the file says of the folder: the longest rule, and of equally long ones
-/// the refusal.
-fn look_up(file: &Path, folder: &Path) -> Result<Option<(bool, String)>, ConfigError> {
-    let Some(rules) = jsonc::read_object(file)? else { return Ok(None) };
-    let mut best: Option<(usize, Value, String)> = None;
-    for (path, value) in rules {
-        let value = match value.as_str() {
-            Some("TRUST_FOLDER") => Value::TrustFolder,
-            Some("TRUST_PARENT") => Value::TrustParent,
-            Some("DO_NOT_TRUST") => Value::DoNotTrust,
-            _ => {
-                return Err(ConfigError::TrustValue {
-                    path: file.to_owned(),
-                    folder: path,
-                    value: value.to_string().chars().take(80).collect(),
-                });
-            }
-        };
-        let rule = real(Path::new(&path));
-        // A relative rule would cover whatever folder one happens to be in.
-        if !rule.is_absolute() {
-            continue;
-        }
-        let covered =
-            if value == Value::TrustParent { rule.parent().unwrap_or(&rule) } else { &rule };
-        let length = rule.components().count();
-        let better = best.as_ref().is_none_or(|(other, kind, _)| (length, value) > (*other, *kind));
-        if folder.starts_with(covered) && better {
-            best = Some((length, value, path));
-        }
-    }
-    Ok(best.map(|(_, value, path)| (value != Value::DoNotTrust, path)))
-}
-
-/// The path without links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    let unknown = Trust { trusted: false, reason: TrustReason::Unknown };
+    // Files that cannot be used are told even where no rule could match.
+    let rules = files.rules()?;
+    // A folder whose real path cannot be told is like no other.
+    let Ok(folder) = std::fs::canonicalize(cwd) else { return Ok(unknown) };
+    Ok(file::best(rules, &folder).map_or(unknown, |rule| Trust {
+        trusted: rule.level != TrustLevel::DoNotTrust,
+        reason: TrustReason::Rule { file: rule.file, folder: rule.folder },
+    }))
 }

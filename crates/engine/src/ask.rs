@@ -18,10 +18,10 @@ use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 
 use crate::answer::{Answer, Piece};
+use crate::board::Call;
 use crate::history::Remarks;
 use crate::loop_guard::LoopGuard;
 use crate::meter::{error_class, millis};
-use crate::scheduler::Call;
 use crate::session::Session;
 use crate::tokens;
 use crate::verdict::Invalid;

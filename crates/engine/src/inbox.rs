@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EventBody, ItemDone, Level};
-use parallax_protocol::ids::{AskId, ItemId};
-use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::op::{Decide, Op, Prompt};
 use parallax_protocol::policy::ApprovalMode;
 use tokio::sync::mpsc::Receiver;
 
@@ -26,7 +26,9 @@ pub(crate) struct Inbox {
     /// Prompts that wait, and whether each was interrupted before it began.
     pub(crate) prompts: VecDeque<(Prompt, bool)>,
     pub(crate) steers: Vec<String>,
-    pub(crate) decisions: Vec<(AskId, AskOutcome, Option<String>)>,
+    pub(crate) decisions: Vec<Decide>,
+    /// Undos asked for: the turn, and whether by force.
+    pub(crate) undos: Vec<(Option<u64>, bool)>,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     pub(crate) shutdown: bool,
@@ -52,6 +54,7 @@ impl Inbox {
             prompts: VecDeque::new(),
             steers: Vec::new(),
             decisions: Vec::new(),
+            undos: Vec::new(),
             mode,
             model,
             shutdown: false,
@@ -96,7 +99,8 @@ impl Inbox {
                 // The turn meant has not begun yet.
                 _ => self.prompts.iter_mut().for_each(|(_, interrupted)| *interrupted = true),
             },
-            Op::Decide { ask, outcome, feedback } => self.decisions.push((ask, outcome, feedback)),
+            Op::Decide(decide) => self.decisions.push(*decide),
+            Op::Undo { turn, force } => self.undos.push((turn, force)),
             Op::AddDirectory(path) => {
                 if let Err(why) = (self.add_directory)(path) {
                     self.notice(Level::Error, why);

@@ -4,7 +4,10 @@
 //! `parallax-protocol`.
 
 mod answer;
+mod approval;
 mod ask;
+mod board;
+mod guarded;
 mod history;
 mod hub;
 mod inbox;
@@ -16,10 +19,12 @@ mod registry;
 mod respond;
 mod scheduler;
 mod session;
+mod taint;
 pub mod tokens;
 mod turn;
 mod verdict;
 
+pub use approval::Approvals;
 pub use hub::{EventHub, EventReader};
 pub use inbox::{AddDirectory, ModelChanged};
 pub use meter::Metered;

@@ -6,127 +6,43 @@
 //! done, so that several edits of one file apply one after the other, and
 //! nothing behind it starts before it is done.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{
-    Ask, CallDecision, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStart, ToolStatus,
+    CallDecision, EventBody, ItemDone, ItemStart, ToolDone, ToolStart, ToolStatus,
 };
-use parallax_protocol::ids::{AskId, CallId, ItemId};
-use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::{ApprovalMode, Decision, Query, Verdict};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{Decision, Origin, Query, Verdict};
 use parallax_protocol::store::{Record, ResultRecord};
-use parallax_protocol::tool::{
-    Invocation, Outcome, Progress, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
-};
-use parallax_protocol::{CancellationToken, Object};
+use parallax_protocol::tool::{Display, Outcome, Run, Scope, ToolError, ToolErrorKind, ToolKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::task::{Id, JoinSet};
+use tokio::task::Id;
 
+use crate::board::{Again, Board, Call, CallProgress, Finish, Prepared, Refused, Round, Running};
+use crate::guarded::{Guarded, is_command};
 use crate::history::now;
-use crate::hub::EventHub;
 use crate::meter::millis;
 use crate::registry::WAIT_FOR_PREVIOUS;
-use crate::respond::{Answered, Response, respond};
+use crate::respond::{Answered, respond};
 use crate::session::Session;
+use crate::taint;
 
 /// Calls that run at the same time.
 const PARALLEL: usize = 8;
 /// How long cancelled tools get to hand over what they have.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// A call of the model, with our id.
-#[derive(Debug, Clone)]
-pub(crate) struct Call {
-    pub(crate) id: CallId,
-    pub(crate) wire_id: Option<String>,
-    pub(crate) name: String,
-    /// `None` when the model sent something that is no object.
-    pub(crate) args: Option<Object>,
-}
-
-/// The finished round.
-pub(crate) struct Round {
-    /// One for each call, in call order.
-    pub(crate) results: Vec<Box<RawValue>>,
-    /// What the model reads of each, for the loop guard.
-    pub(crate) texts: Vec<String>,
-    /// Audio and video to be injected behind the round.
-    pub(crate) injected: Vec<parallax_protocol::content::Part>,
-    /// A failure that ends the run.
-    pub(crate) fatal: Option<ToolError>,
-    /// A tool asked for the end.
-    pub(crate) stopped: Option<String>,
-}
-
-/// A prepared call with what was decided about it.
-struct Prepared {
-    index: usize,
-    tool: Arc<dyn Tool>,
-    invocation: Box<dyn Invocation>,
-    title: String,
-    verdict: Verdict,
-}
-
-/// What is known of a call that runs.
-struct Running {
-    index: usize,
-    begun: Instant,
-    title: String,
-    kind: ToolKind,
-    verdict: Verdict,
-    decision: CallDecision,
-    cancel: CancellationToken,
-}
-
-/// What a call came to before it is told.
-struct Finish {
-    kind: Option<ToolKind>,
-    title: String,
-    decision: Option<CallDecision>,
-    verdict: Option<Verdict>,
-    duration_ms: u64,
-    cancelled: bool,
-}
-
-struct CallProgress {
-    hub: EventHub,
-    item: ItemId,
-}
-
-impl Progress for CallProgress {
-    fn output(&self, text: &str) {
-        self.hub.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
-    }
-}
-
-/// The state of one round.
-struct Board<'a> {
-    calls: &'a [Call],
-    slots: Vec<Option<Response>>,
-    asking: HashMap<AskId, Prepared>,
-    running: HashMap<Id, Running>,
-    tasks: JoinSet<Outcome>,
-    /// Whether an exclusive call runs or is asked about.
-    exclusive: bool,
-    fatal: Option<ToolError>,
-    stopped: Option<String>,
-}
-
-impl Board<'_> {
-    fn is_busy(&self) -> bool {
-        !self.running.is_empty() || !self.asking.is_empty()
-    }
-}
+/// How often a call may be run again with more permissions.
+const MOST_RUNS: u32 = 4;
 
 impl Session {
     /// Runs all calls of an answer. Always gives one result for each call.
     pub(crate) async fn run_round(&mut self, calls: &[Call], cancel: &CancellationToken) -> Round {
         for (index, call) in calls.iter().enumerate() {
             self.hub.send(EventBody::ItemStarted {
-                item: item_of(call),
+                item: call.item(),
                 start: ItemStart::Tool(ToolStart {
                     call: call.id.clone(),
                     index,
@@ -135,30 +51,28 @@ impl Session {
                 }),
             });
         }
-        let mut board = Board {
-            calls,
-            slots: calls.iter().map(|_| None).collect(),
-            asking: HashMap::new(),
-            running: HashMap::new(),
-            tasks: JoinSet::new(),
-            exclusive: false,
-            fatal: None,
-            stopped: None,
-        };
+        let mut board = Board::new(calls);
         let mut next = 0;
         loop {
             while next < calls.len() && !cancel.is_cancelled() && self.may_start(&board, next) {
-                self.begin(&mut board, next, cancel).await;
+                self.begin(&mut board, next, Again::default(), cancel).await;
                 next += 1;
+            }
+            // Answers may have come while other calls were prepared.
+            if !self.inbox.decisions.is_empty() && !cancel.is_cancelled() {
+                self.decide(&mut board, cancel).await;
+                continue;
             }
             if cancel.is_cancelled() || (next == calls.len() && !board.is_busy()) {
                 break;
             }
             tokio::select! {
                 biased;
-                () = self.inbox.take_one() => self.decide(&mut board, cancel),
+                () = self.inbox.take_one() => self.decide(&mut board, cancel).await,
                 () = cancel.cancelled() => {}
-                Some(joined) = board.tasks.join_next_with_id() => self.joined(&mut board, joined),
+                Some(joined) = board.tasks.join_next_with_id() => {
+                    self.joined(&mut board, joined, cancel).await;
+                }
             }
         }
         if cancel.is_cancelled() {
@@ -174,62 +88,52 @@ impl Session {
         !board.calls.get(index).is_some_and(|call| self.is_exclusive(call)) || !board.is_busy()
     }
 
-    fn is_exclusive(&self, call: &Call) -> bool {
+    pub(crate) fn is_exclusive(&self, call: &Call) -> bool {
         let waits = call.args.as_ref().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
         waits.and_then(Value::as_bool) == Some(true) || self.registry.is_exclusive(&call.name)
     }
 
     /// Prepares and judges a call, and starts it, asks, or refuses.
-    async fn begin(&mut self, board: &mut Board<'_>, index: usize, cancel: &CancellationToken) {
+    pub(crate) async fn begin(
+        &mut self,
+        board: &mut Board<'_>,
+        index: usize,
+        again: Again,
+        cancel: &CancellationToken,
+    ) {
         let Some(call) = board.calls.get(index).cloned() else { return };
-        let prepared = match self.prepare(&call, index).await {
+        let prepared = match self.prepare(&call, index, again).await {
             Ok(prepared) => prepared,
-            Err((error, finish)) => {
-                self.finish(board, index, Outcome::failure(error), *finish);
+            Err((error, finish, refused)) => {
+                let (outcome, finish) = match refused {
+                    Some(refused) => (refused.outcome, refused.finish),
+                    None => (Outcome::failure(error), *finish),
+                };
+                self.finish(board, index, outcome, finish);
                 return;
             }
         };
         match prepared.verdict.decision {
-            Decision::Allow => {
-                self.start(board, prepared, CallDecision::Accept, cancel);
-            }
-            Decision::Ask => {
-                let ask = AskId::new(format!("ask-{}", call.id));
-                let spec = prepared.tool.spec();
-                let mut outcomes = vec![AskOutcome::ProceedOnce];
-                if spec.kind == ToolKind::Edit {
-                    outcomes.push(AskOutcome::ProceedAlways);
-                }
-                outcomes.push(AskOutcome::Cancel);
-                self.hub.send(EventBody::Ask(Ask {
-                    id: ask.clone(),
-                    call: call.id.clone(),
-                    name: call.name.clone(),
-                    kind: spec.kind,
-                    title: prepared.title.clone(),
-                    preview: prepared.invocation.preview(),
-                    verdict: prepared.verdict.clone(),
-                    outcomes,
-                }));
-                board.exclusive = self.is_exclusive(&call);
-                board.asking.insert(ask, prepared);
-            }
-            Decision::Deny => {
-                let error = ToolError::new(
-                    ToolErrorKind::PolicyViolation,
-                    format!("Tool execution denied by policy. {}", prepared.verdict.why),
-                );
-                let finish = Finish {
-                    kind: Some(prepared.tool.spec().kind),
-                    title: prepared.title,
-                    decision: Some(CallDecision::Reject),
-                    verdict: Some(prepared.verdict),
-                    duration_ms: 0,
-                    cancelled: false,
-                };
-                self.finish(board, index, Outcome::failure(error), finish);
-            }
+            Decision::Allow => self.start(board, prepared, CallDecision::Accept, cancel),
+            Decision::Ask => self.put(board, &call, prepared).await,
+            Decision::Deny => self.refuse(board, prepared),
         }
+    }
+
+    /// A rule does not let the call through.
+    fn refuse(&mut self, board: &mut Board<'_>, mut prepared: Prepared) {
+        let index = prepared.index;
+        if let Some(refused) = prepared.again.refused.take() {
+            let Refused { mut outcome, finish } = *refused;
+            add_note(&mut outcome, &refusal_note(&prepared, &prepared.verdict.why));
+            self.finish(board, index, outcome, finish);
+            return;
+        }
+        let error = ToolError::new(
+            ToolErrorKind::PolicyViolation,
+            format!("Tool execution denied by policy. {}", said(&prepared.verdict)),
+        );
+        self.finish(board, index, Outcome::failure(error), Finish::rejected(prepared, false));
     }
 
     /// Checks the arguments on a blocking thread and asks the policy.
@@ -237,28 +141,21 @@ impl Session {
         &mut self,
         call: &Call,
         index: usize,
-    ) -> Result<Prepared, (ToolError, Box<Finish>)> {
-        let refused = |kind: Option<ToolKind>| {
-            Box::new(Finish {
-                kind,
-                title: call.name.clone(),
-                decision: None,
-                verdict: None,
-                duration_ms: 0,
-                cancelled: false,
-            })
-        };
+        again: Again,
+    ) -> Result<Prepared, (ToolError, Box<Finish>, Option<Box<Refused>>)> {
+        let unjudged = |kind: Option<ToolKind>| Box::new(Finish::unjudged(kind, call.name.clone()));
         let Some(tool) = self.registry.get(&call.name).cloned() else {
             let message = self.registry.not_found(&call.name);
-            return Err((ToolError::new(ToolErrorKind::ToolNotRegistered, message), refused(None)));
+            let error = ToolError::new(ToolErrorKind::ToolNotRegistered, message);
+            return Err((error, unjudged(None), again.refused));
         };
         let kind = tool.spec().kind;
-        let Some(mut args) = call.args.clone() else {
+        let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
             let error = ToolError::new(
                 ToolErrorKind::InvalidToolParams,
                 "the arguments must be a JSON object",
             );
-            return Err((error, refused(Some(kind))));
+            return Err((error, unjudged(Some(kind)), again.refused));
         };
         args.shift_remove(WAIT_FOR_PREVIOUS);
         let scope = Scope {
@@ -269,29 +166,52 @@ impl Session {
         };
         let preparing = {
             let (tool, args) = (Arc::clone(&tool), args.clone());
-            tokio::task::spawn_blocking(move || tool.prepare(args, &scope))
+            let checkpoints = self.checkpoints.clone().filter(|_| kind == ToolKind::Execute);
+            tokio::task::spawn_blocking(move || {
+                let invocation = tool.prepare(args, &scope)?;
+                let made = checkpoints.map(|checkpoints| checkpoints.made()).unwrap_or_default();
+                Ok((invocation, made))
+            })
         };
-        let invocation = match self.inbox.during(preparing).await {
-            Ok(Ok(invocation)) => invocation,
-            Ok(Err(error)) => return Err((error, refused(Some(kind)))),
-            Err(panicked) => return Err((crashed(&call.name, &panicked), refused(Some(kind)))),
+        let (invocation, made) = match self.inbox.during(preparing).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => return Err((error, unjudged(Some(kind)), again.refused)),
+            Err(panicked) => {
+                let error = crashed(&call.name, &panicked);
+                return Err((error, unjudged(Some(kind)), again.refused));
+            }
         };
         let workspace = (self.workspace)();
-        let verdict = self.judge.judge(&Query {
+        let mut effects = invocation.effects().clone();
+        effects.permissions = effects.permissions.and(&again.permissions);
+        let query = Query {
             tool: &tool.spec().name,
             aliases: &tool.spec().aliases,
             kind,
             args: &args,
-            effects: invocation.effects(),
+            effects: &effects,
             mode: self.inbox.mode,
             interactive: self.interactive,
             workspace: &workspace,
             trusted: self.trusted,
-        });
-        Ok(Prepared { index, title: invocation.title(), tool, invocation, verdict })
+            made: &made,
+            taint: &self.taint,
+            origin: Origin::default(),
+        };
+        let verdict = self.judge.judge(&query);
+        // Leave to run without the sandbox holds for the one call.
+        let lasting =
+            verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
+        let rules = match lasting && self.approvals.lasting {
+            true => self.judge.drafts(&query, &effects.permissions),
+            false => Vec::new(),
+        };
+        let title = invocation.title();
+        let outcomes = Vec::new();
+        Ok(Prepared { index, tool, invocation, effects, title, verdict, rules, outcomes, again })
     }
 
-    fn start(
+    pub(crate) fn start(
         &mut self,
         board: &mut Board<'_>,
         prepared: Prepared,
@@ -300,68 +220,54 @@ impl Session {
     ) {
         let Some(call) = board.calls.get(prepared.index) else { return };
         let cancel = cancel.child_token();
+        let Prepared { index, tool, invocation, effects, title, verdict, again, .. } = prepared;
+        let kind = tool.spec().kind;
+        let mut permissions = effects.permissions.clone().and(&verdict.grants);
+        // A person saw the command: what git runs of a trusted repository, and
+        // the agents that git may need, are part of what was approved.
+        if verdict.decision == Decision::Ask && is_command(kind, &effects) {
+            permissions.repository_programs |= self.trusted;
+            permissions.agents = true;
+        }
         let run = Run {
             cancel: cancel.clone(),
-            progress: Arc::new(CallProgress { hub: self.hub.clone(), item: item_of(call) }),
+            progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item() }),
+            permissions: permissions.clone(),
+            mode: self.inbox.mode,
         };
         board.exclusive = self.is_exclusive(call);
-        let handle = board.tasks.spawn(prepared.invocation.run(run));
+        let guarded = Guarded {
+            invocation,
+            run,
+            kind,
+            effects: effects.clone(),
+            checkpoints: self.checkpoints.clone(),
+            turn: self.turn,
+        };
+        let handle = board.tasks.spawn(guarded.run());
         board.running.insert(
             handle.id(),
             Running {
-                index: prepared.index,
+                index,
                 begun: Instant::now(),
-                title: prepared.title,
-                kind: prepared.tool.spec().kind,
-                verdict: prepared.verdict,
+                title,
+                kind,
+                verdict,
                 decision,
                 cancel,
+                effects,
+                arguments: again.arguments,
+                permissions,
+                runs: again.runs + 1,
             },
         );
     }
 
-    /// Takes the answers to open questions.
-    fn decide(&mut self, board: &mut Board<'_>, cancel: &CancellationToken) {
-        for (ask, outcome, feedback) in std::mem::take(&mut self.inbox.decisions) {
-            let Some(prepared) = board.asking.remove(&ask) else {
-                self.inbox.notice(Level::Error, format!("there is no open question `{ask}`"));
-                continue;
-            };
-            if outcome == AskOutcome::ProceedAlways && prepared.tool.spec().kind == ToolKind::Edit {
-                self.inbox.mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
-                self.inbox.tell_state();
-            }
-            self.hub.send(EventBody::AskClosed { ask, outcome: Some(outcome) });
-            if outcome != AskOutcome::Cancel {
-                let decision = match outcome {
-                    AskOutcome::ProceedAlways => CallDecision::AutoAccept,
-                    _ => CallDecision::Accept,
-                };
-                self.start(board, prepared, decision, cancel);
-                continue;
-            }
-            let mut message = "[Operation Cancelled] User denied execution.".to_owned();
-            if let Some(feedback) = feedback.filter(|text| !text.trim().is_empty()) {
-                message.push_str(&format!(" The user says: {feedback}"));
-            }
-            let finish = Finish {
-                kind: Some(prepared.tool.spec().kind),
-                title: prepared.title,
-                decision: Some(CallDecision::Reject),
-                verdict: Some(prepared.verdict),
-                duration_ms: 0,
-                cancelled: true,
-            };
-            let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
-            board.exclusive = false;
-            self.finish(board, prepared.index, Outcome::failure(error), finish);
-        }
-    }
-
-    fn joined(
+    async fn joined(
         &mut self,
         board: &mut Board<'_>,
         joined: Result<(Id, Outcome), tokio::task::JoinError>,
+        cancel: &CancellationToken,
     ) {
         let (id, outcome) = match joined {
             Ok((id, outcome)) => (id, Ok(outcome)),
@@ -369,10 +275,10 @@ impl Session {
         };
         let Some(running) = board.running.remove(&id) else { return };
         board.exclusive = false;
-        let outcome = outcome.unwrap_or_else(|error| {
-            let name = board.calls.get(running.index).map_or("", |call| call.name.as_str());
-            Outcome::failure(crashed(name, &error))
-        });
+        let Some(call) = board.calls.get(running.index) else { return };
+        let mut outcome =
+            outcome.unwrap_or_else(|error| Outcome::failure(crashed(&call.name, &error)));
+        self.learn(&call.name, &running, &outcome);
         let finish = Finish {
             kind: Some(running.kind),
             title: running.title,
@@ -383,15 +289,47 @@ impl Session {
             cancelled: running.cancel.is_cancelled()
                 && (outcome.error.is_some() || running.kind == ToolKind::Execute),
         };
-        self.finish(board, running.index, outcome, finish);
+        let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
+        let again = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MOST_RUNS;
+        if !again {
+            self.finish(board, running.index, outcome, finish);
+            return;
+        }
+        // The same command once more, with what it lacked, if that is agreed to.
+        let again = Again {
+            arguments: running.arguments,
+            permissions: running.effects.permissions.and(&refused),
+            refused: Some(Box::new(Refused { outcome, finish })),
+            runs: running.runs,
+        };
+        self.begin(board, running.index, again, cancel).await;
+    }
+
+    /// Notes what makes later commands doubtful.
+    fn learn(&mut self, name: &str, running: &Running, outcome: &Outcome) {
+        if taint::is_untrusted(name, Some(running.kind)) {
+            taint::take_words(&mut self.taint, &outcome.for_model.output);
+        }
+        if outcome.error.is_none() {
+            for path in running.effects.writes.iter().filter(|path| (self.is_build_file)(path)) {
+                taint::take_build_file(&mut self.taint, path.clone());
+            }
+        }
     }
 
     /// The turn was interrupted: running tools hand over what they have, the
     /// rest is answered as cancelled.
     async fn wind_up(&mut self, board: &mut Board<'_>) {
-        for (ask, _) in board.asking.drain() {
+        let asking: Vec<_> = board.asking.drain().collect();
+        for (ask, mut prepared) in asking {
             self.hub.send(EventBody::AskClosed { ask, outcome: None });
+            // What a command did before it was asked about again is kept.
+            if let Some(refused) = prepared.again.refused.take() {
+                self.finish(board, prepared.index, refused.outcome, refused.finish);
+            }
         }
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
         let deadline = tokio::time::sleep(GRACE);
         tokio::pin!(deadline);
         loop {
@@ -399,7 +337,7 @@ impl Session {
                 biased;
                 () = self.inbox.take_one() => {}
                 joined = board.tasks.join_next_with_id() => match joined {
-                    Some(joined) => self.joined(board, joined),
+                    Some(joined) => self.joined(board, joined, &cancelled).await,
                     None => break,
                 },
                 () = &mut deadline => {
@@ -413,14 +351,7 @@ impl Session {
             .collect();
         for index in open {
             let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
-            let finish = Finish {
-                kind: None,
-                title,
-                decision: None,
-                verdict: None,
-                duration_ms: 0,
-                cancelled: true,
-            };
+            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
             let error = ToolError::new(
                 ToolErrorKind::ExecutionFailed,
                 "[Operation Cancelled] The user interrupted before this call finished.",
@@ -430,8 +361,22 @@ impl Session {
     }
 
     /// Fills a slot: journal first, then the faces.
-    fn finish(&mut self, board: &mut Board<'_>, index: usize, outcome: Outcome, finish: Finish) {
+    pub(crate) fn finish(
+        &mut self,
+        board: &mut Board<'_>,
+        index: usize,
+        outcome: Outcome,
+        finish: Finish,
+    ) {
         let Some(call) = board.calls.get(index) else { return };
+        let mut outcome = outcome;
+        self.black_out(&mut outcome.for_model.output);
+        if let Some(Display::Text { text }) = &mut outcome.for_user {
+            self.black_out(text);
+        }
+        if let Some(error) = &mut outcome.error {
+            self.black_out(&mut error.message);
+        }
         let status = match (&outcome.error, finish.cancelled) {
             (_, true) => ToolStatus::Cancelled,
             (Some(_), false) => ToolStatus::Error,
@@ -472,7 +417,7 @@ impl Session {
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
         }));
         self.hub.send(EventBody::ItemDone {
-            item: item_of(call),
+            item: call.item(),
             done: ItemDone::Tool(Box::new(ToolDone {
                 call: call.id.clone(),
                 index,
@@ -511,8 +456,26 @@ impl Session {
     }
 }
 
-fn item_of(call: &Call) -> ItemId {
-    ItemId::new(format!("tool-{}", call.id))
+/// Why, and by which rule.
+fn said(verdict: &Verdict) -> String {
+    let Verdict { why, rule, .. } = verdict;
+    if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
+}
+
+/// What the model reads when the sandbox had the last word.
+pub(crate) fn refusal_note(prepared: &Prepared, why: &str) -> String {
+    let wanted: &Permissions = &prepared.again.permissions;
+    format!("[The sandbox refused this command: {}. {why}]", wanted.words().join(", "))
+}
+
+/// Adds a line to what the model reads.
+pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
+    let text = match &mut outcome.error {
+        Some(error) => &mut error.message,
+        None => &mut outcome.for_model.output,
+    };
+    text.push('\n');
+    text.push_str(note);
 }
 
 /// A tool that panics is a failed call, never a dead session.

@@ -1,16 +1,17 @@
 //! The session actor: owns the state, takes prompts, ends.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
-use parallax_protocol::event::{EndReason, EventBody, SessionReady, TurnEnded};
+use parallax_protocol::event::{EndReason, EventBody, SessionReady, TurnEnded, Undone};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
-use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
 use parallax_protocol::store::{Record, Store};
 use parallax_protocol::tool::Tool;
 use parallax_protocol::{CancellationToken, Object};
@@ -18,6 +19,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::approval::Approvals;
 use crate::history::{History, now};
 use crate::hub::EventHub;
 use crate::inbox::{AddDirectory, Inbox, ModelChanged};
@@ -25,6 +27,8 @@ use crate::registry::Registry;
 
 /// Orders that may wait unread; a face that floods waits itself.
 const OPS: usize = 64;
+/// A shorter value stands in texts by chance.
+const SHORTEST_SECRET: usize = 8;
 
 /// Everything a session is made of.
 pub struct SessionOptions {
@@ -74,6 +78,19 @@ pub struct SessionOptions {
     pub loop_detection: bool,
     /// The first wait after a broken stream; it doubles.
     pub retry_base: Duration,
+    /// What answers may hold for longer than one call.
+    pub approvals: Approvals,
+    /// Keeps rules on disk.
+    pub rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    /// Keeps the old bytes of what the agent changes.
+    pub checkpoints: Option<Arc<dyn Checkpoints>>,
+    /// Whether a change of the file changes what the next build runs.
+    pub is_build_file: fn(&Path) -> bool,
+    /// Turns that the session had before this process.
+    pub turns: u64,
+    /// Values that neither the model nor the journal may get (keys), blacked out
+    /// where a tool or a prompt brings them.
+    pub secrets: Vec<String>,
 }
 
 /// A running session as its owner holds it.
@@ -112,6 +129,16 @@ pub(crate) struct Session {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) loop_detection: bool,
     pub(crate) retry_base: Duration,
+    pub(crate) approvals: Approvals,
+    pub(crate) rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
+    pub(crate) is_build_file: fn(&Path) -> bool,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) taint: Taint,
+    /// The turn, counted over all processes of the session.
+    pub(crate) turn: u64,
+    /// Questions put so far, for ids of those put again.
+    pub(crate) asks: u64,
     /// The declarations of the tools for the mode of the last request.
     pub(crate) declared: Option<(ApprovalMode, Option<Arc<RawValue>>)>,
     /// Model requests made so far.
@@ -160,6 +187,14 @@ pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
         max_attempts: options.max_attempts,
         loop_detection: options.loop_detection,
         retry_base: options.retry_base,
+        approvals: options.approvals,
+        rule_keeper: options.rule_keeper,
+        checkpoints: options.checkpoints,
+        is_build_file: options.is_build_file,
+        secrets: options.secrets,
+        taint: Taint::default(),
+        turn: options.turns,
+        asks: 0,
         declared: None,
         requests: options.requests_made,
         calls: 0,
@@ -185,6 +220,7 @@ impl Session {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
         loop {
+            self.undo().await;
             let Some((prompt, interrupted)) = self.inbox.prompts.pop_front() else {
                 if self.inbox.shutdown {
                     break;
@@ -193,6 +229,7 @@ impl Session {
                 continue;
             };
             turn += 1;
+            self.turn += 1;
             self.hub.set_turn(turn);
             let begun = Instant::now();
             let cancel = CancellationToken::new();
@@ -217,6 +254,35 @@ impl Session {
             }
             let duration_ms = crate::meter::millis(begun);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms }));
+        }
+    }
+
+    /// Carries out the undos that were asked for. Between turns only: what a
+    /// running turn changes is not done yet.
+    async fn undo(&mut self) {
+        for (turn, force) in std::mem::take(&mut self.inbox.undos) {
+            let undone = match self.checkpoints.clone() {
+                Some(checkpoints) => {
+                    let undo = move || checkpoints.undo(turn, force);
+                    let undoing = self.inbox.during(tokio::task::spawn_blocking(undo)).await;
+                    undoing.unwrap_or_else(|_| Err("the undo crashed; this is a defect".into()))
+                }
+                None => Err("this session keeps no old versions of files".to_owned()),
+            };
+            self.hub.send(EventBody::Undone(undone.unwrap_or_else(|problem| Undone {
+                turn: turn.unwrap_or_default(),
+                problem: Some(problem),
+                ..Undone::default()
+            })));
+        }
+    }
+
+    /// Blacks out the keys of this program in a text.
+    pub(crate) fn black_out(&self, text: &mut String) {
+        for secret in self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
+            if text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), "[key removed]");
+            }
         }
     }
 

@@ -11,10 +11,10 @@ use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 
 use crate::ask::Reply;
+use crate::board::{Call, Round};
 use crate::history::{Remarks, now};
 use crate::loop_guard::{Finding, LoopGuard};
 use crate::respond;
-use crate::scheduler::{Call, Round};
 use crate::session::Session;
 
 /// Stands for the answer that an interrupt cut off, so that roles alternate.
@@ -145,7 +145,8 @@ impl Session {
         }
     }
 
-    fn push_prompt(&mut self, prompt: Prompt, preface: Option<&str>) {
+    fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>) {
+        self.black_out(&mut prompt.text);
         let item = self.next_item("user");
         self.hub.send(EventBody::ItemStarted {
             item: item.clone(),

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use parallax_sandbox::Plan;
 use tokio::sync::mpsc;
 
 use crate::Ending;
@@ -84,6 +85,10 @@ pub struct Command {
     pub limits: Limits,
     /// Whether people see its colours.
     pub colour: bool,
+    /// What it may see, write and reach; also watched, so that it does not
+    /// outlive this program. `None` starts it as it is. Which cell it joins,
+    /// whom it outlives and whose session it leads is filled in.
+    pub sandbox: Option<Plan>,
 }
 
 /// Why a command was ended before its time.

@@ -58,6 +58,13 @@ const ALWAYS_ALLOWED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
+    "NIX_SSL_CERT_FILE",
+    "PIP_CERT",
+    "HTTPLIB2_CA_CERTS",
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+    "CARGO_HTTP_CAINFO",
+    "NPM_CONFIG_CAFILE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     "XAUTHORITY",
 ];
 
@@ -144,8 +151,69 @@ pub enum GitConfiguration {
 pub struct Environment {
     /// Names and values, in the order of the parent's, then what we set.
     pub variables: Vec<(OsString, OsString)>,
-    /// Names that were left out, sorted: for a notice, never with values.
-    pub dropped: Vec<String>,
+    /// What was left out, by name: for a notice, never with values.
+    pub dropped: Vec<Dropped>,
+}
+
+/// A variable that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Its name, as the parent has it.
+    pub name: String,
+    /// Why.
+    pub why: Why,
+    /// The setting that keeps it; `None`: nothing does.
+    pub keep: Option<&'static str>,
+}
+
+/// Why a variable was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// A credential of this program.
+    OwnCredential,
+    /// The project's `.env` file brought it.
+    Dotenv,
+    /// Its value looks like a secret.
+    SecretValue,
+    /// `security.environmentVariableRedaction.blocked` names it.
+    Blocked,
+    /// Its name is on the list of names that tell of accounts.
+    KnownName,
+    /// Only known names pass on a build runner.
+    Runner,
+    /// Its name contains this word.
+    NamePart(&'static str),
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::OwnCredential => f.write_str("a credential of this program"),
+            Self::Dotenv => f.write_str("it comes from the `.env` file"),
+            Self::SecretValue => f.write_str("its value looks like a secret"),
+            Self::Blocked => write!(f, "the setting `{BLOCKED}` names it"),
+            Self::KnownName => f.write_str("its name is known to tell of accounts"),
+            Self::Runner => f.write_str("only known names pass on a build runner"),
+            Self::NamePart(part) => write!(f, "its name contains `{part}`"),
+        }
+    }
+}
+
+const ALLOWED: &str = "security.environmentVariableRedaction.allowed";
+const BLOCKED: &str = "security.environmentVariableRedaction.blocked";
+const ENABLED: &str = "security.environmentVariableRedaction.enabled";
+
+impl Why {
+    /// The setting by which a user keeps such a variable: names are added to
+    /// `allowed`, or `enabled` is set to `false`.
+    fn keep(self, strict: bool) -> Option<&'static str> {
+        match self {
+            Self::OwnCredential => None,
+            // On a runner values are judged whatever is set.
+            Self::SecretValue => (!strict).then_some(ENABLED),
+            _ => Some(ALLOWED),
+        }
+    }
 }
 
 /// Builds the environment of a command.
@@ -175,14 +243,17 @@ pub fn build(
         if set.iter().any(|(other, _)| *other == name) {
             continue;
         }
-        if judge.passes(&name.to_string_lossy(), &value.to_string_lossy()) {
-            variables.push((name, value));
-        } else {
-            dropped.push(name.to_string_lossy().into_owned());
+        match judge.refuses(&name.to_string_lossy(), &value.to_string_lossy()) {
+            None => variables.push((name, value)),
+            Some(why) => dropped.push(Dropped {
+                name: name.to_string_lossy().into_owned(),
+                why,
+                keep: why.keep(strict),
+            }),
         }
     }
     variables.extend(set);
-    dropped.sort();
+    dropped.sort_by(|one, other| one.name.cmp(&other.name));
     Environment { variables, dropped }
 }
 
@@ -202,37 +273,40 @@ struct Judge {
 }
 
 impl Judge {
-    /// The first rule that speaks decides.
-    fn passes(&self, name: &str, value: &str) -> bool {
+    /// Why a variable stays here. The first rule that speaks decides.
+    fn refuses(&self, name: &str, value: &str) -> Option<Why> {
         let name = name.to_uppercase();
         let name = name.as_str();
         if is_own_credential(name) {
-            return false;
+            return Some(Why::OwnCredential);
         }
         if self.dotenv.contains(name) && !self.allowed.contains(name) {
-            return false;
+            return Some(Why::Dotenv);
         }
         if !self.enabled || name.starts_with("GEMINI_CLI_") {
-            return true;
+            return None;
         }
         if SECRET_VALUES.as_ref().is_some_and(|set| set.is_match(value)) {
-            return false;
+            return Some(Why::SecretValue);
         }
         if name.starts_with("GIT_CONFIG_") || self.allowed.contains(name) {
-            return true;
+            return None;
         }
         if self.blocked.contains(name) {
-            return false;
+            return Some(Why::Blocked);
         }
         if ALWAYS_ALLOWED.contains(&name)
             || ALWAYS_ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         {
-            return true;
+            return None;
         }
-        if NEVER_ALLOWED.contains(&name) || self.strict {
-            return false;
+        if NEVER_ALLOWED.contains(&name) {
+            return Some(Why::KnownName);
         }
-        !SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
+        if self.strict {
+            return Some(Why::Runner);
+        }
+        SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)).map(|part| Why::NamePart(part))
     }
 }
 
@@ -374,7 +448,7 @@ mod tests {
         let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
         for (name, _, passes) in table {
             assert_eq!(value(&built, name).is_some(), *passes, "{name}");
-            assert_eq!(built.dropped.iter().any(|other| other == name), !passes, "{name}");
+            assert_eq!(built.dropped.iter().any(|other| other.name == *name), !passes, "{name}");
         }
     }
 
@@ -395,8 +469,9 @@ mod tests {
             ("FROM_DOTENV", "x"),
         ]);
         let built = build(parent, &redaction, "cat", GitConfiguration::User);
+        let names: Vec<&str> = built.dropped.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(
-            built.dropped,
+            names,
             [
                 "FROM_DOTENV",
                 "GEMINI_API_KEY",
@@ -407,6 +482,45 @@ mod tests {
             ]
         );
         assert_eq!(value(&built, "A_TOKEN"), Some("x"));
+    }
+
+    #[test]
+    fn what_is_dropped_says_why_and_what_keeps_it() {
+        let redaction = Redaction {
+            blocked: vec!["B".into()],
+            dotenv_names: vec!["E".into()],
+            ..Redaction::default()
+        };
+        let pairs = [
+            ("A_KEY", "geheim"),
+            ("B", "geheim"),
+            ("DB_URI", "geheim"),
+            ("E", "geheim"),
+            ("F", "postgres://jo:geheim@host/db"),
+            ("GEMINI_API_KEY", "geheim"),
+        ];
+        let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
+        let told: Vec<(Why, Option<&str>)> =
+            built.dropped.iter().map(|it| (it.why, it.keep)).collect();
+        assert_eq!(
+            told,
+            [
+                (Why::NamePart("KEY"), Some(ALLOWED)),
+                (Why::Blocked, Some(ALLOWED)),
+                (Why::KnownName, Some(ALLOWED)),
+                (Why::Dotenv, Some(ALLOWED)),
+                (Why::SecretValue, Some(ENABLED)),
+                (Why::OwnCredential, None),
+            ]
+        );
+        // What keeps them does.
+        for dropped in built.dropped.iter().filter(|it| it.keep == Some(ALLOWED)) {
+            let mut redaction = redaction.clone();
+            redaction.allowed.push(dropped.name.clone());
+            let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
+            assert_eq!(value(&built, &dropped.name), Some("geheim"));
+        }
+        assert!(!format!("{:?}", built.dropped).contains("geheim"));
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The sandbox cannot be built.
+    #[error("the sandbox of the command cannot be built: {0}")]
+    Sandbox(String),
     /// The session is ending: nothing is started any more.
     #[error("the session is ending, no command is started any more")]
     Closed,

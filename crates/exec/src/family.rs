@@ -29,6 +29,8 @@ pub(crate) struct Family {
     pub(crate) root: i32,
     /// The value of [`MARK`].
     pub(crate) mark: String,
+    /// Besides us, the process that orphans of the command come to.
+    pub(crate) reaper: Option<i32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +75,33 @@ impl Table {
             .unwrap_or_default();
         Self { processes, own }
     }
+
+    /// A living process and all below it.
+    fn tree(&self, pid: i32) -> Vec<Member> {
+        let mut members = HashSet::from([pid]);
+        self.close(&mut members);
+        self.processes
+            .iter()
+            .filter(|process| members.contains(&process.member.pid) && !process.zombie)
+            .map(|process| process.member)
+            .collect()
+    }
+
+    /// Adds the children of members, and theirs.
+    fn close(&self, members: &mut HashSet<i32>) {
+        // Parents may have higher numbers than their children: until nothing changes.
+        loop {
+            let before = members.len();
+            for process in &self.processes {
+                if members.contains(&process.parent) && process.member.pid != self.own {
+                    members.insert(process.member.pid);
+                }
+            }
+            if members.len() == before {
+                return;
+            }
+        }
+    }
 }
 
 impl Family {
@@ -89,25 +118,14 @@ impl Family {
                 process.member.pid == self.root
                     || process.group == self.root
                     || process.session == self.root
-                    || (process.parent == *own
+                    || ((process.parent == *own || Some(process.parent) == self.reaper)
                         && !process.zombie
                         && self.marked(process.member.pid))
             })
             .map(|process| process.member.pid)
             .collect();
         members.remove(own);
-        // Parents may have higher numbers than their children: until nothing changes.
-        loop {
-            let before = members.len();
-            for process in processes {
-                if members.contains(&process.parent) && process.member.pid != *own {
-                    members.insert(process.member.pid);
-                }
-            }
-            if members.len() == before {
-                break;
-            }
-        }
+        table.close(&mut members);
         let mut census = Census::default();
         for process in processes {
             let pid = process.member.pid;
@@ -211,6 +229,24 @@ pub(crate) fn end(families: &[Family]) {
     for family in families {
         for pid in family.census(&table).dead {
             collect(pid);
+        }
+    }
+}
+
+/// Ends one process and all below it, as [`end`] does. Blocking.
+pub(crate) fn end_tree(pid: i32) {
+    let patience = Instant::now() + PATIENCE;
+    for (signal, rounds) in [(Signal::TERM, 1), (Signal::KILL, 20)] {
+        for _ in 0..rounds {
+            let members = Table::read().tree(pid);
+            if members.is_empty() {
+                return;
+            }
+            members.into_iter().for_each(|member| send(member, signal));
+            std::thread::sleep(STEP);
+        }
+        while signal == Signal::TERM && is_alive(pid) && Instant::now() < patience {
+            std::thread::sleep(STEP);
         }
     }
 }

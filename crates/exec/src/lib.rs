@@ -7,13 +7,18 @@
 pub mod background;
 pub mod capture;
 mod command;
+mod confined;
+pub mod container;
 pub mod environment;
 mod error;
 mod family;
 mod output;
 mod process;
+pub mod program;
+pub mod program_sandbox;
 mod record;
 mod registry;
+pub mod seatbelt;
 pub mod shell;
 mod start;
 mod terminal;

@@ -65,8 +65,9 @@ impl Running {
         mut command: Command,
     ) -> Result<Self, StartError> {
         let mark = processes.new_mark();
-        let Started { root, waiter, source, terminal } = start(&mut command, &mark).await?;
-        let family = Family { root, mark };
+        let Started { root, waiter, source, terminal } =
+            start(&mut command, &mark, processes.cell()).await?;
+        let family = Family { root, mark, reaper: processes.cell_pid() };
         let (control, messages) = Control::new();
         let guard = processes.enter(family.clone(), control.clone());
         let Command { text, copy, limits, colour, .. } = command;

@@ -10,8 +10,9 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::background::{BackgroundProcess, History};
+use crate::background::{BackgroundProcess, BackgroundState, History};
 use crate::command::{Command, Control};
+use crate::confined::SharedCell;
 use crate::family::{self, Family, Table};
 use crate::process::Running;
 use crate::{Ending, StartError};
@@ -22,6 +23,8 @@ const PARTING: Duration = Duration::from_secs(3);
 const REMEMBERED_ENDS: usize = 64;
 /// How long a child may take to die after its shell before it counts as left.
 const SETTLE: Duration = Duration::from_millis(20);
+/// How often it is looked whether an ended process is gone.
+const PARTING_STEPS: usize = 25;
 /// How often orphans are looked after.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,8 @@ struct Shared {
     /// finds nothing must not take it for an end without a code.
     collecting: Mutex<()>,
     ended: broadcast::Sender<BackgroundProcess>,
+    /// What confined commands share.
+    cell: Arc<SharedCell>,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +89,7 @@ impl Processes {
             marks: AtomicU64::new(0),
             collecting: Mutex::default(),
             ended: broadcast::channel(REMEMBERED_ENDS).0,
+            cell: Arc::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared) };
         Self { shared, _owner: Some(Arc::new(owner)) }
@@ -122,6 +128,30 @@ impl Processes {
         self.background().into_iter().rev().find(|process| process.pid == pid)
     }
 
+    /// Ends a process in the background with all that it started. `false` when
+    /// no such process of this session runs. Blocking: half a second at most.
+    pub fn end_background(&self, pid: i32) -> bool {
+        let running = self
+            .background_process(pid)
+            .is_some_and(|process| process.state == BackgroundState::Running);
+        if !running {
+            return false;
+        }
+        match self.control(pid) {
+            Some(control) => control.stop(),
+            None => family::end_tree(pid),
+        }
+        // Until it is seen to be gone, so that the next look does not find it.
+        for _ in 0..PARTING_STEPS {
+            self.refresh();
+            if !family::is_alive(pid) {
+                break;
+            }
+            std::thread::sleep(SETTLE);
+        }
+        true
+    }
+
     /// Tells of each process in the background when it has ended: at once when
     /// it was sent there, within a second when it was left behind.
     pub fn ends(&self) -> broadcast::Receiver<BackgroundProcess> {
@@ -137,6 +167,8 @@ impl Processes {
         }
         self.shared.tasks.close();
         drop(tokio::time::timeout(PARTING, self.shared.tasks.wait()).await);
+        let cell = self.cell();
+        drop(tokio::task::spawn_blocking(move || cell.end()).await);
         self.refresh();
         self.shared.state().families.clear();
     }
@@ -181,6 +213,28 @@ impl Processes {
         state.controls.insert(family.root, control);
         state.families.insert(family.root, family.clone());
         Guard { shared: Arc::clone(&self.shared), family, open: true }
+    }
+
+    pub(crate) fn cell(&self) -> Arc<SharedCell> {
+        Arc::clone(&self.shared.cell)
+    }
+
+    /// Whether confined commands share namespaces here; starts them if so.
+    /// Blocking: some milliseconds once.
+    pub fn has_cell(&self) -> bool {
+        self.shared.cell.get().is_some()
+    }
+
+    /// The process that orphans of confined commands come to.
+    pub(crate) fn cell_pid(&self) -> Option<i32> {
+        self.shared.cell.started().map(|cell| cell.pid())
+    }
+
+    /// How often confined commands of the session wanted an address that their
+    /// network has no way to. Taken before and after a command it tells whether
+    /// it wanted the network.
+    pub fn missed_network(&self) -> u64 {
+        self.shared.cell.started().map_or(0, |cell| cell.unroutable())
     }
 
     pub(crate) fn closing(&self) -> CancellationToken {

@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Mode, TerminalSize};
+use crate::confined::{self, SharedCell};
 use crate::shell::Shell;
 use crate::{Ending, StartError, family, terminal};
 
@@ -71,7 +73,11 @@ impl Waiter {
 }
 
 /// Starts the shell with a command, its descendants marked.
-pub(crate) async fn start(command: &mut Command, mark: &str) -> Result<Started, StartError> {
+pub(crate) async fn start(
+    command: &mut Command,
+    mark: &str,
+    cell: Arc<SharedCell>,
+) -> Result<Started, StartError> {
     let directory = command.directory.clone();
     let mut environment = std::mem::take(&mut command.environment);
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
@@ -86,12 +92,22 @@ pub(crate) async fn start(command: &mut Command, mark: &str) -> Result<Started, 
     }
     environment.retain(|(name, _)| name != family::MARK);
     environment.push((family::MARK.into(), mark.into()));
-    let mut spawn = Spawn {
-        program: shell.program.clone().into(),
-        arguments: vec!["-c".into(), shell.script(&command.text).into()],
-        directory,
-        environment,
+    let arguments: Vec<OsString> = vec!["-c".into(), shell.script(&command.text).into()];
+    let (program, arguments, leader) = match command.sandbox.take() {
+        None => (shell.program.clone().into(), arguments, Leader::of(helper)),
+        Some(plan) => {
+            let with_terminal = matches!(command.mode, Mode::Terminal(_));
+            let inner = shell.program.clone();
+            let wrapping = tokio::task::spawn_blocking(move || {
+                confined::wrap(plan, &cell, with_terminal, &inner, &arguments)
+            });
+            let (program, arguments) =
+                wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
+            // What watches the command leads its session too.
+            (program, arguments, Leader::Watcher)
+        }
     };
+    let mut spawn = Spawn { program, arguments, directory, environment };
 
     let mut opened = None;
     if let Mode::Terminal(size) = command.mode {
@@ -119,7 +135,7 @@ pub(crate) async fn start(command: &mut Command, mark: &str) -> Result<Started, 
             terminal: Some((terminal.handle, size)),
         },
         None => {
-            let (child, source) = start_in_pipe(spawn, helper)?;
+            let (child, source) = start_in_pipe(spawn, &leader)?;
             let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
             let (waiter, source) = (Waiter::Child(child), Source::Pipe(source));
             Started { root, waiter, source, terminal: None }
@@ -133,24 +149,40 @@ fn session_helper() -> Option<PathBuf> {
     ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
 }
 
+/// Who makes the session of a command without a terminal.
+enum Leader {
+    /// What watches the command makes its own.
+    Watcher,
+    /// A helper program.
+    Helper(PathBuf),
+    /// Nobody: the command leads a group only.
+    Nobody,
+}
+
+impl Leader {
+    fn of(helper: Option<PathBuf>) -> Self {
+        helper.map_or(Self::Nobody, Self::Helper)
+    }
+}
+
 fn start_in_pipe(
     spawn: Spawn,
-    helper: Option<PathBuf>,
+    leader: &Leader,
 ) -> Result<(tokio::process::Child, pipe::Receiver), StartError> {
     let program = spawn.program.to_string_lossy().into_owned();
     let failed = |source| StartError::Spawn { program: program.clone(), source };
     let (reader, writer) = std::io::pipe().map_err(failed)?;
     let second = writer.try_clone().map_err(failed)?;
     #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
-    let mut command = match &helper {
-        Some(helper) => {
+    let mut command = match leader {
+        Leader::Helper(helper) => {
             let mut command = tokio::process::Command::new(helper);
             command.arg(&spawn.program);
             command
         }
-        None => tokio::process::Command::new(&spawn.program),
+        Leader::Watcher | Leader::Nobody => tokio::process::Command::new(&spawn.program),
     };
-    if helper.is_none() {
+    if matches!(leader, Leader::Nobody) {
         command.process_group(0);
     }
     command

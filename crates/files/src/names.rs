@@ -7,7 +7,7 @@ fn is_invisible(character: char) -> bool {
 }
 
 /// Whether a path segment names something that is kept from tools: `.git`,
-/// `.env`, `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
+/// `.env`, `.env.*` (but for examples, samples and templates), `node_modules`, `gha-creds-*.json`, in any case, with trailing dots
 /// and blanks, with a `:stream` suffix, or in its 8.3 short form.
 /// `allow_node_modules` lets `node_modules` pass.
 pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
@@ -18,6 +18,11 @@ pub fn is_kept_from_tools(segment: &str, allow_node_modules: bool) -> bool {
         ".git" | ".env" => return true,
         "node_modules" => return !allow_node_modules,
         _ => {}
+    }
+    // `.env.local` and its like, but not the samples that a project shares.
+    if let Some(kind) = name.strip_prefix(".env.") {
+        let harmless = ["example", "sample", "template", "dist", "defaults"];
+        return !kind.split('.').any(|part| harmless.contains(&part));
     }
     if name.starts_with("gha-creds-") && name.ends_with(".json") {
         return true;
@@ -68,7 +73,7 @@ mod tests {
         for name in [
             ".gitignore",
             ".github",
-            ".env.local",
+            ".env.example",
             ".env.example",
             "env",
             "git",

@@ -29,6 +29,8 @@ impl ExitCode {
     pub const AUTH: Self = Self(41);
     /// Bad input.
     pub const INPUT: Self = Self(42);
+    /// The sandbox that was asked for cannot be had.
+    pub const SANDBOX: Self = Self(44);
     /// Settings that cannot be used.
     pub const CONFIG: Self = Self(52);
     /// The limit of model requests is reached.
@@ -55,6 +57,7 @@ impl ExitCode {
             FailureKind::Auth => Self::AUTH,
             FailureKind::Input => Self::INPUT,
             FailureKind::Config => Self::CONFIG,
+            FailureKind::Sandbox => Self::SANDBOX,
             FailureKind::Untrusted => Self::UNTRUSTED,
             FailureKind::Tool => Self::TOOL,
             FailureKind::Quota => Self::QUOTA,

@@ -33,6 +33,7 @@ impl From<&Failure> for ErrorObject {
             FailureKind::Auth => "FatalAuthenticationError",
             FailureKind::Input => "FatalInputError",
             FailureKind::Config => "FatalConfigError",
+            FailureKind::Sandbox => "FatalSandboxError",
             FailureKind::Untrusted => "FatalUntrustedWorkspaceError",
             FailureKind::Tool => "FatalToolExecutionError",
             FailureKind::Api => "ApiError",

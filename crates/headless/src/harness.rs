@@ -9,7 +9,8 @@ use parallax_engine::EventHub;
 use parallax_protocol::event::*;
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 use parallax_protocol::model::{Retry, Usage};
-use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
 use parallax_protocol::tool::{Display, ToolErrorKind, ToolKind};
 use tokio::io::AsyncWrite;
@@ -225,16 +226,16 @@ impl Script {
             kind: ToolKind::Execute,
             title: "Run ls".into(),
             preview: None,
-            verdict: Verdict {
-                decision: Decision::Ask,
-                rule: "default".into(),
-                why: "it runs a command".into(),
-            },
+            verdict: Verdict::new(Decision::Ask, "default", "it runs a command"),
+            question: Question::Exec,
+            rules: Vec::new(),
+            permissions: Permissions::default(),
+            not_undoable: Vec::new(),
             outcomes: vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
         };
         let closed =
             EventBody::AskClosed { ask: AskId::from(id), outcome: Some(AskOutcome::Cancel) };
-        self.send(EventBody::Ask(ask)).act(Act::AwaitDecision(id.into())).send(closed)
+        self.send(EventBody::Ask(Box::new(ask))).act(Act::AwaitDecision(id.into())).send(closed)
     }
 
     pub(crate) fn end(self, reason: EndReason) -> Self {
@@ -292,7 +293,8 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventHub, mut ops: mpsc::Receiver<Op
                 Act::Send(body) => hub.send(*body),
                 Act::AwaitDecision(id) => loop {
                     match ops.recv().await {
-                        Some(Op::Decide { ask, .. }) => {
+                        Some(Op::Decide(decide)) => {
+                            let Decide { ask, .. } = *decide;
                             heard.decided.push(ask.as_str().into());
                             if ask.as_str() == id {
                                 break;

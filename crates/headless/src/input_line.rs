@@ -1,6 +1,8 @@
 //! What a line of the input stream asks for.
 
+use parallax_protocol::Object;
 use parallax_protocol::op::AskOutcome;
+use parallax_protocol::policy::{RuleDraft, RuleScope};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -21,14 +23,15 @@ pub(crate) enum InputLine {
     /// Ends the running turn.
     Interrupt,
     /// Answers a question whether a call may run.
-    Decide {
-        /// The question.
-        id: String,
-        /// The answer.
-        outcome: AskOutcome,
-        /// Words for the model, on a refusal.
+    Decide(Box<DecideLine>),
+    /// Gives files back what they were before a turn.
+    Undo {
+        /// The turn; the last that changed anything when absent.
         #[serde(default)]
-        feedback: Option<String>,
+        turn: Option<u64>,
+        /// Also files that changed since.
+        #[serde(default)]
+        force: bool,
     },
     /// Answers any other question.
     Answer {
@@ -46,6 +49,27 @@ pub(crate) enum InputLine {
     },
 }
 
+/// An answer to a question.
+#[derive(Debug, Deserialize)]
+pub(crate) struct DecideLine {
+    /// The question.
+    pub(crate) id: String,
+    /// The answer.
+    pub(crate) outcome: AskOutcome,
+    /// Words for the model, on a refusal.
+    #[serde(default)]
+    pub(crate) feedback: Option<String>,
+    /// The rule to keep, when not the first one offered.
+    #[serde(default)]
+    pub(crate) rule: Option<RuleDraft>,
+    /// How long the rule holds.
+    #[serde(default)]
+    pub(crate) scope: Option<RuleScope>,
+    /// Changed arguments (`modify_with_editor`).
+    #[serde(default)]
+    pub(crate) arguments: Option<Object>,
+}
+
 /// Reads a line.
 ///
 /// # Errors
@@ -61,4 +85,4 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
 /// What a line should be.
 const EXPECTED: &str = "expected one JSON object such as \
     {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, interrupt, decide, \
-    answer or command";
+    undo, answer or command";

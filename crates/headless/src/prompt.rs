@@ -1,7 +1,7 @@
 //! One prompt, answered.
 
 use parallax_protocol::event::{EndReason, EventBody};
-use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpSender};
 
 use crate::conductor::{Conductor, Step};
@@ -108,11 +108,10 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
                     EventBody::Ask(ask) => {
                         // Asked of nobody, it would wait for ever.
                         conductor
-                            .send(Op::Decide {
-                                ask: ask.id,
-                                outcome: AskOutcome::Cancel,
+                            .send(Op::Decide(Box::new(Decide {
                                 feedback: Some("Nobody can answer questions in this run".into()),
-                            })
+                                ..Decide::new(ask.id, AskOutcome::Cancel)
+                            })))
                             .await;
                         None
                     }

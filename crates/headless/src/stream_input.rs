@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Ask, Event, EventBody, Failure, ItemStart, Level};
-use parallax_protocol::op::{AskOutcome, Op, Prompt};
+use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpSender};
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::conductor::{Conductor, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
-use crate::input_line::{InputLine, parse};
+use crate::input_line::{DecideLine, InputLine, parse};
 use crate::line_reader::next_line;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
@@ -135,6 +135,8 @@ struct Conversation {
     running: bool,
     /// Prompts handed over whose turn has not begun.
     expected_turns: usize,
+    /// Undos handed over that no event has told yet.
+    expected_undos: usize,
     /// Steering messages that no event has shown yet: one that came too late
     /// becomes a prompt of its own.
     steers: Vec<String>,
@@ -152,6 +154,7 @@ impl Conversation {
             outbox: VecDeque::new(),
             running: false,
             expected_turns: 0,
+            expected_undos: 0,
             steers: Vec::new(),
             steer_deadline: None,
             asks: Vec::new(),
@@ -160,7 +163,7 @@ impl Conversation {
     }
 
     fn is_idle(&self) -> bool {
-        !self.running && self.expected_turns == 0 && self.outbox.is_empty()
+        !self.running && self.expected_turns + self.expected_undos == 0 && self.outbox.is_empty()
     }
 
     async fn run(
@@ -252,11 +255,12 @@ impl Conversation {
                 }
             }
             EventBody::Ask(ask) => {
-                self.asks.push(ask);
+                self.asks.push(*ask);
                 if self.input_ended {
                     self.refuse_asks();
                 }
             }
+            EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
             EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
             EventBody::TurnEnded(end) => {
                 self.running = false;
@@ -280,11 +284,10 @@ impl Conversation {
 
     fn refuse_asks(&mut self) {
         for ask in self.asks.drain(..) {
-            self.outbox.push_back(Op::Decide {
-                ask: ask.id,
-                outcome: AskOutcome::Cancel,
+            self.outbox.push_back(Op::Decide(Box::new(Decide {
                 feedback: Some("Nobody can answer: the input has ended".to_owned()),
-            });
+                ..Decide::new(ask.id, AskOutcome::Cancel)
+            })));
         }
     }
 
@@ -325,14 +328,21 @@ impl Conversation {
                 }
             }
             InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
-            InputLine::Decide { id, outcome, feedback } => {
+            InputLine::Undo { turn, force } => {
+                self.expected_undos += 1;
+                self.outbox.push_back(Op::Undo { turn, force });
+            }
+            InputLine::Decide(line) => {
+                let DecideLine { id, outcome, feedback, rule, scope, arguments } = *line;
                 let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
                     return Err(format!("no question with the id `{id}` is open"));
                 };
                 if !ask.outcomes.contains(&outcome) {
                     return Err(format!("the question `{id}` does not offer this outcome"));
                 }
-                self.outbox.push_back(Op::Decide { ask: ask.id.clone(), outcome, feedback });
+                let ask = ask.id.clone();
+                let decide = Decide { ask, outcome, feedback, rule, scope, arguments };
+                self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
             InputLine::Answer { id, .. } => {
                 return Err(if self.asks.iter().any(|ask| ask.id.as_str() == id) {
@@ -363,6 +373,7 @@ fn needs_reaction(body: &EventBody) -> bool {
             | EventBody::ItemStarted { start: ItemStart::User { .. }, .. }
             | EventBody::Ask(_)
             | EventBody::AskClosed { .. }
+            | EventBody::Undone(_)
             | EventBody::TurnEnded(_)
     )
 }

@@ -7,11 +7,13 @@
 //! characters (Unicode scalar values) of the answer to drop.
 
 use parallax_protocol::event::{
-    Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, SessionReady, ToolDone,
+    Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, Question, SessionReady, ToolDone,
     ToolStart, ToolStatus,
 };
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::AskOutcome;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::RuleDraft;
 use parallax_protocol::tool::{Display, Preview, ToolKind};
 use serde::Serialize;
 use serde_json::Value;
@@ -191,6 +193,13 @@ struct AskLine<'a> {
     reason: &'a str,
     rule: &'a str,
     outcomes: &'a [AskOutcome],
+    question: Question,
+    #[serde(skip_serializing_if = "<[RuleDraft]>::is_empty")]
+    rules: &'a [RuleDraft],
+    #[serde(skip_serializing_if = "Permissions::is_empty")]
+    permissions: &'a Permissions,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    not_undoable: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -351,6 +360,10 @@ impl StreamFace {
             reason: &ask.verdict.why,
             rule: &ask.verdict.rule,
             outcomes: &ask.outcomes,
+            question: ask.question,
+            rules: &ask.rules,
+            permissions: &ask.permissions,
+            not_undoable: &ask.not_undoable,
         };
         self.lines.push(pending, "ask", line);
     }
@@ -420,6 +433,7 @@ impl Face for StreamFace {
                 let line = AskClosedLine { id: ask.as_str(), outcome: *outcome };
                 self.lines.push(pending, "ask_closed", line);
             }
+            EventBody::Undone(undone) => self.lines.push(pending, "undone", undone),
             EventBody::Retry(retry) if self.version_2 => {
                 let line = RetryLine { drop_chars: 0, wait: Some(retry) };
                 self.lines.push(pending, "retry", line);

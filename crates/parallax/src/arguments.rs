@@ -1,11 +1,13 @@
 //! What was typed: the command line as clap reads it. What it means is decided
 //! in `invocation`.
 
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use parallax_policy::Tier;
 use parallax_protocol::policy::ApprovalMode;
 
 /// A terminal AI agent.
@@ -46,6 +48,192 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Show what an answer with tool calls looks like, without a model or a key
     Demo,
+    /// See and say which folders are trusted
+    Trust(TrustArguments),
+    /// Give files back what they were before a turn of the last session
+    Undo(UndoArguments),
+    /// See what the sandbox of commands holds here, or run a command in it
+    Sandbox(SandboxArguments),
+    /// See the rules, what they decide, and what is wrong with a rule file
+    Policy(PolicyArguments),
+}
+
+/// `parallax policy`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArguments {
+    #[command(subcommand)]
+    pub(crate) action: PolicyAction,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum PolicyAction {
+    /// List the rules in the order in which they are tried
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what is decided about a call, and by which rule
+    Explain(ExplainArguments),
+    /// Look rule files over; the exit code is 1 when one has an error
+    Lint {
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+
+        /// Whose rules they are to be
+        #[arg(long, value_name = "TIER", value_parser = tiers(), default_value = "user")]
+        tier: Tier,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take the project's rules as they are now for your own, so that they may
+    /// also allow
+    Accept,
+}
+
+/// `parallax policy explain`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub(crate) struct ExplainArguments {
+    /// The tool that is called
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub(crate) tool: Option<String>,
+
+    /// Its arguments
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub(crate) args: Option<String>,
+
+    /// A shell command, instead of a tool and its arguments
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) command: Option<String>,
+
+    /// The approval mode
+    #[arg(long, value_name = "MODE", value_parser = approval_modes(), default_value = "default")]
+    pub(crate) mode: ApprovalMode,
+
+    /// As if somebody could be asked
+    #[arg(long)]
+    pub(crate) interactive: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `parallax undo`.
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct UndoArguments {
+    /// The turn (prompts count from 1); without it, the last that changed a file
+    pub(crate) turn: Option<u64>,
+
+    /// List what the turns changed, and change nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Also files that changed since; what is there now is lost
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Take the last undo back
+    #[arg(long, conflicts_with_all = ["turn", "list"])]
+    pub(crate) redo: bool,
+
+    /// The session; without it, the last that changed a file of this project
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `parallax sandbox`.
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArguments {
+    #[command(subcommand)]
+    pub(crate) action: SandboxAction,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum SandboxAction {
+    /// Say what holds on this machine, what is weaker, and why
+    Explain {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command as the agent's commands are run
+    Run {
+        /// The approval mode whose sandbox it gets
+        #[arg(long, value_name = "MODE", value_parser = approval_modes(), default_value = "default")]
+        mode: ApprovalMode,
+
+        /// Let it reach the network
+        #[arg(long)]
+        network: bool,
+
+        /// Let it write this file or folder; repeated
+        #[arg(long, value_name = "PATH")]
+        write: Vec<PathBuf>,
+
+        /// Let it read this hidden file or folder; repeated
+        #[arg(long, value_name = "PATH")]
+        read: Vec<PathBuf>,
+
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// `parallax trust`.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TrustArguments {
+    #[command(subcommand)]
+    pub(crate) action: Option<TrustAction>,
+
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum TrustAction {
+    /// Say whether a folder is trusted, and why
+    Status {
+        /// The folder; without it, the working folder
+        path: Option<PathBuf>,
+    },
+    /// Show what a folder would bring if it were trusted; nothing of it is run
+    Show {
+        /// The folder; without it, the working folder
+        path: Option<PathBuf>,
+    },
+    /// Trust a folder and all below it
+    Add {
+        /// The folder; without it, the working folder
+        path: Option<PathBuf>,
+        /// Trust the folder above it
+        #[arg(long)]
+        parent: bool,
+        /// Accept its settings that lower security, as they are now
+        #[arg(long)]
+        settings: bool,
+    },
+    /// Forget what was said of a folder
+    Remove {
+        /// The folder; without it, the working folder
+        path: Option<PathBuf>,
+    },
+    /// Never trust a folder and what is below it
+    Deny {
+        /// The folder; without it, the working folder
+        path: Option<PathBuf>,
+    },
+    /// List all rules
+    List,
 }
 
 /// What the session is to be.
@@ -76,6 +264,28 @@ pub(crate) struct SessionArguments {
     /// Tools the model is not given, comma-separated or repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) exclude_tools: Vec<String>,
+
+    /// Files or folders of rules, in place of the user's; comma-separated or
+    /// repeated
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) policy: Vec<String>,
+
+    /// Rules of the administrator, where the machine has none of its own
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) admin_policy: Vec<String>,
+
+    /// Require the sandbox, or name one for the whole program: `--sandbox=docker`
+    // The value needs `=`: `-s fix it` has a prompt.
+    #[arg(
+        short,
+        long,
+        value_name = "SANDBOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = PossibleValuesParser::new(SANDBOXES)
+    )]
+    pub(crate) sandbox: Option<String>,
 
     /// Trust this folder for this run
     #[arg(long)]
@@ -191,6 +401,21 @@ pub(crate) enum Format {
 pub(crate) enum InputFormat {
     Text,
     StreamJson,
+}
+
+/// What `--sandbox` may be; not all of them work everywhere.
+const SANDBOXES: [&str; 8] =
+    ["true", "false", "docker", "podman", "runsc", "sandbox-exec", "lxc", "windows-native"];
+
+fn tiers() -> impl TypedValueParser<Value = Tier> {
+    PossibleValuesParser::new(["extension", "workspace", "user", "admin"]).map(|text| {
+        match text.as_str() {
+            "extension" => Tier::Extension,
+            "workspace" => Tier::Workspace,
+            "admin" => Tier::Admin,
+            _ => Tier::User,
+        }
+    })
 }
 
 fn approval_modes() -> impl TypedValueParser<Value = ApprovalMode> {

@@ -12,7 +12,8 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::arguments::{
-    Arguments, Command, DoubleArguments, Format, InputFormat, PrintingArguments, SessionArguments,
+    Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
+    SandboxAction, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
@@ -26,6 +27,14 @@ pub(crate) enum Invocation {
     Version,
     /// Play a scripted session.
     Demo,
+    /// See or say which folders are trusted.
+    Trust { action: TrustAction, json: bool },
+    /// Give files back what they were.
+    Undo(UndoArguments),
+    /// See or use the sandbox of commands.
+    Sandbox(SandboxAction),
+    /// Show and look over rules.
+    Policy(PolicyAction),
     /// List the sessions of the project.
     ListSessions { settings: Settings, format: Option<OutputFormat> },
     /// Delete one.
@@ -55,6 +64,11 @@ pub(crate) struct Settings {
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) exclude_tools: Option<Vec<String>>,
     pub(crate) skip_trust: bool,
+    /// Empty leaves the setting as it is; so do the other paths.
+    pub(crate) policy_paths: Vec<PathBuf>,
+    pub(crate) admin_policy_paths: Vec<PathBuf>,
+    /// `None` leaves it to variable and setting.
+    pub(crate) sandbox: Option<String>,
     pub(crate) include_directories: Vec<PathBuf>,
     pub(crate) max_turns: Option<NonZeroU32>,
     pub(crate) session: SessionChoice,
@@ -153,6 +167,16 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         return Ok(Invocation::Version);
     }
     let printing = printing(&typed.printing)?;
+    match typed.command {
+        Some(Command::Trust(trust)) => {
+            let action = trust.action.unwrap_or(TrustAction::Status { path: None });
+            return Ok(Invocation::Trust { action, json: trust.json });
+        }
+        Some(Command::Undo(undo)) => return Ok(Invocation::Undo(undo)),
+        Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
+        Some(Command::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
+        Some(Command::Demo) | None => {}
+    }
     let is_demo = typed.words.iter().map(String::as_str).eq(["demo"]);
     if matches!(typed.command, Some(Command::Demo)) || is_demo {
         return Ok(Invocation::Demo);
@@ -286,11 +310,10 @@ fn settings(
         allowed_tools: list(&typed.allowed_tools),
         exclude_tools: list(&typed.exclude_tools),
         skip_trust: typed.skip_trust,
-        include_directories: list(&typed.include_directories)
-            .unwrap_or_default()
-            .into_iter()
-            .map(PathBuf::from)
-            .collect(),
+        policy_paths: paths(&typed.policy),
+        admin_policy_paths: paths(&typed.admin_policy),
+        sandbox: typed.sandbox,
+        include_directories: paths(&typed.include_directories),
         max_turns: typed.max_turns,
         session: at_most_one(sessions)?,
         source: at_most_one(sources)?,
@@ -299,6 +322,10 @@ fn settings(
         debug: typed.debug || around.debug,
         interactive: false,
     })
+}
+
+fn paths(values: &[String]) -> Vec<PathBuf> {
+    list(values).unwrap_or_default().into_iter().map(PathBuf::from).collect()
 }
 
 fn at_most_one<T: Default, const N: usize>(
@@ -475,7 +502,8 @@ mod tests {
     fn what_does_not_fit_is_refused_with_a_hint() {
         for (words, part) in [
             (&["--outptu-format", "json"][..], "did you mean `--output-format`?"),
-            (&["--sandbox"], "there is no option `--sandbox`"),
+            (&["--sandbox=dokcer"], "choose one of: true, false, docker"),
+            (&["trust", "me", "now"], "parallax -p \"trust …\""),
             (&["-o", "xml"], "choose one of: text, json, stream-json"),
             (&["-o"], "needs a value | choose one of: text, json, stream-json"),
             (&["--approval-mode", "free"], "choose one of: default, auto_edit, yolo, plan"),
@@ -493,6 +521,37 @@ mod tests {
             assert!(refusal.contains(part), "{words:?}: {refusal}");
             assert!(!refusal.contains('\n'), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_sandbox_is_named_after_an_equals_sign_only() {
+        for (words, sandbox) in [
+            (&["-s", "fix it"][..], "true"),
+            (&["fix it", "--sandbox"], "true"),
+            (&["--sandbox=docker", "fix it"], "docker"),
+            (&["-s=false", "fix it"], "false"),
+        ] {
+            let (text, settings, _) = prompt(words);
+            assert_eq!(
+                (text.as_deref(), settings.sandbox.as_deref()),
+                (Some("fix it"), Some(sandbox))
+            );
+        }
+        let (_, settings, _) =
+            prompt(&["--policy", "a,b", "--policy", "c", "--admin-policy=d", "x"]);
+        assert_eq!(settings.policy_paths, ["a", "b", "c"].map(PathBuf::from));
+        assert_eq!(settings.admin_policy_paths, ["d"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn trust_without_an_action_says_how_things_stand() {
+        let action = |words: &[&str]| match read(words) {
+            Ok(Invocation::Trust { action, json }) => (action, json),
+            other => panic!("{words:?}: {other:?}"),
+        };
+        assert_eq!(action(&["trust"]), (TrustAction::Status { path: None }, false));
+        let add = TrustAction::Add { path: Some("x".into()), parent: true, settings: false };
+        assert_eq!(action(&["trust", "add", "x", "--parent", "--json"]), (add, true));
     }
 
     #[test]

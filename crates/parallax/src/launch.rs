@@ -15,7 +15,7 @@ use crate::invocation::{Invocation, Printing, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
-use crate::{demo, log};
+use crate::{demo, log, policy_command, sandbox_command, trust_command, undo_command};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
@@ -32,6 +32,33 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
         // These two start no runtime and open no file.
         Invocation::Help(text) => print(&text),
         Invocation::Version => print(VERSION),
+        // Nor does this one start a runtime.
+        Invocation::Trust { action, json } => match trust_command::run(action, json) {
+            Ok(text) => print(&text),
+            Err(failure) => {
+                let format = if json { OutputFormat::Json } else { OutputFormat::Text };
+                report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+            }
+        },
+        Invocation::Undo(typed) => undo_command::run(&typed).unwrap_or_else(|failure| {
+            let format = if typed.json { OutputFormat::Json } else { OutputFormat::Text };
+            report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+        }),
+        Invocation::Policy(action) => policy_command::run(&action).unwrap_or_else(|failure| {
+            let format = policy_command::format(&action);
+            report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+        }),
+        Invocation::Sandbox(action) => match sandbox_command::run(action) {
+            Ok(sandbox_command::Done::Said(text)) => print(&text),
+            Ok(sandbox_command::Done::Ran(code)) => code,
+            Err(failure) => report_failure(
+                OutputFormat::Text,
+                None,
+                &failure,
+                &mut io::stdout(),
+                &mut io::stderr(),
+            ),
+        },
         invocation => {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(workers())
@@ -94,7 +121,17 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     let _file_limit = outlive_file_limit();
     let (prompts, settings, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
-        Invocation::Version => return Ok(print(VERSION)),
+        // Done before a runtime was started.
+        Invocation::Version
+        | Invocation::Undo(_)
+        | Invocation::Sandbox(_)
+        | Invocation::Policy(_) => {
+            return Ok(print(VERSION));
+        }
+        Invocation::Trust { action, json } => {
+            let said = trust_command::run(action, json);
+            return said.map(|text| print(&text)).map_err(|failure| early(failure, None));
+        }
         Invocation::ListSessions { settings, format } => {
             let launch = prepare(&settings).map_err(|failure| early(failure, format))?;
             return Ok(print(&list_sessions(&launch)));
@@ -112,6 +149,13 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         Invocation::StreamInput { settings, printing } => (Prompts::Streamed, settings, printing),
     };
     let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
+    let arguments = std::env::args_os().skip(1).collect();
+    let enclosure = launch.enclosure(arguments, around.stdin_is_terminal);
+    if let Some(enclosure) = enclosure.map_err(|failure| early(failure, printing.format))? {
+        // From here on the program inside talks.
+        let code = enclosure.run().await.map_err(|failure| early(failure, printing.format))?;
+        return Ok(ExitCode(code));
+    }
     // The schema is checked before a session is opened for it, and read only
     // where the folder may be read.
     let schema = match printing.schema.as_deref().map(OutputSchema::load).transpose() {

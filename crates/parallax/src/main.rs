@@ -7,9 +7,13 @@ mod demo;
 mod invocation;
 mod launch;
 mod log;
+mod policy_command;
 mod prompt_text;
+mod sandbox_command;
 mod start;
 mod surroundings;
+mod trust_command;
+mod undo_command;
 mod usage;
 
 use std::ffi::OsString;
@@ -21,6 +25,10 @@ use crate::invocation::{Invocation, Refusal};
 use crate::surroundings::Surroundings;
 
 fn main() -> std::process::ExitCode {
+    // Before anything else: the sandbox builds on a process of one thread.
+    if let Some(code) = parallax_sandbox::main(std::env::args_os()) {
+        return code;
+    }
     crash::install();
     let argv: Vec<OsString> = std::env::args_os().collect();
     let around = Surroundings::look();

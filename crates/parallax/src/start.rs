@@ -33,6 +33,9 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         directory,
         variables: std::env::vars_os().collect(),
         skip_trust: settings.skip_trust,
+        policy_paths: settings.policy_paths.clone(),
+        admin_policy_paths: settings.admin_policy_paths.clone(),
+        sandbox: settings.sandbox.clone(),
         ignore_env: settings.ignore_env,
         model: settings.model.clone(),
         approval_mode: settings.approval_mode,
@@ -61,6 +64,8 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         }),
         version: env!("CARGO_PKG_VERSION"),
         ephemeral: false,
+        look_only: false,
+        supervises: true,
     })
 }
 

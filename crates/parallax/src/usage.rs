@@ -38,6 +38,14 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
             "to send these words to the model, quote the prompt: parallax -p \"demo …\"",
         );
     }
+    let is_trust = argv.get(1).is_some_and(|word| word == "trust");
+    if is_trust && error.kind() == ErrorKind::InvalidSubcommand {
+        return Usage::new(
+            "`trust` has no such action",
+            "see `parallax trust --help`; to send these words to the model, quote the prompt: \
+             parallax -p \"trust …\"",
+        );
+    }
     let text = |kind| error.get(kind).map(words).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use parallax_policy::{Policy, PolicyOptions};
+use parallax_policy::{Policy, PolicyOptions, RuleFile, Tier};
 use parallax_protocol::Object;
-use parallax_protocol::policy::{ApprovalMode, Judge, Query};
+use parallax_protocol::policy::{ApprovalMode, Judge, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 
 fn main() {
@@ -32,6 +32,33 @@ fn shell(bencher: divan::Bencher<'_, '_>, command: &str) {
             interactive: false,
             workspace: &workspace,
             trusted: true,
+            made: &[],
+            taint: &Taint::default(),
+            origin: Origin::default(),
         })
     });
+}
+
+/// What every start pays: the built-in rules and no file.
+#[divan::bench]
+fn load() -> Policy {
+    Policy::new(&PolicyOptions::default())
+}
+
+/// With a file of fifty rules.
+#[divan::bench]
+fn load_a_file(bencher: divan::Bencher<'_, '_>) {
+    let rule = |number: usize| {
+        format!(
+            "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [\"tool{number} run\", \"make\"]\n\
+             decision = \"allow\"\npriority = 100\nmodes = [\"default\", \"autoEdit\"]\n"
+        )
+    };
+    let file = RuleFile {
+        tier: Tier::User,
+        path: PathBuf::from("/home/somebody/.parallax/policies/rules.toml"),
+        text: Ok((0..50).map(rule).collect()),
+    };
+    let options = PolicyOptions { files: vec![file], ..PolicyOptions::default() };
+    bencher.bench_local(|| Policy::new(&options));
 }

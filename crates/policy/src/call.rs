@@ -1,5 +1,5 @@
-//! A query as the rules see it: all its names, and its command line taken apart
-//! at most once.
+//! A query as the rules see it: all its names, its paths, its arguments as text,
+//! and its command line taken apart at most once.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,64 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::policy::{ApprovalMode, Query};
 use serde_json::Value;
 
+use crate::arguments_text::arguments_text;
+use crate::bash::{self, Command, Line, Redirection, RedirectionKind, Word};
+use crate::conditions::Subject;
+use crate::loose::{Loose, loose};
 use crate::names::{SHELL, canonical};
+use crate::path_condition::Folders;
 use crate::paths;
-use crate::shell::{self, Loose, Part, Place};
+
+/// Programs without a way to write a file that is named on their line.
+const READERS: &[&str] = &[
+    "[",
+    "basename",
+    "cat",
+    "cd",
+    "cmp",
+    "cut",
+    "diff",
+    "dirname",
+    "du",
+    "echo",
+    "file",
+    "grep",
+    "head",
+    "ls",
+    "md5sum",
+    "nl",
+    "printf",
+    "pwd",
+    "readlink",
+    "realpath",
+    "sha256sum",
+    "stat",
+    "tac",
+    "tail",
+    "test",
+    "tr",
+    "wc",
+];
 
 pub(crate) struct Call<'a> {
     pub(crate) query: &'a Query<'a>,
     /// The mode that counts: a folder without trust knows no free mode.
     pub(crate) mode: ApprovalMode,
     pub(crate) names: Vec<&'a str>,
-    pub(crate) shell: Option<Line<'a>>,
+    pub(crate) folders: Folders<'a>,
+    pub(crate) shell: Option<ShellCall<'a>>,
+    whole: OnceCell<String>,
+    paths: OnceCell<Vec<PathBuf>>,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn read(query: &'a Query<'a>) -> Self {
+    pub(crate) fn read(
+        query: &'a Query<'a>,
+        plans: Option<&'a Path>,
+        temporary: &'a [PathBuf],
+        home: Option<&'a Path>,
+        substitutions: bool,
+    ) -> Self {
         let mut names = tool_names(query.tool, query.aliases);
         if names.contains(&"invoke_agent")
             && let Some(agent) = query.args.get("agent_name").and_then(Value::as_str)
@@ -28,8 +72,34 @@ impl<'a> Call<'a> {
             names.push(agent);
         }
         let mode = if query.trusted { query.mode } else { query.mode.min(ApprovalMode::Default) };
-        let shell = names.contains(&SHELL).then(|| Line::read(query));
-        Self { query, mode, names, shell }
+        let folders = Folders { workspace: query.workspace, plans, temporary };
+        let shell = names.contains(&SHELL).then(|| ShellCall::read(query, home, substitutions));
+        Self { query, mode, names, folders, shell, whole: OnceCell::new(), paths: OnceCell::new() }
+    }
+
+    /// The arguments as patterns see them; of a part of a line, as if it alone
+    /// were the command.
+    pub(crate) fn arguments(&self, subject: Subject) -> &str {
+        match (subject, &self.shell) {
+            (Subject::Part(index), Some(shell)) => shell.part_arguments(index, self.query),
+            _ => self.whole.get_or_init(|| arguments_text(self.query.args, None)),
+        }
+    }
+
+    /// The files of the call: those written, and where none is, those read.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        self.paths.get_or_init(|| {
+            let effects = self.query.effects;
+            let mut paths = effects.writes.clone();
+            match &self.shell {
+                Some(shell) => {
+                    paths.extend(effects.reads.iter().cloned());
+                    paths.extend(shell.written().iter().filter_map(Written::path).cloned());
+                }
+                None => paths.extend(effects.reads.iter().cloned()),
+            }
+            paths
+        })
     }
 }
 
@@ -45,70 +115,246 @@ pub(crate) fn tool_names<'a>(tool: &'a str, aliases: &'a [String]) -> Vec<&'a st
     names
 }
 
+/// Where a command writes, as far as the text tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// There.
+    Path(PathBuf),
+    /// Only the run tells.
+    Unknown(String),
+}
+
+impl Written {
+    pub(crate) fn path(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Path(path) => Some(path),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
 /// The command line of a shell call.
-pub(crate) struct Line<'a> {
+pub(crate) struct ShellCall<'a> {
     pub(crate) text: String,
-    /// Where it runs, resolved by its text.
+    /// Where it runs, resolved.
     pub(crate) directory: PathBuf,
+    pub(crate) line: Line,
     workspace: &'a [PathBuf],
+    home: Option<&'a Path>,
     /// What its words name, as the caller found it on disk, is all open.
     words_open: bool,
     /// And git's configurations name no programs.
     git_open: bool,
-    plain: OnceCell<Option<Vec<Part>>>,
+    /// The folders that the line may be in; `None` when only the run tells.
+    folders: Option<Vec<PathBuf>>,
+    redirections_open: OnceCell<bool>,
+    safe: Vec<OnceCell<bool>>,
+    arguments: Vec<OnceCell<String>>,
+    written: OnceCell<Vec<Written>>,
     loose: OnceCell<Loose>,
 }
 
-impl<'a> Line<'a> {
-    fn read(query: &'a Query<'a>) -> Self {
-        let text = if query.effects.runs.is_empty() {
+impl<'a> ShellCall<'a> {
+    fn read(query: &'a Query<'a>, home: Option<&'a Path>, substitutions: bool) -> Self {
+        let effects = query.effects;
+        let text = if effects.runs.is_empty() {
             query.args.get("command").and_then(Value::as_str).unwrap_or_default().to_owned()
         } else {
-            query.effects.runs.join("\n")
+            effects.runs.join("\n")
         };
+        let mut line = bash::analyse(&text);
+        if !substitutions {
+            line.commands.retain(|command| command.place != bash::Place::Substitution);
+        }
         let base = query.workspace.first().map_or(Path::new("/"), PathBuf::as_path);
         let relative = query.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
+        let directory =
+            effects.directory.clone().unwrap_or_else(|| paths::resolve(base, Path::new(relative)));
+        let count = line.commands.len();
+        let folders = folders_of(&line, &directory);
         Self {
-            text,
-            directory: paths::resolve(base, Path::new(relative)),
+            folders,
+            directory,
             workspace: query.workspace,
-            words_open: query
-                .effects
+            home,
+            words_open: effects
                 .reads
                 .iter()
                 .all(|path| is_open(path, query.workspace) || paths::is_git_configuration(path)),
-            git_open: query.effects.reads.iter().all(|path| is_open(path, query.workspace)),
-            plain: OnceCell::new(),
+            git_open: effects.reads.iter().all(|path| is_open(path, query.workspace)),
+            redirections_open: OnceCell::new(),
+            safe: std::iter::repeat_with(OnceCell::new).take(count).collect(),
+            arguments: std::iter::repeat_with(OnceCell::new).take(count).collect(),
+            written: OnceCell::new(),
             loose: OnceCell::new(),
+            text,
+            line,
         }
     }
 
-    pub(crate) fn plain(&self) -> Option<&[Part]> {
-        self.plain.get_or_init(|| shell::plain(&self.text)).as_deref()
+    /// Why the line cannot be judged by its commands.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        match &self.line.trouble {
+            Some(trouble) => Some(trouble),
+            None if self.line.commands.is_empty() => Some("there is no command in it"),
+            None => None,
+        }
     }
 
     pub(crate) fn loose(&self) -> &Loose {
-        self.loose.get_or_init(|| shell::loose(&self.text))
+        self.loose.get_or_init(|| loose(&self.text))
     }
 
-    fn place(&self) -> Place<'_> {
-        let moved = self.plain().is_some_and(shell::changes_directory);
-        Place { directory: &self.directory, roots: self.workspace, moved }
+    /// Whether the command only reads what is open in the workspace.
+    pub(crate) fn is_safe(&self, index: usize) -> bool {
+        let (Some(command), Some(known)) = (self.line.commands.get(index), self.safe.get(index))
+        else {
+            return false;
+        };
+        *known.get_or_init(|| self.looks_safe(command))
     }
 
-    pub(crate) fn is_safe_part(&self, part: &Part) -> bool {
-        let is_git = part.first().is_some_and(|name| name.text == "git");
-        let open = if is_git { self.git_open } else { self.words_open };
-        open && shell::part_is_safe(part, &self.place())
+    fn looks_safe(&self, command: &Command) -> bool {
+        let open = if command.name() == Some("git") { self.git_open } else { self.words_open };
+        if !open || !self.redirections_are_open() {
+            return false;
+        }
+        let place = bash::SafePlace { directory: &self.directory, roots: self.workspace };
+        // What a `cd` does to the paths behind it belongs to the question.
+        let mut commands: Vec<Command> = self
+            .line
+            .commands
+            .iter()
+            .filter(|other| other.name() == Some("cd") && *other != command)
+            .cloned()
+            .collect();
+        commands.push(command.clone());
+        bash::known_safe(&Line { commands, ..Line::default() }, &place)
     }
 
-    pub(crate) fn is_safe(&self) -> bool {
-        self.plain().is_some_and(|parts| parts.iter().all(|part| self.is_safe_part(part)))
+    /// Whether the command only reads, wherever what it reads lies.
+    pub(crate) fn reads_only(&self, index: usize) -> bool {
+        self.is_safe(index)
+            || self.line.commands.get(index).is_some_and(|command| {
+                bash::written(command).is_empty()
+                    && command.name().is_some_and(|name| READERS.contains(&name))
+            })
+    }
+
+    /// Whether all that the line redirects lies open in the workspace.
+    fn redirections_are_open(&self) -> bool {
+        *self.redirections_open.get_or_init(|| {
+            self.line.redirections.iter().all(|redirection| match redirection.kind {
+                RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => {
+                    self.place_of(&redirection.target).iter().all(|place| match place {
+                        Written::Path(path) => {
+                            paths::is_stream(path) || is_open(path, self.workspace)
+                        }
+                        Written::Unknown(_) => false,
+                    })
+                }
+                RedirectionKind::Descriptor
+                | RedirectionKind::HereDocument
+                | RedirectionKind::HereString => true,
+            })
+        })
+    }
+
+    /// The redirections that count: not joined streams, not what is thrown away.
+    pub(crate) fn redirections(&self) -> impl Iterator<Item = &Redirection> {
+        self.line.redirections.iter().filter(|redirection| match redirection.kind {
+            RedirectionKind::Descriptor => false,
+            RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => redirection
+                .target
+                .text
+                .as_deref()
+                .is_none_or(|target| !paths::is_stream(Path::new(target))),
+            RedirectionKind::HereDocument | RedirectionKind::HereString => true,
+        })
+    }
+
+    /// Where its commands and redirections write.
+    pub(crate) fn written(&self) -> &[Written] {
+        self.written.get_or_init(|| {
+            let redirected = self.line.redirections.iter().filter(|redirection| {
+                matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
+            });
+            let mut written: Vec<Written> =
+                redirected.flat_map(|redirection| self.place_of(&redirection.target)).collect();
+            for command in &self.line.commands {
+                written.extend(bash::written(command).iter().flat_map(|word| self.place_of(word)));
+            }
+            written
+        })
+    }
+
+    /// Where the word may lead: one place, or one for each folder that the line
+    /// may be in by then.
+    pub(crate) fn place_of(&self, word: &Word) -> Vec<Written> {
+        let in_home = word.text.as_deref().and_then(|text| text.strip_prefix("~/"));
+        if let Some(below) =
+            in_home.filter(|below| !word.quoted && !below.contains(['*', '?', '[', '{']))
+        {
+            // Without a known home the names below it still tell something.
+            let home = self.home.unwrap_or(Path::new("/home/~"));
+            return vec![Written::Path(paths::resolve(home, Path::new(below)))];
+        }
+        match word.text.as_deref() {
+            Some(text) if !word.glob => match &self.folders {
+                _ if text.starts_with('/') => {
+                    vec![Written::Path(paths::resolve(Path::new("/"), Path::new(text)))]
+                }
+                Some(folders) => folders
+                    .iter()
+                    .map(|folder| Written::Path(paths::resolve(folder, Path::new(text))))
+                    .collect(),
+                None => vec![Written::Unknown(word.source.clone())],
+            },
+            _ => vec![Written::Unknown(word.source.clone())],
+        }
     }
 
     pub(crate) fn runs_outside(&self) -> bool {
         !paths::inside(&self.directory, self.workspace)
     }
+
+    fn part_arguments(&self, index: usize, query: &Query<'_>) -> &str {
+        match (self.line.commands.get(index), self.arguments.get(index)) {
+            (Some(command), Some(text)) => {
+                text.get_or_init(|| arguments_text(query.args, Some(&command.source)))
+            }
+            _ => "",
+        }
+    }
+}
+
+/// The folders that the line may be in, by its `cd`s: each may have failed, or
+/// hold for a part of the line only.
+fn folders_of(line: &Line, directory: &Path) -> Option<Vec<PathBuf>> {
+    const MOST: usize = 16;
+    let mut folders = vec![directory.to_owned()];
+    for command in &line.commands {
+        match command.name() {
+            Some("cd") => {
+                let [target] = command.arguments() else { return None };
+                let text = target.text.as_deref().filter(|text| {
+                    !target.glob && !text.is_empty() && !text.starts_with(['-', '~'])
+                })?;
+                let below: Vec<PathBuf> = folders
+                    .iter()
+                    .map(|folder| paths::resolve(folder, Path::new(text)))
+                    .filter(|folder| !folders.contains(folder))
+                    .collect();
+                folders.extend(below);
+                if folders.len() > MOST {
+                    return None;
+                }
+            }
+            None | Some("pushd" | "popd" | "eval" | "source" | "." | "builtin") => return None,
+            Some(_) => {}
+        }
+    }
+    Some(folders)
 }
 
 fn is_open(path: &Path, roots: &[PathBuf]) -> bool {

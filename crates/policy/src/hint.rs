@@ -2,10 +2,12 @@
 
 use parallax_protocol::tool::ToolKind;
 
-use crate::call::{Call, Line};
+use crate::bash::{Command, Word};
+use crate::call::{Call, ShellCall};
+use crate::command_prefix::is_settled;
 use crate::names::SHELL;
 use crate::paths;
-use crate::shell::{Part, Word};
+use crate::transparent::is_transparent;
 
 /// More are no advice.
 const MOST_PREFIXES: usize = 6;
@@ -13,8 +15,8 @@ const MOST_PREFIXES: usize = 6;
 /// The flags that would let the call through, as the end of a sentence that
 /// begins with "it needs".
 pub(crate) fn needs(call: &Call<'_>) -> String {
-    if let Some(line) = &call.shell {
-        return match prefixes(line) {
+    if let Some(shell) = &call.shell {
+        return match prefixes(shell) {
             Some(prefixes) => {
                 let flags: Vec<String> = prefixes
                     .iter()
@@ -34,7 +36,7 @@ pub(crate) fn needs(call: &Call<'_>) -> String {
             .effects
             .writes
             .iter()
-            .all(|path| paths::inside(path, roots) && !paths::is_protected(path, roots));
+            .all(|path| paths::inside(path, roots) && !paths::is_restricted(path, roots));
     if ordinary_edit || query.kind == ToolKind::Fetch || name == "save_memory" {
         format!("`--approval-mode auto_edit` or `--allowed-tools {name}`")
     } else {
@@ -44,10 +46,16 @@ pub(crate) fn needs(call: &Call<'_>) -> String {
 
 /// One prefix for each command that is not known to be harmless; `None` when
 /// prefixes would not do.
-fn prefixes(line: &Line<'_>) -> Option<Vec<String>> {
+fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
+    if shell.trouble().is_some() || shell.redirections().next().is_some() {
+        return None;
+    }
     let mut prefixes = Vec::new();
-    for part in line.plain()?.iter().filter(|part| !line.is_safe_part(part)) {
-        let prefix = prefix(part)?;
+    for (index, command) in shell.line.commands.iter().enumerate() {
+        if shell.is_safe(index) || is_transparent(&shell.line, index) {
+            continue;
+        }
+        let prefix = is_settled(command).then(|| narrowest(command)).flatten()?.join(" ");
         if !prefixes.contains(&prefix) {
             prefixes.push(prefix);
         }
@@ -57,23 +65,33 @@ fn prefixes(line: &Line<'_>) -> Option<Vec<String>> {
 
 /// The narrowest useful prefix: the program, and its subcommand if the second
 /// word looks like one.
-fn prefix(part: &Part) -> Option<String> {
-    let (program, rest) = part.split_first()?;
-    if !is_plain(program) {
-        return None;
-    }
-    match rest.first() {
-        Some(second) if is_subcommand(second) => Some(format!("{} {}", program.text, second.text)),
-        _ => Some(program.text.clone()),
+pub(crate) fn narrowest(command: &Command) -> Option<Vec<String>> {
+    let (program, rest) = command.words.split_first()?;
+    let program = plain(program)?;
+    match rest.first().and_then(subcommand) {
+        Some(second) => Some(vec![program.to_owned(), second.to_owned()]),
+        None => Some(vec![program.to_owned()]),
     }
 }
 
-fn is_plain(word: &Word) -> bool {
-    !word.quoted && !word.glob && !word.text.is_empty() && !word.text.contains([',', '('])
+/// The same, and where the program runs whatever it is given, all words.
+pub(crate) fn narrowest_or_exact(command: &Command) -> Option<Vec<String>> {
+    match narrowest(command) {
+        Some(prefix) if prefix.len() > 1 => Some(prefix),
+        _ => command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect(),
+    }
 }
 
-fn is_subcommand(word: &Word) -> bool {
-    is_plain(word)
-        && word.text.starts_with(|first: char| first.is_ascii_lowercase())
-        && word.text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+/// The text of a word that can stand in a flag as it is.
+fn plain(word: &Word) -> Option<&str> {
+    let text = word.text.as_deref()?;
+    let fits = !word.quoted && !word.glob && !text.is_empty() && !text.contains([',', '(']);
+    fits.then_some(text)
+}
+
+fn subcommand(word: &Word) -> Option<&str> {
+    plain(word).filter(|text| {
+        text.starts_with(|first: char| first.is_ascii_lowercase())
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b':'))
+    })
 }

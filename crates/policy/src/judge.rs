@@ -1,195 +1,543 @@
 //! The decision itself.
 
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, Verdict};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::call::{Call, Line, tool_names};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+
+use crate::build_guard::{BuildFileGuard, is_build_file};
+use crate::call::{Call, ShellCall, tool_names};
+use crate::checker::Checker;
+use crate::conditions::{Commands, Subject};
+use crate::line_checks::{self, Circumstances};
 use crate::rule::{Rule, Source};
-use crate::settings::{BuildFileGuard, PolicyOptions};
-use crate::{defaults, guards, hint, settings, shell};
+use crate::rule_set::RuleSet;
+use crate::sandbox_table::SandboxTable;
+use crate::settings::PolicyOptions;
+use crate::trace::{Considered, Explanation, Trace, considered};
+use crate::transparent::is_transparent;
+use crate::{Problem, drafts, grants, hint, job_credentials, paths};
 
 /// All rules of a session, in the order in which they are tried.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    rules: Vec<Rule>,
+    pub(crate) rules: RuleSet,
     build_file_guard: BuildFileGuard,
-    notices: Vec<String>,
+    plans: Option<PathBuf>,
+    temporary: Vec<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
+    sandbox: Arc<SandboxTable>,
+    disable_always_allow: bool,
+    /// Whether commands in substitutions are judged.
+    substitutions: bool,
 }
 
 /// A decision on its way through the checks.
-struct Finding {
-    decision: Decision,
-    rule: String,
-    why: String,
+pub(crate) struct Finding {
+    pub(crate) decision: Decision,
+    pub(crate) rule: String,
+    pub(crate) why: String,
     /// What would allow it, when that is not the usual flag.
-    needs: Option<String>,
+    pub(crate) needs: Option<String>,
+    /// What the rules give beyond the sandbox; `None` when no rule was asked
+    /// for it.
+    pub(crate) grants: Option<Permissions>,
+    pub(crate) each_time: bool,
+    /// A rule of the user's or of the program's allowed redirections.
+    may_redirect: bool,
+    /// The rule said which paths it is about.
+    names_paths: bool,
 }
+
+impl Finding {
+    fn new(decision: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            decision,
+            rule: rule.into(),
+            why: why.into(),
+            needs: None,
+            grants: None,
+            each_time: false,
+            may_redirect: false,
+            names_paths: false,
+        }
+    }
+
+    /// Turns allow into ask. What asks already asks for this too.
+    fn raise(&mut self, rule: &str, why: &str, each_time: bool, needs: &str) {
+        match self.decision {
+            Decision::Allow => {
+                self.decision = Decision::Ask;
+                self.rule = format!("{rule} (built in)");
+                why.clone_into(&mut self.why);
+            }
+            Decision::Ask if each_time && !self.each_time => {
+                self.why = format!("{}. {why}", self.why);
+            }
+            Decision::Ask | Decision::Deny => {}
+        }
+        if self.decision == Decision::Ask {
+            self.each_time |= each_time;
+            self.needs.get_or_insert_with(|| needs.to_owned());
+        }
+    }
+}
+
+const YOLO: &str = "`--approval-mode yolo`";
 
 impl Policy {
     /// The built-in rules and those that the options ask for.
     pub fn new(options: &PolicyOptions) -> Self {
-        let (mut rules, notices) = settings::rules(options);
-        rules.extend(defaults::rules(options.plans_directory.as_deref()));
-        // Stable: of two rules of one rank, the one named first decides.
-        rules.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
-        Self { rules, build_file_guard: options.build_file_guard, notices }
+        let temporary = if options.temporary_directories.is_empty() {
+            vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp")]
+        } else {
+            options.temporary_directories.clone()
+        };
+        Self {
+            rules: RuleSet::new(options),
+            build_file_guard: options.build_file_guard,
+            plans: options.plans_directory.clone(),
+            temporary,
+            home: options.home.clone(),
+            sandbox: Arc::new(options.sandbox.clone()),
+            disable_always_allow: options.disable_always_allow,
+            substitutions: !options.free_substitutions,
+        }
     }
 
-    /// Entries of settings that could not become a rule as written, for people.
-    pub fn notices(&self) -> &[String] {
-        &self.notices
+    /// Entries of settings and rules that could not become a rule as written,
+    /// for people.
+    pub fn notices(&self) -> Vec<String> {
+        self.rules.notices().to_vec()
     }
 
-    fn find(&self, call: &Call<'_>) -> (Finding, Option<&Rule>) {
-        let Some(rule) = self.rules.iter().find(|rule| rule.matches(call)) else {
-            let finding = Finding {
-                decision: Decision::Ask,
-                rule: "no rule".to_owned(),
-                why: format!("No rule is about `{}`, so it asks", call.query.tool),
-                needs: None,
-            };
-            return (finding, None);
+    /// What is wrong with the rule files.
+    pub fn problems(&self) -> &[Problem] {
+        self.rules.problems()
+    }
+
+    /// What commands may do beyond the sandbox, by mode and by program.
+    pub fn sandbox(&self) -> &SandboxTable {
+        &self.sandbox
+    }
+
+    /// All rules in the order in which they are tried.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.all().iter().map(AsRef::as_ref)
+    }
+
+    /// The rules as a list for people and programs.
+    pub fn list(&self) -> Vec<Considered> {
+        self.rules().map(|rule| considered(rule, None)).collect()
+    }
+
+    /// The verdict with the way to it.
+    pub fn explain(&self, query: &Query<'_>) -> Explanation {
+        let mut trace = Trace::on();
+        let call = self.read(query);
+        let verdict = self.verdict(&call, &mut trace);
+        let trouble = call.shell.as_ref().and_then(ShellCall::trouble).map(str::to_owned);
+        Explanation {
+            verdict,
+            rules: trace.rules,
+            commands: trace.commands,
+            trouble,
+            checks: trace.checks,
+        }
+    }
+
+    pub(crate) fn read<'a>(&'a self, query: &'a Query<'a>) -> Call<'a> {
+        let home = self.home.as_deref();
+        let plans = self.plans.as_deref();
+        Call::read(query, plans, &self.temporary, home, self.substitutions)
+    }
+
+    /// The rule that decides: the first that matches. Whose word may only
+    /// tighten cannot take back what a rule behind it denies.
+    fn find(&self, call: &Call<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
+        let mut held: Option<&Rule> = None;
+        for rule in self.rules() {
+            let mismatch = rule.conditions.mismatch(call, subject, rule.decision, rule.safe_parts);
+            trace.rule(rule, mismatch);
+            if mismatch.is_some() {
+                continue;
+            }
+            if rule.decision == Decision::Deny {
+                return Some(rule);
+            }
+            if !rule.only_tightens() {
+                return held.or(Some(rule));
+            }
+            held = held.or(Some(rule));
+        }
+        held
+    }
+
+    fn finding(&self, call: &Call<'_>, rule: Option<&Rule>) -> Finding {
+        let tool = call.query.tool;
+        let Some(rule) = rule else {
+            let why = format!("No rule is about `{tool}`, so it asks");
+            return Finding::new(Decision::Ask, "no rule", why);
         };
         let label = rule.label();
         let why = match (rule.decision, &rule.deny_message) {
             (Decision::Deny, Some(message)) => message.clone(),
             (Decision::Deny, None) => format!("The rule {label} denies it"),
-            (Decision::Ask, _) => {
-                format!("`{}` asks in mode `{}`", call.query.tool, call.mode.as_str())
-            }
+            (Decision::Ask, _) => match &rule.source {
+                Source::BuiltIn => format!("`{tool}` asks in mode `{}`", call.mode.as_str()),
+                _ => format!("The rule {label} asks"),
+            },
             (Decision::Allow, _) => format!("The rule {label} allows it"),
         };
-        let needs = match (rule.decision, &rule.source) {
-            (Decision::Ask, Source::Setting(key)) => {
-                Some(format!("the entry in the setting `{key}` removed"))
-            }
-            _ => None,
-        };
-        (Finding { decision: rule.decision, rule: label, why, needs }, Some(rule))
-    }
-
-    fn decide(&self, call: &Call<'_>) -> Finding {
-        if guards::touches_job_credentials(call.query) {
-            return Finding {
-                decision: Decision::Deny,
-                rule: "job credentials (built in)".to_owned(),
-                why: "Files named `gha-creds-*.json` hold the credentials of the CI job and are closed to tools"
-                    .to_owned(),
-                needs: None,
+        let mut finding = Finding::new(rule.decision, label, why);
+        if rule.decision == Decision::Ask {
+            finding.needs = match &rule.source {
+                Source::Setting(key) => Some(format!("the entry in the setting `{key}` removed")),
+                Source::File { .. } | Source::Session => Some(
+                    "a rule of higher priority that allows it, or that rule removed".to_owned(),
+                ),
+                Source::BuiltIn => None,
             };
         }
-        let (mut finding, rule) = self.find(call);
-        check_command(call, rule, &mut finding);
-        self.guard_build_files(call, &mut finding);
+        finding.grants = Some(rule.grants.clone());
+        finding.may_redirect = rule.allow_redirection;
+        finding.names_paths = rule.conditions.name_paths();
         finding
     }
 
-    fn guard_build_files(&self, call: &Call<'_>, finding: &mut Finding) {
-        let on = self.build_file_guard == BuildFileGuard::Ask && call.mode != ApprovalMode::Yolo;
-        let path = call.query.effects.writes.iter().find(|path| guards::is_build_file(path));
-        let Some(path) = path.filter(|_| on) else { return };
-        if finding.decision == Decision::Ask && finding.needs.is_none() {
-            finding.needs = Some(
+    fn decide(&self, call: &Call<'_>, trace: &mut Trace) -> Finding {
+        if job_credentials::touches(call.query) {
+            return Finding::new(
+                Decision::Deny,
+                "job credentials (built in)",
+                "Files named `gha-creds-*.json` hold the credentials of the CI job and are closed to tools",
+            );
+        }
+        let mut finding = match &call.shell {
+            Some(shell) => self.decide_line(call, shell, trace),
+            None => {
+                let rule = self.find(call, Subject::Whole, trace);
+                trace.whole();
+                let mut finding = self.finding(call, rule);
+                self.check_files(call, &mut finding, trace);
+                finding
+            }
+        };
+        self.check_permissions(call, &mut finding, trace);
+        if finding.decision != Decision::Deny {
+            self.check_safety(call, &mut finding, trace);
+        }
+        finding
+    }
+
+    fn decide_line(&self, call: &Call<'_>, shell: &ShellCall<'_>, trace: &mut Trace) -> Finding {
+        let whole = self.find(call, Subject::Whole, trace);
+        trace.whole();
+        let mut finding = match shell.trouble() {
+            Some(trouble) => self.in_trouble(call, trouble, whole),
+            None => self.by_parts(call, shell, whole, trace),
+        };
+        let granted = finding.grants.clone().unwrap_or_default();
+        let circumstances = Circumstances {
+            build_guard: self.build_file_guard,
+            may_redirect: finding.may_redirect,
+        };
+        for doubt in line_checks::doubts(call, shell, &granted, &circumstances) {
+            trace.check(doubt.name, &doubt.why);
+            let needs = match doubt.name {
+                "build-file guard" => {
+                    "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
+                }
+                "git without trust" => "the folder trusted (`parallax trust add`, `--skip-trust`)",
+                _ => YOLO,
+            };
+            finding.raise(doubt.name, &doubt.why, doubt.each_time, needs);
+        }
+        finding
+    }
+
+    /// A line that cannot be taken apart.
+    fn in_trouble(&self, call: &Call<'_>, trouble: &str, whole: Option<&Rule>) -> Finding {
+        let mut finding = self.finding(call, whole);
+        let explicit_yolo = call.mode == ApprovalMode::Yolo;
+        if finding.decision == Decision::Allow {
+            let patterned = whole.is_some_and(|rule| rule.conditions.arguments.is_some());
+            if explicit_yolo && patterned {
+                finding = Finding::new(
+                    Decision::Deny,
+                    finding.rule,
+                    format!(
+                        "The rule allows a pattern of arguments, but the line cannot be taken apart \
+                         ({trouble}), so nothing shows that it is all of it"
+                    ),
+                );
+            } else if !explicit_yolo {
+                let why = format!("The line cannot be judged: {trouble}");
+                finding.raise("line that cannot be judged", &why, true, YOLO);
+            }
+        } else if finding.decision == Decision::Ask {
+            finding.each_time = true;
+            finding.needs.get_or_insert_with(|| YOLO.to_owned());
+            finding.why = format!("{}. The line cannot be judged: {trouble}", finding.why);
+        }
+        finding
+    }
+
+    /// The strictest of what is decided about the commands of the line.
+    fn by_parts(
+        &self,
+        call: &Call<'_>,
+        shell: &ShellCall<'_>,
+        whole: Option<&Rule>,
+        trace: &mut Trace,
+    ) -> Finding {
+        let mut strictest: Option<Finding> = None;
+        let mut given: Option<Permissions> = None;
+        let mut may_redirect = true;
+        for (index, command) in shell.line.commands.iter().enumerate() {
+            if is_transparent(&shell.line, index) {
+                continue;
+            }
+            let rule = self.find(call, Subject::Part(index), trace);
+            let mut finding = self.finding(call, rule);
+            let built_in = rule.is_none_or(|rule| rule.source == Source::BuiltIn);
+            let safe = finding.decision == Decision::Ask && built_in && shell.is_safe(index);
+            if safe {
+                finding = Finding::new(
+                    Decision::Allow,
+                    "known-safe command (built in)",
+                    "The command only reads inside the workspace",
+                );
+            } else if let Some(grants) = &mut finding.grants {
+                let exact = match rule.map(|rule| &rule.conditions.commands) {
+                    Some(Commands::Prefixes(prefixes)) => {
+                        prefixes.iter().any(|prefix| prefix.is_all_of(command))
+                    }
+                    _ => false,
+                };
+                grants.outside &= exact && shell.line.commands.len() == 1;
+                let row = command.name().and_then(|name| self.sandbox.command(name));
+                if let Some(row) = row {
+                    *grants = std::mem::take(grants).and(&row.grants(self.home.as_deref()));
+                }
+                given = Some(match given.take() {
+                    Some(given) => grants::both(&given, grants),
+                    None => grants.clone(),
+                });
+            }
+            may_redirect &= finding.may_redirect;
+            trace.command(&command.source, finding.decision, &finding.rule);
+            let stricter = strictest.as_ref().is_none_or(|before| {
+                finding.decision > before.decision
+                    // Of two that allow, a rule says more than a heuristic.
+                    || (finding.decision == before.decision
+                        && before.grants.is_none()
+                        && finding.grants.is_some())
+            });
+            if stricter {
+                strictest = Some(finding);
+            }
+        }
+        // Patterns may be about the line as a whole.
+        let patterned = whole.filter(|rule| {
+            rule.decision != Decision::Allow
+                && (rule.conditions.arguments.is_some()
+                    || matches!(rule.conditions.commands, Commands::Pattern(_)))
+        });
+        let mut finding = strictest.unwrap_or_else(|| self.finding(call, whole));
+        if let Some(rule) = patterned.filter(|rule| rule.decision > finding.decision) {
+            finding = self.finding(call, Some(rule));
+        }
+        finding.grants = Some(given.unwrap_or_default());
+        finding.may_redirect = may_redirect;
+        finding
+    }
+
+    /// What is to be said about the files of a call that runs no command.
+    fn check_files(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+        let effects = call.query.effects;
+        let roots = call.query.workspace;
+        let yolo = call.mode == ApprovalMode::Yolo;
+        let granted = finding.grants.clone().unwrap_or_default();
+        let outside = effects.writes.iter().find(|path| {
+            call.folders.are_left_by(path)
+                && !granted.file_system.write.iter().any(|folder| path.starts_with(folder))
+        });
+        if let Some(path) = outside
+            && !finding.names_paths
+            && (!yolo || call.query.interactive)
+        {
+            let why =
+                format!("`{}` is outside the workspace, so a write there asks", path.display());
+            trace.check("write outside the workspace", &why);
+            finding.raise("write outside the workspace", &why, false, YOLO);
+        }
+        if yolo {
+            return;
+        }
+        let protected = effects.writes.iter().find(|path| paths::is_protected(path, roots));
+        let protected = protected.filter(|path| {
+            // A plan folder may lie in a folder of ours.
+            !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
+        });
+        let created = effects.creates.iter().find(|path| paths::is_agent_rules(path));
+        if let Some(path) = protected.or(created) {
+            let why = format!(
+                "`{}` can run programs or change what agents do, so a write there asks",
+                path.display()
+            );
+            trace.check("protected path", &why);
+            finding.raise("protected path", &why, true, YOLO);
+        }
+        self.guard_build_files(call, finding, trace);
+    }
+
+    fn guard_build_files(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+        if self.build_file_guard == BuildFileGuard::Off {
+            return;
+        }
+        let Some(path) = call.query.effects.writes.iter().find(|path| is_build_file(path)) else {
+            return;
+        };
+        let why = format!("`{}` decides what builds run, so a change of it asks", path.display());
+        trace.check("build-file guard", &why);
+        if finding.decision == Decision::Ask {
+            finding.needs.get_or_insert_with(|| {
                 "`--approval-mode yolo`, or `--approval-mode auto_edit` with the setting \
                  `security.buildFileGuard` = `off`"
-                    .to_owned(),
-            );
+                    .to_owned()
+            });
         }
         if finding.decision == Decision::Allow {
-            finding.decision = Decision::Ask;
-            finding.rule = "build-file guard (`security.buildFileGuard`)".to_owned();
-            finding.why =
-                format!("`{}` decides what builds run, so a change of it asks", path.display());
-            finding.needs = Some(
-                "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
-                    .to_owned(),
+            finding.raise(
+                "build-file guard",
+                &why,
+                false,
+                "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`",
             );
+            finding.rule = "build-file guard (`security.buildFileGuard`)".to_owned();
         }
     }
-}
 
-/// What only the text of a command can tell. Rules that name commands have
-/// already said all.
-fn check_command(call: &Call<'_>, rule: Option<&Rule>, finding: &mut Finding) {
-    let Some(line) = &call.shell else { return };
-    if rule.is_some_and(|rule| !rule.commands.is_empty()) {
-        return;
-    }
-    // An ask that the user wrote stays one.
-    let built_in = rule.is_none_or(|rule| rule.source == Source::BuiltIn);
-    match (finding.decision, doubt(call, line, rule)) {
-        (Decision::Allow, Some((rule, why))) => {
-            finding.decision = Decision::Ask;
-            finding.rule = format!("{rule} (built in)");
-            finding.why = why.to_owned();
-            finding.needs = Some("`--approval-mode yolo`".to_owned());
+    /// What the call asks to do beyond the sandbox, and no rule gives.
+    fn check_permissions(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+        let wanted = &call.query.effects.permissions;
+        let of_mode = self.sandbox.mode(call.mode).grants();
+        let readonly = self.sandbox.mode(call.mode).readonly;
+        let mut granted = finding.grants.take().unwrap_or_default().and(&of_mode);
+        if call.mode == ApprovalMode::Yolo {
+            // The network and the workspace are free in this mode. Secrets, what
+            // lies outside, and the end of the sandbox are not.
+            let mut free = Permissions { outside: false, ..wanted.clone() };
+            free.file_system.read.clear();
+            free.file_system.write.retain(|path| paths::inside(path, call.folders.workspace));
+            granted = granted.and(&free);
         }
-        (Decision::Ask, None) if built_in && line.is_safe() => {
-            finding.decision = Decision::Allow;
-            finding.rule = "known-safe command (built in)".to_owned();
-            finding.why = "The command only reads inside the workspace".to_owned();
+        let beyond = grants::beyond(wanted, &granted, &call.folders, readonly);
+        if !beyond.is_empty() {
+            let why =
+                format!("It asks for more than the sandbox gives: {}", beyond.words().join(", "));
+            trace.check("beyond the sandbox", &why);
+            let needs = if beyond.outside {
+                "a rule with `permissions = { outside = true }` and the exact command as `commandPrefix`"
+            } else if beyond.file_system.is_empty() {
+                "`--approval-mode yolo` or a rule whose `permissions` give it"
+            } else {
+                "a rule whose `permissions` give it, or the settings `security.sandbox.readable` and \
+                 `security.sandbox.writable`"
+            };
+            finding.raise("beyond the sandbox", &why, false, needs);
         }
-        _ => {}
+        finding.grants = Some(granted);
     }
-}
 
-/// Why a person should see the command although a rule allows commands.
-fn doubt(
-    call: &Call<'_>,
-    line: &Line<'_>,
-    rule: Option<&Rule>,
-) -> Option<(&'static str, &'static str)> {
-    if !call.query.trusted && shell::uses_git(line.loose()) {
-        return Some((
-            "git without trust",
-            "This folder is not trusted, and git runs what its repository says",
-        ));
+    fn check_safety(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+        let checkers = self.rules.checkers().iter().map(AsRef::as_ref);
+        for checker in checkers.filter(|checker: &&Checker| checker.concerns(call)) {
+            let Some(objection) = checker.check(call) else { continue };
+            let label = checker.label();
+            trace.check(&label, &objection.why);
+            if objection.decision > finding.decision {
+                finding.decision = objection.decision;
+                finding.rule = label;
+                finding.why = objection.why;
+                finding.needs = Some("that safety checker removed".to_owned());
+            }
+            if finding.decision == Decision::Deny {
+                return;
+            }
+        }
     }
-    if call.mode == ApprovalMode::Yolo {
-        return None;
+
+    fn verdict(&self, call: &Call<'_>, trace: &mut Trace) -> Verdict {
+        let finding = self.decide(call, trace);
+        let mut verdict = Verdict::new(finding.decision, finding.rule, finding.why);
+        if finding.decision == Decision::Ask && !call.query.interactive {
+            let needs = finding.needs.unwrap_or_else(|| hint::needs(call));
+            verdict.decision = Decision::Deny;
+            verdict.why =
+                format!("{}, and nobody can be asked in this run: it needs {needs}", verdict.why);
+        }
+        if verdict.decision != Decision::Deny {
+            verdict.grants = finding.grants.unwrap_or_default();
+        }
+        verdict.each_time = verdict.decision == Decision::Ask && finding.each_time;
+        verdict
     }
-    if line.runs_outside() {
-        return Some(("outside the workspace", "The command would run outside the workspace"));
-    }
-    if shell::is_dangerous(line.loose()) {
-        return Some((
-            "dangerous command",
-            "The command deletes by force, or runs programs through its options",
-        ));
-    }
-    let may_redirect =
-        call.mode == ApprovalMode::AutoEdit || rule.is_some_and(|rule| rule.allow_redirection);
-    if !may_redirect && shell::redirects(&line.text) {
-        return Some(("redirection", "The command reads or writes files by redirection"));
-    }
-    None
 }
 
 impl Judge for Policy {
     fn judge(&self, query: &Query<'_>) -> Verdict {
-        let call = Call::read(query);
-        let finding = self.decide(&call);
-        if finding.decision != Decision::Ask || query.interactive {
-            return Verdict { decision: finding.decision, rule: finding.rule, why: finding.why };
-        }
-        let needs = finding.needs.unwrap_or_else(|| hint::needs(&call));
-        Verdict {
-            decision: Decision::Deny,
-            rule: finding.rule,
-            why: format!("{}, and nobody can be asked in this run: it needs {needs}", finding.why),
-        }
+        self.verdict(&self.read(query), &mut Trace::default())
     }
 
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
         let names = tool_names(tool, aliases);
-        for rule in self.rules.iter().filter(|rule| rule.concerns(&names, mode, interactive)) {
+        for rule in self.rules() {
+            if rule.conditions.concern(&names, mode, interactive).is_some() {
+                continue;
+            }
             match (rule.decision, &rule.source) {
-                // Only what the user took away is gone; all else is explained
-                // to the model when it calls.
-                (Decision::Deny, Source::Setting(_)) if rule.commands.is_empty() => return true,
+                // Only what people took away is gone; all else is explained to
+                // the model when it calls.
+                (Decision::Deny, Source::BuiltIn) => {}
+                (Decision::Deny, _) if rule.conditions.are_about_whole_tools() => return true,
                 (Decision::Deny, _) => {}
+                (Decision::Ask, _) if rule.only_tightens() => {}
                 (Decision::Allow | Decision::Ask, _) => return false,
             }
         }
         false
+    }
+
+    fn drafts(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+        if self.disable_always_allow {
+            return Vec::new();
+        }
+        let call = self.read(query);
+        let finding = self.decide(&call, &mut Trace::default());
+        if finding.each_time || finding.decision == Decision::Deny {
+            return Vec::new();
+        }
+        // Only what would really let the call through is offered.
+        let mut drafts = drafts::drafts(&call, permissions);
+        drafts.retain(|draft| {
+            drafts::session_rule(draft, self.home.as_deref()).is_ok_and(|rule| {
+                let policy = Self { rules: self.rules.with(rule), ..self.clone() };
+                policy.judge(query).decision == Decision::Allow
+            })
+        });
+        drafts
+    }
+
+    fn with_rule(&self, draft: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+        if self.disable_always_allow {
+            return Err(
+                "The setting `security.disableAlwaysAllow` forbids rules of the session".to_owned()
+            );
+        }
+        let rule = drafts::session_rule(draft, self.home.as_deref())?;
+        Ok(Arc::new(Self { rules: self.rules.with(rule), ..self.clone() }))
     }
 }

@@ -1,22 +1,55 @@
 //! May this happen? Rules, approval modes, guards, and the analysis of shell
-//! commands, as pure functions: the caller resolves paths, nothing here touches
-//! the disk.
+//! commands, as pure functions: the caller resolves paths and reads files,
+//! nothing here touches the disk.
 //!
 //! Not here: reading settings and rule files (`config`), asking a person (the
 //! engine and the faces), and enforcing anything on a running process (`exec`).
 
+mod arguments_text;
+pub mod bash;
+mod build_guard;
 mod call;
+mod checker;
+mod command_prefix;
+mod conditions;
 mod defaults;
-mod guards;
+mod draft_file;
+mod drafts;
+mod grants;
 mod hint;
+mod job_credentials;
 mod judge;
+mod line_checks;
+mod lint;
+mod loose;
 mod names;
+mod path_condition;
 mod paths;
+mod pattern;
+mod problem;
 mod rule;
+mod rule_file;
+mod rule_set;
+mod rule_toml;
+mod sandbox_table;
 mod settings;
-pub mod shell;
+mod taint;
+mod toml_table;
+mod tool_pattern;
+mod trace;
+mod transparent;
 
-pub use guards::is_build_file;
+pub use build_guard::{BuildFileGuard, is_build_file};
+pub use command_prefix::CommandPrefix;
+pub use conditions::{CommandPattern, Commands, Conditions};
+pub use draft_file::{AddError, add_to_file, draft_toml};
 pub use judge::Policy;
-pub use rule::{CommandPrefix, PathScope, Priority, Rule, Source, ToolPattern};
-pub use settings::{BuildFileGuard, PolicyOptions};
+pub use lint::lint;
+pub use path_condition::{PathGlob, PathScope};
+pub use problem::{Problem, ProblemKind, Severity};
+pub use rule::{Priority, Rule, Source};
+pub use rule_file::{RuleFile, Tier};
+pub use sandbox_table::{CommandRow, ModeRow, SandboxTable};
+pub use settings::PolicyOptions;
+pub use tool_pattern::ToolPattern;
+pub use trace::{Considered, ExplainedCommand, Explanation, Fired};

@@ -22,3 +22,100 @@ pub(crate) fn canonical(name: &str) -> &str {
 
 /// The shell tool.
 pub(crate) const SHELL: &str = "run_shell_command";
+
+/// Tools that must be narrowed: a rule for all of their calls is never offered.
+pub(crate) const NARROWED: &[&str] = &[
+    "glob",
+    "grep_search",
+    "list_directory",
+    "read_file",
+    "read_many_files",
+    "write_file",
+    "replace",
+    SHELL,
+];
+
+/// Names that rules are known to be about, for finding misspelt ones.
+pub(crate) const KNOWN: &[&str] = &[
+    "read_file",
+    "read_many_files",
+    "list_directory",
+    "grep_search",
+    "search_file_content",
+    "glob",
+    "replace",
+    "write_file",
+    SHELL,
+    "list_background_processes",
+    "read_background_output",
+    "web_fetch",
+    "google_web_search",
+    "save_memory",
+    "write_todos",
+    "activate_skill",
+    "invoke_agent",
+    "ask_user",
+    "enter_plan_mode",
+    "exit_plan_mode",
+    "codebase_investigator",
+    "cli_help",
+    "get_internal_docs",
+    "update_topic",
+    "complete_task",
+    "read_mcp_resource",
+    "list_mcp_resources",
+    "generalist",
+    "browser_agent",
+];
+
+/// The known word that is nearest to a misspelt one, at most three edits away.
+/// `None` as well when the word is known.
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    const MOST_EDITS: usize = 3;
+    // A short word is near everything.
+    let most = MOST_EDITS.min(word.chars().count().saturating_sub(2));
+    if known.contains(&word) {
+        return None;
+    }
+    known
+        .iter()
+        .map(|candidate| (distance(word, candidate), *candidate))
+        .filter(|(edits, _)| *edits <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Characters to insert, delete or replace to make one word of the other.
+fn distance(from: &str, to: &str) -> usize {
+    const LONGEST: usize = 64;
+    if from.chars().count() > LONGEST || to.chars().count() > LONGEST {
+        return usize::MAX;
+    }
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (above, character) in from.chars().enumerate() {
+        let mut next = Vec::with_capacity(row.len());
+        let mut left = above + 1;
+        next.push(left);
+        for ((&diagonal, &up), &other) in row.iter().zip(row.iter().skip(1)).zip(&to) {
+            left = (diagonal + usize::from(character != other)).min(up + 1).min(left + 1);
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KNOWN, nearest};
+
+    #[test]
+    fn near_misses_are_found() {
+        assert_eq!(nearest("write_fiel", KNOWN), Some("write_file"));
+        assert_eq!(nearest("run_shel_comand", KNOWN), Some("run_shell_command"));
+        assert_eq!(nearest("write_file", KNOWN), None);
+        assert_eq!(nearest("my_own_tool", KNOWN), None);
+        assert_eq!(nearest("g", KNOWN), None);
+    }
+}

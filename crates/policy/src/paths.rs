@@ -3,6 +3,58 @@
 
 use std::path::{Component, Path, PathBuf};
 
+/// Folders and files that run programs or hold keys: a write to one of them, or
+/// below one, needs a person.
+const PROTECTED: &[&str] = &[
+    ".envrc",
+    ".gemini",
+    ".git",
+    ".idea",
+    ".mcp.json",
+    ".parallax",
+    ".ssh",
+    ".vscode",
+    // What shells read when they start.
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".cshrc",
+    ".inputrc",
+    ".kshrc",
+    ".login",
+    ".logout",
+    ".mkshrc",
+    ".profile",
+    ".tcshrc",
+    ".xprofile",
+    ".xsessionrc",
+    ".zlogin",
+    ".zlogout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    "config.fish",
+    // What git reads for the user.
+    ".gitconfig",
+];
+
+/// Files that tell agents what to do: creating one needs a person.
+const AGENT_RULES: &[&str] = &[
+    ".clinerules",
+    ".cursorrules",
+    ".goosehints",
+    ".roorules",
+    ".windsurfrules",
+    "agents.md",
+    "agents.override.md",
+    "claude.local.md",
+    "claude.md",
+    "gemini.md",
+    "parallax.md",
+];
+
 /// `path` below `base`, with `.` and `..` worked out.
 pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
@@ -23,26 +75,49 @@ pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
+/// Whether writing there reaches no file.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"]
+        .iter()
+        .any(|stream| path == Path::new(stream))
+        || path.starts_with("/dev/fd")
+}
+
 /// The root that holds the path, deepest first.
 fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
     roots.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.components().count())
 }
 
-/// Whether an edit of the path needs a person although it lies in the
-/// workspace: version control data, secrets, installed packages, settings that
-/// run programs.
+/// Whether a write there needs a person in every mode but yolo, wherever it is:
+/// what runs programs, or opens doors. Of a path in the workspace only what is
+/// below the workspace counts.
 pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
-    names_below_root(path, roots, |name| {
-        const PROTECTED: [&str; 6] =
-            [".git", ".gemini", ".mcp.json", ".parallax", ".vscode", "node_modules"];
-        PROTECTED.contains(&name) || name.starts_with(".env")
-    })
+    any_name_below_root(path, roots, |name| PROTECTED.contains(&name))
+        || has_part(path, "fish", "conf.d")
+}
+
+/// Whether the file tells agents what to do.
+pub(crate) fn is_agent_rules(path: &Path) -> bool {
+    let name = folded_name(path);
+    AGENT_RULES.contains(&name.as_str())
+        || name == "copilot-instructions.md"
+        || has_part(path, ".cursor", "rules")
+        || has_part(path, ".github", "instructions")
+}
+
+/// Whether a free edit mode stops at the path although it lies in the
+/// workspace: what is protected, secrets, installed packages.
+pub(crate) fn is_restricted(path: &Path, roots: &[PathBuf]) -> bool {
+    is_protected(path, roots)
+        || any_name_below_root(path, roots, |name| {
+            name == "node_modules" || name.starts_with(".env")
+        })
 }
 
 /// Whether reading the path needs a person although it lies in the workspace:
 /// version control data and secrets, which are closed to the file tools.
 pub(crate) fn is_closed(path: &Path, roots: &[PathBuf]) -> bool {
-    names_below_root(path, roots, |name| {
+    any_name_below_root(path, roots, |name| {
         matches!(name, ".git" | ".env")
             || (name.starts_with("gha-creds-") && name.ends_with(".json"))
     })
@@ -57,14 +132,65 @@ pub(crate) fn is_git_configuration(path: &Path) -> bool {
         && path.components().any(|part| part.as_os_str() == ".git")
 }
 
-fn names_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> bool) -> bool {
+/// Whether a folder of the first name holds the second.
+fn has_part(path: &Path, folder: &str, inner: &str) -> bool {
+    let names: Vec<String> =
+        path.components().map(|part| fold(&part.as_os_str().to_string_lossy())).collect();
+    names
+        .windows(2)
+        .any(|pair| matches!(pair, [first, second] if first == folder && second == inner))
+}
+
+fn folded_name(path: &Path) -> String {
+    path.file_name().map(|name| fold(&name.to_string_lossy())).unwrap_or_default()
+}
+
+/// Names as disks compare them that know no case, and that leave some
+/// characters out of account.
+fn fold(name: &str) -> String {
+    let ignored = |character: &char| matches!(character, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let folded: String =
+        name.chars().filter(|c| !ignored(c)).flat_map(char::to_lowercase).collect();
+    folded.trim_end_matches(['.', ' ']).to_owned()
+}
+
+fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> bool) -> bool {
     let below = match root_of(path, roots) {
         Some(root) => path.strip_prefix(root).unwrap_or(path),
         None => path,
     };
     below.components().any(|component| match component {
-        // Case is folded: on some disks `.GIT` is `.git`.
-        Component::Normal(name) => is_it(&name.to_string_lossy().to_lowercase()),
+        Component::Normal(name) => is_it(&fold(&name.to_string_lossy())),
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_agent_rules, is_protected};
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn case_and_invisible_characters_change_nothing() {
+        let roots = [PathBuf::from("/w/.gemini/tmp")];
+        let is = |path: &str| is_protected(Path::new(path), &roots);
+        for path in [
+            "/w/.gemini/tmp/.git/hooks/x",
+            "/w/.gemini/tmp/a/.GIT/config",
+            "/w/.gemini/tmp/.g\u{200c}it/config",
+            "/w/.gemini/tmp/.git./config",
+            "/home/me/.BashRC",
+            "/home/me/.ssh/authorized_keys",
+            "/home/me/.config/fish/conf.d/x.fish",
+            "/w/.gemini/settings.json",
+        ] {
+            assert!(is(path), "{path}");
+        }
+        for path in ["/w/.gemini/tmp/src/a", "/w/.gemini/tmp/.gitignore", "/home/me/git/x"] {
+            assert!(!is(path), "{path}");
+        }
+        assert!(is_agent_rules(Path::new("/w/sub/Agents.md")));
+        assert!(is_agent_rules(Path::new("/w/.github/copilot-instructions.md")));
+        assert!(!is_agent_rules(Path::new("/w/README.md")));
+    }
 }

@@ -1,111 +1,15 @@
-//! What a rule is. Built-in rules, settings and (later) rule files all become
-//! this type.
+//! What a rule is. Built-in rules, settings, rule files and a person's answers
+//! all become this type.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use parallax_protocol::policy::{ApprovalMode, Decision};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::Decision;
 
-use crate::call::Call;
-use crate::names::canonical;
-use crate::paths;
-use crate::shell::{self, Part};
-
-/// Which tools a rule is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolPattern {
-    /// Every tool (`*`).
-    Any,
-    /// Tools whose name begins so (`mcp_server_*`).
-    Prefix(String),
-    /// One tool.
-    Exact(String),
-}
-
-impl ToolPattern {
-    /// Reads a pattern as settings write it; old and class-style names become
-    /// the registered ones.
-    pub fn parse(text: &str) -> Self {
-        match text.strip_suffix('*') {
-            Some("") => Self::Any,
-            Some(prefix) => Self::Prefix(prefix.to_owned()),
-            None => Self::Exact(canonical(text).to_owned()),
-        }
-    }
-
-    /// Whether it covers one of the names.
-    pub(crate) fn matches(&self, names: &[&str]) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Prefix(prefix) => names.iter().any(|name| name.starts_with(prefix.as_str())),
-            Self::Exact(exact) => names.iter().any(|name| name == exact),
-        }
-    }
-}
-
-/// The first words of a command, compared word by word.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandPrefix(Vec<String>);
-
-impl CommandPrefix {
-    /// Reads a prefix such as `git status`; a trailing `*` or `:*` is dropped.
-    /// An empty prefix covers every command.
-    pub fn parse(text: &str) -> Self {
-        let text = text.trim();
-        let text = text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")).unwrap_or(text);
-        let text = if text == "*" { "" } else { text };
-        match shell::plain(text) {
-            Some(parts) if parts.len() == 1 => {
-                Self(parts.into_iter().flatten().map(|word| word.text).collect())
-            }
-            _ => Self(text.split_whitespace().map(str::to_owned).collect()),
-        }
-    }
-
-    fn covers_words<'a>(&self, words: impl Iterator<Item = &'a str>) -> bool {
-        let mut words = words;
-        self.0.iter().all(|want| words.next() == Some(want.as_str()))
-    }
-
-    fn covers(&self, part: &Part) -> bool {
-        self.covers_words(part.iter().map(|word| word.text.as_str()))
-    }
-}
-
-/// Where the files that a call writes must lie for the rule to match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathScope {
-    /// Anywhere.
-    Anywhere,
-    /// All inside the workspace, and none of them protected (`.git`, `.env*`,
-    /// `node_modules`, settings that run programs).
-    Workspace,
-    /// All of them `.md` files inside this folder.
-    MarkdownIn(PathBuf),
-}
-
-impl PathScope {
-    fn matches(&self, call: &Call<'_>) -> bool {
-        let writes = &call.query.effects.writes;
-        match self {
-            Self::Anywhere => true,
-            Self::Workspace => {
-                let roots = call.query.workspace;
-                !writes.is_empty()
-                    && writes
-                        .iter()
-                        .all(|path| paths::inside(path, roots) && !paths::is_protected(path, roots))
-            }
-            Self::MarkdownIn(folder) => {
-                !writes.is_empty() && writes.iter().all(|path| is_markdown_in(path, folder))
-            }
-        }
-    }
-}
-
-fn is_markdown_in(path: &Path, folder: &Path) -> bool {
-    path.starts_with(folder) && path.extension().is_some_and(|extension| extension == "md")
-}
+use crate::conditions::Conditions;
+use crate::rule_file::Tier;
 
 /// The final priority in thousandths: tier × 1000 + the rule's own 0–999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,10 +28,33 @@ pub enum Source {
     BuiltIn,
     /// A setting or the flag that stands for it; the text names it.
     Setting(&'static str),
+    /// A rule file.
+    File {
+        /// Whose it is.
+        tier: Tier,
+        /// Where it stands.
+        path: Arc<PathBuf>,
+        /// The line where the rule begins, from 1.
+        line: usize,
+    },
+    /// An answer that a person gave in this session.
+    Session,
+}
+
+impl Source {
+    /// Whose it is.
+    pub fn tier(&self) -> Tier {
+        match self {
+            Self::BuiltIn => Tier::BuiltIn,
+            Self::Setting(_) => Tier::User,
+            Self::File { tier, .. } => *tier,
+            Self::Session => Tier::Workspace,
+        }
+    }
 }
 
 /// One rule. All conditions must hold; the first rule by priority decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rule {
     /// What it is called in verdicts.
     pub name: String,
@@ -135,87 +62,61 @@ pub struct Rule {
     pub source: Source,
     /// Its rank.
     pub priority: Priority,
-    /// The tools; one of them must match.
-    pub tools: Vec<ToolPattern>,
-    /// For shell calls: one must match. Empty means any command.
-    pub commands: Vec<CommandPrefix>,
-    /// With `commands` and [`Decision::Allow`]: parts of a list or pipe that are
-    /// known to be harmless need not be covered.
+    /// When it matches.
+    pub conditions: Conditions,
+    /// With conditions on commands and [`Decision::Allow`]: commands that are
+    /// known to be harmless are covered as well.
     pub safe_parts: bool,
-    /// The modes it holds in; empty means all.
-    pub modes: Vec<ApprovalMode>,
-    /// Only with (`true`) or only without (`false`) somebody to ask.
-    pub interactive: Option<bool>,
-    /// Where the files written must lie.
-    pub paths: PathScope,
     /// What it decides.
     pub decision: Decision,
     /// An allowed command may redirect to and from files.
     pub allow_redirection: bool,
     /// What the model reads on a denial.
     pub deny_message: Option<String>,
+    /// What an allowed call may do beyond the sandbox.
+    pub grants: Permissions,
 }
 
 impl Rule {
-    /// A rule without conditions.
+    /// A rule without conditions, which matches no tool yet.
     pub fn new(name: impl Into<String>, priority: u32, decision: Decision) -> Self {
         Self {
             name: name.into(),
             source: Source::BuiltIn,
             priority: Priority(priority),
-            tools: Vec::new(),
-            commands: Vec::new(),
+            conditions: Conditions::default(),
             safe_parts: false,
-            modes: Vec::new(),
-            interactive: None,
-            paths: PathScope::Anywhere,
             decision,
             allow_redirection: false,
             deny_message: None,
+            grants: Permissions::default(),
         }
     }
 
-    /// The name as verdicts give it: what, who and rank.
+    /// The name as verdicts give it: what, who, where and rank.
     pub fn label(&self) -> String {
-        match self.source {
-            Source::BuiltIn => format!("{} (built in, {})", self.name, self.priority),
-            Source::Setting(key) => format!("{} (`{key}`, {})", self.name, self.priority),
+        let (name, rank) = (&self.name, self.priority);
+        match &self.source {
+            Source::BuiltIn => format!("{name} (built in, {rank})"),
+            Source::Setting(key) => format!("{name} (`{key}`, {rank})"),
+            Source::File { tier, path, line } => {
+                format!("{name} ({}, `{}:{line}`, {rank})", tier.as_str(), path.display())
+            }
+            Source::Session => format!("{name} (this session, {rank})"),
         }
     }
 
-    /// Whether it is about such calls at all, whatever their arguments.
-    pub(crate) fn concerns(&self, names: &[&str], mode: ApprovalMode, interactive: bool) -> bool {
-        (self.modes.is_empty() || self.modes.contains(&mode))
-            && self.interactive.is_none_or(|wanted| wanted == interactive)
-            && self.tools.iter().any(|pattern| pattern.matches(names))
+    /// Whether it comes from a place whose word may only make things stricter.
+    pub(crate) fn only_tightens(&self) -> bool {
+        matches!(&self.source, Source::File { tier: Tier::Extension | Tier::Workspace, .. })
+            && self.decision == Decision::Ask
     }
 
-    pub(crate) fn matches(&self, call: &Call<'_>) -> bool {
-        self.concerns(&call.names, call.mode, call.query.interactive)
-            && self.paths.matches(call)
-            && self.covers_commands(call)
-    }
-
-    fn covers_commands(&self, call: &Call<'_>) -> bool {
-        if self.commands.is_empty() {
-            return true;
-        }
-        let Some(line) = &call.shell else { return false };
-        if self.decision == Decision::Allow {
-            // Every part must be understood and covered.
-            return line.plain().is_some_and(|parts| {
-                parts.iter().all(|part| {
-                    self.commands.iter().any(|prefix| prefix.covers(part))
-                        || (self.safe_parts && line.is_safe_part(part))
-                })
-            });
-        }
-        // One part is enough, and what is not understood is searched as well.
-        let loose = line.loose();
-        loose.too_much
-            || loose.programs().any(|(program, arguments)| {
-                let words = || std::iter::once(program).chain(arguments.iter().map(String::as_str));
-                self.commands.iter().any(|prefix| prefix.covers_words(words()))
-            })
+    /// Whether it is an answer "always" of a person, kept or not.
+    pub(crate) fn is_always_answer(&self) -> bool {
+        const ALWAYS: u32 = 950;
+        let kept = matches!(&self.source, Source::File { tier: Tier::Workspace | Tier::User, .. });
+        self.decision == Decision::Allow
+            && (self.source == Source::Session || (kept && self.priority.0 % 1000 == ALWAYS))
     }
 }

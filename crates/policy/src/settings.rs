@@ -4,18 +4,14 @@ use std::path::PathBuf;
 
 use parallax_protocol::policy::{ApprovalMode, Decision};
 
+use crate::build_guard::BuildFileGuard;
+use crate::command_prefix::CommandPrefix;
+use crate::conditions::Commands;
 use crate::names::{SHELL, canonical};
-use crate::rule::{CommandPrefix, Rule, Source, ToolPattern};
-
-/// What an edit of a build file needs (`security.buildFileGuard`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BuildFileGuard {
-    /// A person, except in yolo mode.
-    #[default]
-    Ask,
-    /// No more than any other edit.
-    Off,
-}
+use crate::rule::{Rule, Source};
+use crate::rule_file::RuleFile;
+use crate::sandbox_table::SandboxTable;
+use crate::tool_pattern::ToolPattern;
 
 /// What the user said about tools. Entries are names (old and class-style ones
 /// too), `*`, `prefix*`, or `run_shell_command(command prefix)`.
@@ -33,6 +29,21 @@ pub struct PolicyOptions {
     pub build_file_guard: BuildFileGuard,
     /// The folder for plan files, resolved.
     pub plans_directory: Option<PathBuf>,
+    /// Folders for temporary files, resolved; empty means `/tmp` and `/var/tmp`.
+    pub temporary_directories: Vec<PathBuf>,
+    /// The home folder of the user, for `~/` in rules.
+    pub home: Option<PathBuf>,
+    /// Rule files of all tiers, in the order in which they are named.
+    pub files: Vec<RuleFile>,
+    /// Rules of the project's files may also allow.
+    pub workspace_may_allow: bool,
+    /// `security.disableAlwaysAllow`: no answer "always" is offered or kept to.
+    pub disable_always_allow: bool,
+    /// `tools.shell.commandSubstitution` = `allow`: what stands in `$(…)` is not
+    /// judged.
+    pub free_substitutions: bool,
+    /// What commands may do beyond the sandbox, by mode and by program.
+    pub sandbox: SandboxTable,
 }
 
 const NOT_PLAN: [ApprovalMode; 3] =
@@ -65,9 +76,9 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     if !allowed.commands.is_empty() && !allowed.whole_shell() {
         let mut narrow =
             settings_rule("only the allowed commands", "tools.allowed", 4290, Decision::Deny);
-        narrow.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
+        narrow.conditions.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
         narrow.deny_message = Some(format!(
-            "Only these shell commands are allowed, without redirection or expansion: {}",
+            "Only these shell commands are allowed, without variables or substitutions: {}",
             listed(&allowed.commands)
         ));
         rules.push(narrow);
@@ -76,19 +87,19 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     if let Some(core) = &options.core {
         let core = read(core, "tools.core", false, &mut notices);
         for mut rule in core.rules("in the list of tools", "tools.core", 4250, Decision::Allow) {
-            rule.modes = NOT_PLAN.to_vec();
+            rule.conditions.modes = NOT_PLAN.to_vec();
             rules.push(rule);
         }
         let mut others =
             settings_rule("not in the list of tools", "tools.core", 4240, Decision::Deny);
-        others.tools = vec![ToolPattern::Any];
-        others.modes = NOT_PLAN.to_vec();
+        others.conditions.tools = vec![ToolPattern::Any];
+        others.conditions.modes = NOT_PLAN.to_vec();
         others.deny_message = Some(if core.commands.is_empty() {
             "The setting `tools.core` does not list this tool".to_owned()
         } else {
             format!(
                 "The setting `tools.core` does not list this call; of shell commands it lists {}, \
-                 without redirection or expansion",
+                 without variables or substitutions",
                 listed(&core.commands)
             )
         });
@@ -110,6 +121,10 @@ fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) 
         let name = name.trim();
         if canonical(name) == SHELL {
             match argument.trim() {
+                // Nothing between the parentheses is no leave for everything.
+                "" if !strict => notices.push(format!(
+                    "`{entry}` in `{key}` is ignored: it names no command; `{SHELL}` alone means all"
+                )),
                 "" | "*" => read.tools.push(SHELL.to_owned()),
                 prefix => read.commands.push(prefix.to_owned()),
             }
@@ -135,16 +150,17 @@ impl Entries {
         let mut rules = Vec::new();
         for tool in &self.tools {
             let mut rule = settings_rule(&format!("`{tool}` {what}"), key, priority, decision);
-            rule.tools = vec![ToolPattern::parse(tool)];
+            rule.conditions.tools = vec![ToolPattern::parse(tool)];
             rule.deny_message = Some(format!("The setting `{key}` excludes this tool"));
             rules.push(rule);
         }
         if !self.commands.is_empty() {
             let name = format!("commands {} {what}", listed(&self.commands));
             let mut rule = settings_rule(&name, key, priority, decision);
-            rule.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
-            rule.commands =
-                self.commands.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
+            rule.conditions.tools = vec![ToolPattern::Exact(SHELL.to_owned())];
+            rule.conditions.commands = Commands::Prefixes(
+                self.commands.iter().map(|prefix| CommandPrefix::parse(prefix)).collect(),
+            );
             rule.deny_message = Some(format!(
                 "The setting `{key}` excludes commands that begin with {}",
                 listed(&self.commands)

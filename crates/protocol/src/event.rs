@@ -9,7 +9,8 @@ use crate::Object;
 use crate::ids::{AskId, CallId, ItemId, SessionId};
 use crate::model::{Retry, Usage};
 use crate::op::AskOutcome;
-use crate::policy::{ApprovalMode, Verdict};
+use crate::permissions::Permissions;
+use crate::policy::{ApprovalMode, RuleDraft, Verdict};
 use crate::tool::{Display, Preview, ToolErrorKind, ToolKind};
 
 /// One report. `seq` grows by one per event of a session; `turn` counts prompts
@@ -56,7 +57,7 @@ pub enum EventBody {
         done: ItemDone,
     },
     /// Somebody must decide.
-    Ask(Ask),
+    Ask(Box<Ask>),
     /// A question is answered or gone.
     AskClosed {
         /// The question.
@@ -68,6 +69,8 @@ pub enum EventBody {
     ModelCall(ModelCall),
     /// A wait before another attempt.
     Retry(Retry),
+    /// An undo is done.
+    Undone(Undone),
     /// The mode or the model changed.
     StateChanged {
         /// The model set.
@@ -240,6 +243,46 @@ pub struct Ask {
     pub verdict: Verdict,
     /// What may be answered.
     pub outcomes: Vec<AskOutcome>,
+    /// What kind of question it is.
+    pub question: Question,
+    /// Rules that would spare the question from now on, from the narrowest to
+    /// the widest; the first is meant unless the answer names another. Empty
+    /// when no answer may hold for longer.
+    pub rules: Vec<RuleDraft>,
+    /// What would be given beyond the sandbox.
+    pub permissions: Permissions,
+    /// What the call may change that could not be undone, for people.
+    pub not_undoable: Vec<String>,
+}
+
+/// Kinds of questions; the words are those that other programs know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// A change to a file.
+    Edit,
+    /// A command.
+    Exec,
+    /// A tool of an MCP server.
+    Mcp,
+    /// A command that the sandbox refused something.
+    SandboxExpansion,
+    /// Anything else.
+    Info,
+}
+
+/// What an undo did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Undone {
+    /// The turn whose changes are taken back.
+    pub turn: u64,
+    /// Files that are as before.
+    pub restored: Vec<std::path::PathBuf>,
+    /// Files left alone, each with the reason.
+    pub kept: Vec<(std::path::PathBuf, String)>,
+    /// Why nothing was done, when that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A model request that ended.
@@ -316,6 +359,8 @@ pub enum FailureKind {
     Config,
     /// The folder is not trusted.
     Untrusted,
+    /// The sandbox that was asked for cannot be had.
+    Sandbox,
     /// The service refused or failed.
     Api,
     /// The model's stream was no valid answer (empty, blocked, cut).

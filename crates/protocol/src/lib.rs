@@ -3,12 +3,14 @@
 //!
 //! This crate does no I/O and knows no tool, no provider and no face.
 
+pub mod checkpoint;
 pub mod content;
 pub mod event;
 pub mod ids;
 mod lenient;
 pub mod model;
 pub mod op;
+pub mod permissions;
 pub mod policy;
 pub mod secret;
 pub mod store;

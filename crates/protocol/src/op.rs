@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Object;
 use crate::content::Part;
 use crate::ids::AskId;
-use crate::policy::ApprovalMode;
+use crate::policy::{ApprovalMode, RuleDraft, RuleScope};
 
 /// An order from a face. Orders are taken in the order they come, also while a
 /// turn runs.
@@ -20,13 +21,15 @@ pub enum Op {
     /// Ends the running turn; what is there is kept.
     Interrupt,
     /// Answers an [`crate::event::Ask`].
-    Decide {
-        /// The question.
-        ask: AskId,
-        /// The answer.
-        outcome: AskOutcome,
-        /// Words for the model, on a refusal.
-        feedback: Option<String>,
+    Decide(Box<Decide>),
+    /// Gives files the bytes back that they had before a turn; the answer is an
+    /// event.
+    Undo {
+        /// The turn (prompts count from 1); without one, the last that changed
+        /// anything.
+        turn: Option<u64>,
+        /// Also files that somebody changed since.
+        force: bool,
     },
     /// Widens the workspace.
     AddDirectory(PathBuf),
@@ -47,6 +50,32 @@ pub struct Prompt {
     pub attachments: Vec<Part>,
 }
 
+/// An answer to a question, with all that belongs to it.
+#[derive(Debug, Clone)]
+pub struct Decide {
+    /// The question.
+    pub ask: AskId,
+    /// The answer.
+    pub outcome: AskOutcome,
+    /// Words for the model, on a refusal.
+    pub feedback: Option<String>,
+    /// The rule to keep, when not the first of those offered: one of the others,
+    /// or as the person changed it.
+    pub rule: Option<RuleDraft>,
+    /// How long that rule holds; without it, as the outcome says.
+    pub scope: Option<RuleScope>,
+    /// The arguments as the person changed them
+    /// ([`AskOutcome::ModifyWithEditor`]).
+    pub arguments: Option<Object>,
+}
+
+impl Decide {
+    /// An answer without more.
+    pub fn new(ask: AskId, outcome: AskOutcome) -> Self {
+        Self { ask, outcome, feedback: None, rule: None, scope: None, arguments: None }
+    }
+}
+
 /// An answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -55,6 +84,14 @@ pub enum AskOutcome {
     ProceedOnce,
     /// Run it, and do not ask for its like again in this session.
     ProceedAlways,
+    /// Run it, and keep the rule on disk.
+    ProceedAlwaysAndSave,
+    /// Run it, and this tool of an MCP server from now on.
+    ProceedAlwaysTool,
+    /// Run it, and all tools of the MCP server from now on.
+    ProceedAlwaysServer,
+    /// Take changed arguments, and ask again.
+    ModifyWithEditor,
     /// Do not run it.
     Cancel,
 }

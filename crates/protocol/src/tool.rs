@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::content::Part;
+use crate::event::Level;
 use crate::ids::CallId;
+use crate::permissions::Permissions;
 use crate::policy::ApprovalMode;
 use crate::{BoxFuture, CancellationToken, Object};
 
@@ -83,10 +85,22 @@ pub struct Effects {
     pub reads: Vec<PathBuf>,
     /// Files written; resolved, absolute.
     pub writes: Vec<PathBuf>,
+    /// Those of `writes` that do not exist yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub creates: Vec<PathBuf>,
     /// Command lines handed to a shell, as typed.
     pub runs: Vec<String>,
     /// Hosts contacted.
     pub hosts: Vec<String>,
+    /// What the call asks to do beyond the sandbox.
+    #[serde(skip_serializing_if = "Permissions::is_empty")]
+    pub permissions: Permissions,
+    /// For commands: they are known to change nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub only_reads: bool,
+    /// For commands: the folder that they run in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
 }
 
 /// What a person sees before a call runs.
@@ -229,6 +243,7 @@ pub enum ToolErrorKind {
     WebFetchFallbackFailed,
     WebFetchProcessingError,
     WebSearchFailed,
+    SandboxExpansionRequired,
     StopExecution,
 }
 
@@ -269,6 +284,7 @@ impl ToolErrorKind {
             K::WebFetchFallbackFailed => "web_fetch_fallback_failed",
             K::WebFetchProcessingError => "web_fetch_processing_error",
             K::WebSearchFailed => "web_search_failed",
+            K::SandboxExpansionRequired => "sandbox_expansion_required",
             K::StopExecution => "stop_execution",
         }
     }
@@ -316,6 +332,8 @@ pub struct Outcome {
     pub error: Option<ToolError>,
     /// Structured data for machine faces, never sent to the model.
     pub data: Option<Value>,
+    /// What the sandbox refused it: the call may be run again with that.
+    pub refused: Permissions,
 }
 
 impl Outcome {
@@ -326,6 +344,7 @@ impl Outcome {
             for_user: None,
             error: None,
             data: None,
+            refused: Permissions::default(),
         }
     }
     /// A failure.
@@ -335,6 +354,7 @@ impl Outcome {
             for_model: ForModel::default(),
             error: Some(error),
             data: None,
+            refused: Permissions::default(),
         }
     }
     /// Adds what a person sees.
@@ -350,6 +370,8 @@ impl Outcome {
 pub trait Progress: Send + Sync {
     /// A piece of output text, for people only.
     fn output(&self, text: &str);
+    /// Something that people should know, one line.
+    fn notice(&self, _level: Level, _text: &str) {}
     /// The process group that the call runs in, when it has one.
     fn process_group(&self, _pgid: i32) {}
 }
@@ -382,6 +404,22 @@ pub struct Run {
     pub cancel: CancellationToken,
     /// Live output.
     pub progress: Arc<dyn Progress>,
+    /// What it may do beyond the sandbox.
+    pub permissions: Permissions,
+    /// The mode in which it was let through.
+    pub mode: ApprovalMode,
+}
+
+impl Run {
+    /// A run with nothing beyond the sandbox, in the default mode.
+    pub fn new(cancel: CancellationToken, progress: Arc<dyn Progress>) -> Self {
+        Self {
+            cancel,
+            progress,
+            permissions: Permissions::default(),
+            mode: ApprovalMode::default(),
+        }
+    }
 }
 
 /// A tool: declares itself and prepares calls.

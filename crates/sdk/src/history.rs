@@ -6,7 +6,7 @@ use std::path::Path;
 use parallax_protocol::content::{Role, Sealed};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::SessionHead;
+use parallax_protocol::store::{Record, SessionHead};
 use parallax_store::{FindError, Journal, LoadedSession, OpenError, Origin, SessionEntry};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -21,6 +21,8 @@ pub(crate) struct Resumed {
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
     /// Model requests that an earlier process made.
     pub(crate) requests_made: u32,
+    /// Prompts that the session had before this process.
+    pub(crate) turns: u64,
     pub(crate) notices: Vec<String>,
 }
 
@@ -70,6 +72,7 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
         contents: Vec::new(),
         pending: BTreeMap::new(),
         requests_made: 0,
+        turns: 0,
         notices,
     }
 }
@@ -121,6 +124,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
                 contents: Vec::new(),
                 pending: BTreeMap::new(),
                 requests_made: 0,
+                turns: 0,
                 notices: Vec::new(),
             };
             take(&mut resumed, &loaded);
@@ -167,6 +171,7 @@ fn fork(launch: &Launch, id: SessionId, loaded: &LoadedSession, from: String) ->
         contents: Vec::new(),
         pending: BTreeMap::new(),
         requests_made: 0,
+        turns: 0,
         notices: Vec::new(),
     };
     if let Err(error) = resumed.journal.append_all(loaded) {
@@ -180,6 +185,9 @@ fn take(resumed: &mut Resumed, loaded: &LoadedSession) {
     resumed.contents = loaded.contents.clone();
     let answers = loaded.contents.iter().filter(|content| content.role() == Role::Model).count();
     resumed.requests_made = u32::try_from(answers).unwrap_or(u32::MAX);
+    let is_prompt =
+        |record: &&Record| matches!(record, Record::Content(content) if content.display.is_some());
+    resumed.turns = loaded.records.iter().filter(is_prompt).count() as u64;
     resumed.notices.extend(loaded.notices.iter().cloned());
     if let Some(pending) = &loaded.pending {
         resumed.pending =

@@ -6,8 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_config::{Config, LoadOptions, OutputFormat};
+use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
+
+use crate::program_sandbox;
 
 /// Which session to continue, or how to begin one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,6 +70,12 @@ pub struct LaunchOptions {
     pub variables: Vec<(OsString, OsString)>,
     /// `--skip-trust`.
     pub skip_trust: bool,
+    /// `--policy`; empty: the setting `policyPaths`, else the user's folders.
+    pub policy_paths: Vec<PathBuf>,
+    /// `--admin-policy`; empty: the setting `adminPolicyPaths`.
+    pub admin_policy_paths: Vec<PathBuf>,
+    /// `--sandbox`, as typed.
+    pub sandbox: Option<String>,
     /// `--ignore-env`.
     pub ignore_env: bool,
     /// `-m`.
@@ -93,6 +102,12 @@ pub struct LaunchOptions {
     pub version: &'static str,
     /// Whether the session leaves no journal (the demonstration).
     pub ephemeral: bool,
+    /// Whether it is only looked at what holds: then a folder need not be
+    /// trusted, for nothing of such a folder is read.
+    pub look_only: bool,
+    /// Whether `main` of this program calls `parallax_sandbox::main` first, so
+    /// that it can start itself again to confine and watch commands.
+    pub supervises: bool,
 }
 
 /// A launch whose settings are read and whose folder is known to be trusted or
@@ -101,6 +116,9 @@ pub struct Launch {
     pub(crate) options: LaunchOptions,
     pub(crate) config: Config,
     pub(crate) mode: ApprovalMode,
+    /// The sandbox that is asked for: `BuiltIn` means that commands run in one
+    /// or not at all, `Off` that they run in none.
+    pub sandbox: ProgramSandbox,
     /// What the person should know, one line each.
     pub warnings: Vec<String>,
 }
@@ -119,12 +137,13 @@ impl Launch {
             ignore_env: options.ignore_env,
         })
         .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        if !config.trust.trusted {
+        if !config.trust.trusted && !options.look_only {
             return Err(untrusted(&options.directory));
         }
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
-        Ok(Self { options, config, mode, warnings })
+        let sandbox = program_sandbox::asked(options.sandbox.as_deref(), &config)?;
+        Ok(Self { options, config, mode, sandbox, warnings })
     }
 
     /// The format that the settings ask for (`output.format`).
@@ -174,11 +193,17 @@ fn approval_mode(
 /// Why nothing is read of a folder, and what to do. No face of this program can
 /// ask the person yet, so every launch in such a folder ends here.
 fn untrusted(directory: &Path) -> Failure {
+    // Names only: nothing of the folder is expanded, followed or run.
+    let brings = match parallax_config::survey(directory).summary() {
+        Some(summary) => format!("it would bring {summary} (see `parallax trust show`)"),
+        None => "it would bring no settings or commands".to_owned(),
+    };
     failure(
         FailureKind::Untrusted,
         format!(
-            "the folder `{}` is not trusted, so nothing of it is read; run with `--skip-trust` or \
-             set `GEMINI_CLI_TRUST_WORKSPACE=true` if you trust what it holds",
+            "the folder `{}` is not trusted, so nothing of it counts; {brings}; trust it with \
+             `parallax trust add`, or for one run with `--skip-trust` or \
+             `GEMINI_CLI_TRUST_WORKSPACE=true`",
             directory.display()
         ),
     )

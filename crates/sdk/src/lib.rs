@@ -13,16 +13,24 @@ mod launch;
 mod memory;
 mod model;
 mod open;
+mod program_sandbox;
+mod rule_files;
+mod rules;
+mod sandbox;
 mod system;
 mod toolbox;
+pub mod undo;
+mod versions;
 
 pub use expand::Expander;
 pub use launch::{Answers, Launch, LaunchOptions, Recording, SessionChoice};
 pub use open::OpenSession;
 pub use parallax_config::OutputFormat;
 pub use parallax_engine::EventReader;
+pub use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_protocol::op::Op;
 pub use parallax_store::{Origin, SessionEntry};
+pub use program_sandbox::Enclosure;
 
 /// Sends orders to the session. Bounded: a face that floods waits.
 pub type OpSender = tokio::sync::mpsc::Sender<Op>;

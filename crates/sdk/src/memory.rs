@@ -22,6 +22,15 @@ pub(crate) struct Gathered {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Whether the file stands in a folder above the project that is not trusted.
+fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
+    let config = &launch.config;
+    path.parent().is_some_and(|folder| {
+        config.cwd.starts_with(folder)
+            && !config.trusted_folders.iter().any(|known| known == folder)
+    })
+}
+
 /// Reads the memory files and draws the session context. The contents of a
 /// resumed session hold its context already, frozen: what they do not say yet
 /// (another date, changed memory, a folder they do not know) is said anew.
@@ -41,7 +50,7 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
         more_folders: &more,
         import_format: settings.import_format(),
         trusted: launch.config.trust.trusted,
-        ignored: &|path| workspace.is_ignored(path).is_some(),
+        ignored: &|path| workspace.is_ignored(path).is_some() || is_of_strangers(launch, path),
     });
     let date = Zoned::now().strftime("%A, %B %-d, %Y").to_string();
     let project = memory.project_block(cwd).unwrap_or_default();

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_engine::{EventHub, EventReader, Metered, SessionHandle, SessionOptions};
+use parallax_engine::{Approvals, EventHub, EventReader, Metered, SessionHandle, SessionOptions};
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
-use parallax_policy::{BuildFileGuard, Policy, PolicyOptions};
+use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
@@ -17,6 +17,7 @@ use parallax_protocol::store::{NoStore, Store};
 use crate::expand::Expander;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, failure};
+use crate::versions::{self, Versions};
 use crate::{OpSender, model, system, toolbox};
 
 /// A session that takes prompts.
@@ -33,6 +34,7 @@ pub struct OpenSession {
     pub expander: Expander,
     handle: SessionHandle,
     toolbox: toolbox::Toolbox,
+    versions: Option<Arc<Versions>>,
 }
 
 impl OpenSession {
@@ -46,7 +48,14 @@ impl OpenSession {
         // A closed channel means that the actor is gone already.
         let _ = self.handle.ops.send(Op::Shutdown).await;
         self.handle.join().await;
+        let had_background = self.toolbox.had_background().await;
         self.toolbox.close().await;
+        if let Some(versions) = self.versions.filter(|_| had_background) {
+            let settling = tokio::task::spawn_blocking(move || versions.settle());
+            for path in settling.await.unwrap_or_default() {
+                tracing::warn!(path = %path.display(), "a protected file was put back");
+            }
+        }
     }
 }
 
@@ -60,6 +69,7 @@ impl Launch {
     /// included.
     pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
         let mut warnings = self.warnings.clone();
+        self.require_sandbox()?;
         let resumed = history::open(&self)?;
         warnings.extend(resumed.notices.iter().cloned());
         let (workspace, artifacts) = self.workspace(&resumed)?;
@@ -72,8 +82,9 @@ impl Launch {
         let metered: Arc<dyn Model> = Arc::new(Metered::new(Arc::clone(&model), hub.clone()));
         let model_name = self.model_name();
         let toolbox = toolbox::build(&self, &workspace, &seen, artifacts, metered, &model_name);
-        let policy = self.policy();
-        warnings.extend(policy.notices().iter().cloned());
+        let (policy, notices) = self.policy();
+        warnings.extend(notices);
+        warnings.extend(self.sandbox_table().1);
         let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
         warnings.extend(memory.warnings);
         let settings = &self.config.settings;
@@ -83,6 +94,8 @@ impl Launch {
         let added = Arc::clone(&workspace);
         let store: Arc<dyn Store> =
             if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
+        let versions = self.versions(&id, &workspace);
+        let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
         let expander = Expander::new(&workspace, &seen);
         let handle = parallax_engine::start(
             SessionOptions {
@@ -123,11 +136,25 @@ impl Launch {
                 max_attempts: None,
                 loop_detection: settings.loop_detection(),
                 retry_base: self.retry_base(),
+                approvals: self.approvals(),
+                rule_keeper: Some(Arc::new(self.rule_keeper())),
+                checkpoints,
+                is_build_file: parallax_policy::is_build_file,
+                turns: resumed.turns,
+                secrets: self.own_keys(),
             },
             hub,
         );
-        let session =
-            OpenSession { id, model: model_name, scripted, warnings, expander, handle, toolbox };
+        let session = OpenSession {
+            id,
+            model: model_name,
+            scripted,
+            warnings,
+            expander,
+            handle,
+            toolbox,
+            versions,
+        };
         Ok((session, events))
     }
 
@@ -137,6 +164,36 @@ impl Launch {
             return Ok(parallax_protocol::Object::new());
         };
         Ok(model::table(configs)?.alias_generation(model_name))
+    }
+
+    /// Where old versions of files are kept, unless that is switched off.
+    fn versions(&self, id: &SessionId, workspace: &Workspace) -> Option<Arc<Versions>> {
+        let settings = self.config.settings.checkpoints();
+        if !settings.enabled || self.options.ephemeral {
+            return None;
+        }
+        let roots = workspace.roots();
+        let project = &self.options.directory;
+        let store = versions::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
+        Some(Arc::new(Versions::new(store)))
+    }
+
+    /// The keys of this program, which belong into no text.
+    fn own_keys(&self) -> Vec<String> {
+        ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
+            .iter()
+            .filter_map(|name| self.config.environment.get(name))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn approvals(&self) -> Approvals {
+        let settings = &self.config.settings;
+        Approvals {
+            lasting: !settings.flag("security.disableAlwaysAllow"),
+            permanent: settings.flag("security.enablePermanentToolApproval")
+                && self.config.trust.trusted,
+        }
     }
 
     /// The first wait after a broken stream; scripted servers shorten it.
@@ -186,31 +243,11 @@ impl Launch {
     }
 
     /// `~/x` as people write it in settings and flags.
-    fn expand_home(&self, path: &Path) -> PathBuf {
+    pub(crate) fn expand_home(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), self.config.environment.get("HOME")) {
             (Ok(rest), Some(home)) => Path::new(home).join(rest),
             _ => path.to_owned(),
         }
-    }
-
-    fn policy(&self) -> Policy {
-        let settings = &self.config.settings;
-        let mut allowed = settings.allowed_tools();
-        allowed.extend(self.options.allowed_tools.iter().cloned());
-        let mut exclude = settings.excluded_tools();
-        exclude.extend(self.options.exclude_tools.iter().cloned());
-        Policy::new(&PolicyOptions {
-            core: settings.core_tools(),
-            allowed,
-            exclude,
-            confirmation_required: settings.confirmation_required(),
-            build_file_guard: if settings.build_file_guard() {
-                BuildFileGuard::Ask
-            } else {
-                BuildFileGuard::Off
-            },
-            plans_directory: None,
-        })
     }
 
     pub(crate) fn homes(&self) -> parallax_store::Homes {

@@ -1,6 +1,6 @@
 //! The built-in tools, wired to one session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use parallax_protocol::tool::Tool;
 use parallax_tools::glob::Glob;
 use parallax_tools::google_web_search::GoogleWebSearch;
 use parallax_tools::grep_search::GrepSearch;
+use parallax_tools::kill_background_process::KillBackgroundProcess;
 use parallax_tools::list_background_processes::ListBackgroundProcesses;
 use parallax_tools::list_directory::ListDirectory;
 use parallax_tools::read_background_output::ReadBackgroundOutput;
@@ -32,6 +33,8 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
     processes: Processes,
+    /// Folders of commands that nobody needs after the session.
+    leftovers: Vec<PathBuf>,
     /// The model in force, for tools that ask one.
     main: Arc<RwLock<String>>,
 }
@@ -51,9 +54,48 @@ impl Toolbox {
         })
     }
 
+    /// Whether a command of the session went on in the background.
+    pub(crate) async fn had_background(&self) -> bool {
+        let processes = self.processes.clone();
+        let looking = tokio::task::spawn_blocking(move || !processes.background().is_empty());
+        looking.await.unwrap_or(false)
+    }
+
     /// Ends all processes that are left.
     pub(crate) async fn close(self) {
         self.processes.shutdown().await;
+        let leftovers = self.leftovers;
+        let clearing = tokio::task::spawn_blocking(move || {
+            leftovers.iter().for_each(|folder| clear(folder));
+            // The session's folder too, when nothing else is in it.
+            if let Some(folder) = leftovers.first().and_then(|folder| folder.parent()) {
+                let _ = std::fs::remove_dir(folder);
+            }
+        });
+        drop(clearing.await);
+    }
+}
+
+/// Removes a folder of commands. Commands and overlays make folders that their
+/// owner may not enter. Links are not followed.
+fn clear(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if std::fs::remove_dir_all(folder).is_ok() || !folder.is_dir() {
+        return;
+    }
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        // What cannot be opened up stays, and so does what it is in.
+        let _ = std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700));
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        folders.extend(
+            entries
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path()),
+        );
+    }
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        tracing::info!(%error, folder = %folder.display(), "a folder of commands stays");
     }
 }
 
@@ -73,6 +115,9 @@ pub(crate) fn build(
         Arc::new(move || model.resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
     };
     let shell = shell_options(launch, artifacts);
+    let sandbox = shell.sandbox.as_ref();
+    let leftovers = sandbox
+        .map_or_else(Vec::new, |sandbox| vec![sandbox.temporary.clone(), sandbox.overlays.clone()]);
     let processes = Processes::new(shell.background_dir.clone());
     let fetch = WebFetchOptions {
         client: client_options(launch),
@@ -91,20 +136,22 @@ pub(crate) fn build(
         Arc::new(RunShellCommand::new(shell, work(), processes.clone())),
         Arc::new(ListBackgroundProcesses::new(processes.clone())),
         Arc::new(ReadBackgroundOutput::new(processes.clone())),
+        Arc::new(KillBackgroundProcess::new(processes.clone())),
         Arc::new(GoogleWebSearch::new(model, main_model)),
     ];
     if settings.use_write_todos() {
         tools.push(Arc::new(WriteTodos::new()));
     }
-    Toolbox { tools, processes, main }
+    Toolbox { tools, processes, leftovers, main }
 }
 
-fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {
+pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {
     let settings = &launch.config.settings;
     let shell = settings.shell();
     let redaction = settings.environment_redaction();
     let mut options =
         ShellOptions::new(artifacts.join("tool-outputs"), artifacts.join("background"));
+    let sandbox = launch.sandbox_options(&artifacts);
     options.pager = shell.pager;
     options.inactivity_timeout = shell.inactivity_timeout;
     options.interactive_shell = shell.interactive;
@@ -118,6 +165,9 @@ fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {
     };
     options.dotenv_names = launch.config.environment.dotenv_names().map(str::to_owned).collect();
     options.trusted_folder = launch.config.trust.trusted;
+    options.sandbox = sandbox;
+    options.block_substitution =
+        settings.command_substitution() == parallax_config::CommandSubstitution::Block;
     options
 }
 

@@ -1,5 +1,6 @@
 //! What survives a session: its journal, and how journals are listed, found,
-//! read again and deleted; other tools' session files are read, never written.
+//! read again and deleted; other tools' session files are read, never written;
+//! and the old bytes of what the agent changed, for undo.
 //!
 //! A journal holds the wire contents byte for byte, so that a resumed session
 //! sends what the interrupted one would have sent. This crate does not decide
@@ -7,6 +8,7 @@
 //!
 //! All functions block on the disk: asynchronous callers use `spawn_blocking`.
 
+mod checkpoints;
 mod import;
 mod journal;
 mod list;
@@ -14,6 +16,10 @@ mod load;
 mod paths;
 mod select;
 
+pub use checkpoints::{
+    BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError, CheckpointOptions, Checkpoints,
+    Cleaned, CommandMark, EditMark, FileChange, TurnChanges, is_of_lost_repository, latest_session,
+};
 pub use import::import;
 pub use journal::{Journal, OpenError};
 pub use list::{Origin, SessionEntry, list};

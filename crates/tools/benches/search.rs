@@ -50,7 +50,7 @@ fn bench(bencher: divan::Bencher<'_, '_>, tool: &dyn Tool, args: &Value) {
     bencher.bench_local(|| {
         let Value::Object(args) = args.clone() else { unreachable!("an object") };
         let call = tool.prepare(args, &scope).expect("a call");
-        let run = Run { cancel: CancellationToken::new(), progress: Arc::new(NoProgress) };
+        let run = Run::new(CancellationToken::new(), Arc::new(NoProgress));
         runtime.block_on(call.run(run))
     });
 }

@@ -11,7 +11,7 @@ use parallax_files::{
     Confined, Decoded, Expected, Freshness, SeenFiles, Snapshot, Written, atomic_write, decode,
     hash, looks_binary, read_capped,
 };
-use parallax_protocol::tool::{FileDiff, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Effects, FileDiff, ToolError, ToolErrorKind};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
 use crate::failure::write_failure;
@@ -390,6 +390,13 @@ fn is_placeholder(line: &str) -> bool {
             | "unchanged method"
             | "unchanged methods"
     )
+}
+
+/// What an edit of one file touches.
+pub(crate) fn edit_effects(path: &Path, is_new: bool) -> Effects {
+    let writes = vec![path.to_owned()];
+    let creates = if is_new { writes.clone() } else { Vec::new() };
+    Effects { writes, creates, ..Effects::default() }
 }
 
 #[cfg(test)]

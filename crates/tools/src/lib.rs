@@ -13,6 +13,7 @@ pub mod failure;
 pub mod glob;
 pub mod google_web_search;
 pub mod grep_search;
+pub mod kill_background_process;
 mod kind;
 pub mod list_background_processes;
 pub mod list_directory;
@@ -21,6 +22,7 @@ pub mod read_file;
 pub mod read_many_files;
 pub mod replace;
 pub mod run_shell_command;
+mod sandbox_options;
 mod search_place;
 mod shell_options;
 mod suggest;
@@ -31,6 +33,7 @@ pub mod web_fetch;
 pub mod write_file;
 pub mod write_todos;
 
+pub use sandbox_options::SandboxOptions;
 pub use shell_options::{RedactionOptions, ShellOptions};
 
 /// Names the session's main model at the time it is called.

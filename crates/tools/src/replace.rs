@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    Before, check_fresh, commit, cut, file_diff, load, omission_placeholder, snippet,
+    Before, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder, snippet,
 };
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::suggest::close_names;
@@ -185,7 +185,7 @@ impl Replace {
         let name = self.workspace.relative(target.path());
         let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
         let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
-        let effects = Effects { writes: vec![target.path().to_path_buf()], ..Effects::default() };
+        let effects = edit_effects(target.path(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Box::new(Call { target, before, planned, diff, effects, name, seen })
     }

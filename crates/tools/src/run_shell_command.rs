@@ -1,28 +1,43 @@
 //! `run_shell_command`: a command line in the user's shell, followed to its end
 //! or sent to the background.
 
+mod confined;
+mod confinement;
+mod git;
 mod reads;
+mod refusal;
 mod report;
 mod repository;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parallax_exec::environment::{Dropped, Why};
 use parallax_exec::shell::strip_wrapper;
 use parallax_exec::{Command, Ended, Mode, Processes};
 use parallax_files::{Access, Kind, Workspace};
+use parallax_policy::bash::{self, Line, SafePlace};
+use parallax_protocol::event::Level;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Effects, Invocation, Outcome, Preview, Progress, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
-use serde_json::json;
+use parallax_sandbox::{Plan, Tier};
+use serde_json::{Value, json};
 
+use self::confined::Entry;
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure};
+use crate::sandbox_options::SandboxOptions;
 use crate::shell_options::ShellOptions;
 
 /// How long a background command is watched before it is let go.
@@ -39,12 +54,15 @@ pub struct RunShellCommand {
     options: Arc<ShellOptions>,
     workspace: Arc<Workspace>,
     processes: Processes,
+    /// Whether the variables that commands do not get were named already.
+    told: Arc<AtomicBool>,
 }
 
 impl RunShellCommand {
     /// The tool; its commands belong to `processes`.
     pub fn new(options: ShellOptions, workspace: Arc<Workspace>, processes: Processes) -> Self {
-        Self { spec: spec(&options), options: Arc::new(options), workspace, processes }
+        let spec = spec(&options);
+        Self { spec, options: Arc::new(options), workspace, processes, told: Arc::default() }
     }
 }
 
@@ -58,11 +76,47 @@ fn spec(options: &ShellOptions) -> ToolSpec {
     if options.output_efficiency {
         description.push_str(" Keep output short: quiet flags, no pagers.");
     }
+    let mut parameters = parameters();
+    if options.sandbox.as_ref().is_some_and(|sandbox| sandbox.enabled)
+        && let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut)
+    {
+        properties.insert("additional_permissions".into(), permission_parameters());
+        let why = json!({"type": "string", "description": "Why it needs them, one sentence."});
+        properties.insert("justification".into(), why);
+        description.push_str(
+            " Commands run in a sandbox: they write the project and a private /tmp, and have no \
+             network unless it is given. Ask with `additional_permissions` for what a command needs.",
+        );
+    }
     ToolSpec {
         name: "run_shell_command".into(),
         display_name: "Shell".into(),
         description,
-        parameters: json!({
+        parameters,
+        kind: ToolKind::Execute,
+        sharing: Sharing::Shared,
+        aliases: vec!["ShellTool".into()],
+    }
+}
+
+/// What a command may ask for beyond the sandbox.
+fn permission_parameters() -> Value {
+    let paths = || json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "description": "What the command needs beyond the sandbox.",
+        "properties": {
+            "network": {"type": "boolean"},
+            "fileSystem": {
+                "type": "object",
+                "properties": {"read": paths(), "write": paths()}
+            }
+        }
+    })
+}
+
+fn parameters() -> Value {
+    json!({
             "type": "object",
             "properties": {
                 "command": {"type": "string", "description": "Exact text for the shell."},
@@ -85,11 +139,7 @@ fn spec(options: &ShellOptions) -> ToolSpec {
                 }
             },
             "required": ["command"]
-        }),
-        kind: ToolKind::Execute,
-        sharing: Sharing::Shared,
-        aliases: vec!["ShellTool".into()],
-    }
+    })
 }
 
 impl Tool for RunShellCommand {
@@ -119,13 +169,23 @@ impl Tool for RunShellCommand {
             Mode::Pipe
         };
         let description = one_line(arguments.optional_text("description").unwrap_or_default());
+        let roots = self.workspace.roots();
+        let line = bash::analyse(&command);
+        let substitutes = line.features.iter().any(|feature| feature.contains("substitution"));
+        if self.options.block_substitution && substitutes && scope.mode != ApprovalMode::Yolo {
+            return Err(ToolError::new(
+                ToolErrorKind::PolicyViolation,
+                "the setting `tools.shell.commandSubstitution` refuses commands with `$(…)`, \
+                 back-ticks, `<(…)` and `>(…)`: write the command without them",
+            ));
+        }
+        let permissions = self.permissions(&arguments, &line, &directory, scope)?;
         Ok(Box::new(Call {
-            title: title(&command, given, &description, background),
-            effects: Effects {
-                reads: reads::reads(&command, &directory, &self.workspace.roots()),
-                runs: vec![command.clone()],
-                ..Effects::default()
-            },
+            title: title(&command, given, &description, background)
+                + &justified(&permissions, arguments.optional_text("justification")),
+            effects: Effects { permissions, ..command_effects(&command, &directory, &roots) },
+            line,
+            roots,
             command,
             directory,
             mode,
@@ -133,11 +193,37 @@ impl Tool for RunShellCommand {
             copy: self.options.output_dir.join(copy_name(scope.call.as_str())),
             options: Arc::clone(&self.options),
             processes: self.processes.clone(),
+            tell: (!scope.interactive).then(|| Arc::clone(&self.told)),
         }))
     }
 }
 
 impl RunShellCommand {
+    /// What the command is to get beyond the sandbox: as the model asks, and,
+    /// where a person can be asked at once, what such commands need.
+    fn permissions(
+        &self,
+        arguments: &Arguments,
+        line: &Line,
+        directory: &Path,
+        scope: &Scope,
+    ) -> Result<Permissions, ToolError> {
+        let Some(sandbox) = self.options.sandbox.as_ref().filter(|sandbox| sandbox.enabled) else {
+            return Ok(Permissions::default());
+        };
+        let mut permissions = match arguments.value("additional_permissions") {
+            Some(wanted) => wanted_permissions(wanted, directory, &sandbox.home)?,
+            None => Permissions::default(),
+        };
+        if scope.interactive && line.trouble.is_none() {
+            let row = sandbox.table.mode(scope.mode);
+            permissions.network |= !row.network && line.commands.iter().any(bash::needs_network);
+            permissions.outside |=
+                line.commands.iter().any(|command| bash::needs_outside(command).is_some());
+        }
+        Ok(permissions)
+    }
+
     /// A folder that the command may work in.
     fn folder(&self, path: &str) -> Result<PathBuf, ToolError> {
         let place =
@@ -157,6 +243,102 @@ impl RunShellCommand {
             )),
         }
     }
+}
+
+/// Whether a program of the line would be taken from the workspace, since `PATH`
+/// leads there (a virtual environment, `node_modules/.bin`, a dot).
+fn takes_programs_of(line: &Line, directory: &Path, roots: &[PathBuf]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path)
+        .map(|folder| directory.join(folder))
+        .filter(|folder| roots.iter().any(|root| folder.starts_with(root)))
+        .take(64)
+        .collect();
+    !folders.is_empty()
+        && line.commands.iter().take(64).any(|command| {
+            command.name().is_some_and(|name| {
+                !name.is_empty() && folders.iter().any(|folder| folder.join(name).exists())
+            })
+        })
+}
+
+/// What a command, run in `directory`, would touch as far as its text and the
+/// disk tell: as a call of the tool says it. Blocking.
+pub fn command_effects(command: &str, directory: &Path, roots: &[PathBuf]) -> Effects {
+    let line = bash::analyse(command);
+    let mut reads = reads::reads(command, directory, roots);
+    let shadowed = takes_programs_of(&line, directory, roots);
+    if shadowed {
+        // Its name says nothing of what it does.
+        reads.push(PathBuf::from("/"));
+    }
+    Effects {
+        reads,
+        runs: vec![command.to_owned()],
+        only_reads: !shadowed && bash::known_safe(&line, &SafePlace { directory, roots }),
+        directory: Some(directory.to_owned()),
+        ..Effects::default()
+    }
+}
+
+/// What a command line is started with in its sandbox: the plan and the
+/// environment. For a command that a person runs themselves. Blocking.
+///
+/// # Errors
+/// Why it may not run, for people.
+pub fn sandboxed(
+    options: &SandboxOptions,
+    command: &str,
+    directory: &Path,
+    roots: &[PathBuf],
+    mode: ApprovalMode,
+    permissions: &Permissions,
+    environment: Vec<(OsString, OsString)>,
+) -> Result<(Plan, Vec<(OsString, OsString)>), String> {
+    let entry = Entry {
+        line: bash::analyse(command),
+        directory: directory.to_owned(),
+        roots: roots.to_vec(),
+        places: reads::reads(command, directory, roots),
+        layers: options.tier != Tier::Landlock,
+        mode,
+        permissions: permissions.clone(),
+        environment,
+    };
+    let prepared = entry.prepare(Some(options))?;
+    let plan = prepared.plan.ok_or("there is no plan")?;
+    Ok((plan, prepared.environment))
+}
+
+/// `additional_permissions` of the model, with its paths resolved.
+fn wanted_permissions(
+    wanted: &Value,
+    directory: &Path,
+    home: &Path,
+) -> Result<Permissions, ToolError> {
+    let mut permissions: Permissions = serde_json::from_value(wanted.clone())
+        .map_err(|error| invalid(format!("params/additional_permissions: {error}")))?;
+    // A model may ask for these two things only; the rest is for people to give.
+    permissions = Permissions {
+        network: permissions.network,
+        file_system: permissions.file_system,
+        ..Permissions::default()
+    };
+    let files = &mut permissions.file_system;
+    for path in files.read.iter_mut().chain(&mut files.write) {
+        let full = match path.strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => directory.join(&*path),
+        };
+        *path = confined::existing(&full, home).ok_or_else(|| {
+            let shown = full.display();
+            invalid(format!(
+                "params/additional_permissions: `{shown}` does not exist, and the folder above it \
+                 that does is too wide to be given"
+            ))
+        })?;
+    }
+    Ok(permissions)
 }
 
 fn one_line(text: &str) -> String {
@@ -181,6 +363,14 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
     title
 }
 
+/// Why the model asks for more than the sandbox gives, as it says.
+fn justified(permissions: &Permissions, why: Option<&str>) -> String {
+    match why.map(one_line).filter(|why| !why.is_empty() && !permissions.is_empty()) {
+        Some(why) => format!(" [asks for more: {why}]"),
+        None => String::new(),
+    }
+}
+
 /// A file name for the copy of a call's output, whatever the id holds.
 fn copy_name(call: &str) -> String {
     let clean = |letter: char| match letter {
@@ -196,12 +386,31 @@ struct Call {
     title: String,
     effects: Effects,
     command: String,
+    line: Line,
+    roots: Vec<PathBuf>,
     directory: PathBuf,
     mode: Mode,
     detach_after: Option<Duration>,
     copy: PathBuf,
     options: Arc<ShellOptions>,
     processes: Processes,
+    /// Where nobody sees what a command lacks, the first one tells.
+    tell: Option<Arc<AtomicBool>>,
+}
+
+/// Names the variables that commands do not get, and what keeps each.
+fn tell_dropped(dropped: &[Dropped], progress: &dyn Progress) {
+    for variable in dropped.iter().filter(|variable| variable.why != Why::OwnCredential) {
+        let Dropped { name, why, keep } = variable;
+        let keep = match keep {
+            Some(setting) => format!("the setting `{setting}` keeps it"),
+            None => "nothing keeps it".to_owned(),
+        };
+        progress.notice(
+            Level::Warning,
+            &format!("commands do not get the variable `{name}`: {why}; {keep}"),
+        );
+    }
 }
 
 impl Invocation for Call {
@@ -219,10 +428,37 @@ impl Invocation for Call {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
+            let environment = self.options.environment();
+            if self.tell.is_some_and(|told| !told.swap(true, Ordering::Relaxed)) {
+                tell_dropped(&environment.dropped, run.progress.as_ref());
+            }
+            let entry = Entry {
+                line: self.line,
+                directory: self.directory.clone(),
+                roots: self.roots,
+                places: self.effects.reads.into_iter().take(64).collect(),
+                layers: false,
+                mode: run.mode,
+                permissions: run.permissions.clone(),
+                environment: environment.variables,
+            };
+            let (options, processes) = (Arc::clone(&self.options), self.processes.clone());
+            let preparing = tokio::task::spawn_blocking(move || {
+                let sandbox = options.sandbox.as_ref();
+                let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
+                let layers = confined && processes.has_cell();
+                Entry { layers, ..entry }.prepare(sandbox)
+            });
+            let prepared = match preparing.await.map_err(|error| error.to_string()) {
+                Ok(Ok(prepared)) => prepared,
+                Ok(Err(why)) | Err(why) => return report::not_prepared(&why),
+            };
+            let missed = self.processes.missed_network();
             let command = Command {
                 text: self.command.clone(),
-                directory: self.directory,
-                environment: self.options.environment().variables,
+                directory: self.directory.clone(),
+                environment: prepared.environment,
+                sandbox: prepared.plan.clone(),
                 mode: self.mode,
                 copy: Some(self.copy),
                 limits: self.options.limits(),
@@ -236,7 +472,28 @@ impl Invocation for Call {
             let progress = Arc::clone(&run.progress);
             let mut live = move |text: &str| progress.output(text);
             match running.follow(&run.cancel, self.detach_after, &mut live).await {
-                Ended::Finished(finished) => report::finished(&finished),
+                Ended::Finished(finished) => {
+                    let mut outcome = report::finished(&finished);
+                    if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
+                        let (home, directory) = (sandbox.home.clone(), self.directory);
+                        let missed = self.processes.missed_network() > missed;
+                        let looking = tokio::task::spawn_blocking(move || {
+                            confined::refused(plan, &directory, &home, &finished, missed)
+                        });
+                        let refused = looking.await.unwrap_or_default();
+                        if sandbox.table.mode(run.mode).allow_overrides {
+                            outcome.refused = refused;
+                        } else if !refused.is_empty() {
+                            let words = refused.words().join(", ");
+                            outcome.for_model.output.push_str(&format!(
+                                "\n[The sandbox refused this command: {words}. In mode `{}` nothing \
+                                 more is given (`allowOverrides` in `sandbox.toml`)]",
+                                run.mode.as_str()
+                            ));
+                        }
+                    }
+                    outcome
+                }
                 Ended::Detached(detached) => {
                     report::detached(&detached, &self.command, self.detach_after.is_some())
                 }

@@ -7,6 +7,8 @@ use parallax_exec::TerminalSize;
 use parallax_exec::capture::CaptureLimits;
 use parallax_exec::environment::{Environment, GitConfiguration, Redaction, build};
 
+use crate::sandbox_options::SandboxOptions;
+
 /// The settings `tools.shell.*`, `tools.truncateToolOutputThreshold` and
 /// `security.environmentVariableRedaction`, and what the session adds.
 #[derive(Debug, Clone)]
@@ -37,6 +39,11 @@ pub struct ShellOptions {
     /// The session's folder for the complete copies of long outputs. The model
     /// must be allowed to read it.
     pub output_dir: PathBuf,
+    /// `tools.shell.commandSubstitution` = `block`: lines with substitutions are
+    /// refused, except in yolo mode.
+    pub block_substitution: bool,
+    /// The sandbox of commands; `None` starts them as they are.
+    pub sandbox: Option<SandboxOptions>,
     /// The folder for logs of processes in the background, for
     /// [`parallax_exec::Processes::new`].
     pub background_dir: PathBuf,
@@ -75,6 +82,8 @@ impl ShellOptions {
             dotenv_names: Vec::new(),
             trusted_folder: true,
             output_dir,
+            block_substitution: false,
+            sandbox: None,
             background_dir,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn run(tool: &dyn Tool, args: Value) -> Outcome {
 
 pub(crate) async fn run_until(tool: &dyn Tool, args: Value, cancel: CancellationToken) -> Outcome {
     let call = tool.prepare(object(args), &scope(&tool.spec().name)).expect("a call");
-    call.run(Run { cancel, progress: Arc::new(NoProgress) }).await
+    call.run(Run::new(cancel, Arc::new(NoProgress))).await
 }
 
 /// A model whose utility answers are written down before. Without an answer it

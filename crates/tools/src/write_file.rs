@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::change::{
-    Before, check_fresh, commit, cut, file_diff, load, omission_placeholder, snippet,
+    Before, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder, snippet,
     with_line_ends_of,
 };
 use crate::failure::{invalid, path_failure, write_failure};
@@ -111,7 +111,7 @@ impl Tool for WriteFile {
         })?;
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, &decoded.text, &text, before.is_none());
-        let effects = Effects { writes: vec![target.path().to_path_buf()], ..Effects::default() };
+        let effects = edit_effects(target.path(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Ok(Box::new(Call { target, before, text, bytes, diff, effects, name, seen, warn }))
     }

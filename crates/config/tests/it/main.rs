@@ -1,1 +1,142 @@
+//! Loading settings from real files.
 
+#![cfg(unix)]
+#![expect(clippy::expect_used, reason = "a test says what it expects")]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parallax_config::trust::{self, TrustLevel};
+use parallax_config::{Config, ConfigError, LoadOptions, accept_settings, load};
+
+struct World {
+    _root: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path().canonicalize().expect("real");
+        std::fs::create_dir_all(root.join("home")).expect("folder");
+        std::fs::create_dir_all(root.join("project")).expect("folder");
+        Self { _root: folder, root }
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::write(path, text).expect("write");
+    }
+
+    fn options(&self, variables: &[(&str, &str)]) -> LoadOptions {
+        let mut all: Vec<(OsString, OsString)> =
+            vec![("HOME".into(), self.root.join("home").into_os_string())];
+        // No settings of the machine that runs the tests.
+        let none = self.root.join("none.json").into_os_string();
+        all.push(("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), none));
+        all.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
+        LoadOptions {
+            cwd: self.root.join("project"),
+            variables: all,
+            skip_trust: false,
+            ignore_env: false,
+        }
+    }
+
+    fn load(&self, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        load(self.options(variables))
+    }
+
+    fn trust(&self) {
+        let project = self.root.join("project");
+        let standing = trust::standing(&self.options(&[]), &project).expect("standing");
+        trust::set(&standing.files, &project, Some(TrustLevel::TrustFolder)).expect("set");
+    }
+}
+
+#[test]
+fn trust_is_decided_before_a_byte_of_the_project_is_parsed() {
+    let world = World::new();
+    world.write("project/.gemini/settings.json", "{ not JSON");
+    world.write("project/.env", "FROM_PROJECT=1\nGEMINI_CLI_TRUST_WORKSPACE=true\n");
+    let config = world.load(&[]).expect("loaded");
+    assert!(!config.trust.trusted);
+    assert_eq!(config.environment.get("FROM_PROJECT"), None);
+    world.trust();
+    assert!(matches!(world.load(&[]), Err(ConfigError::Syntax { .. })));
+    // What decides fails closed.
+    for text in ["{", "[]", "{\"/\": true}"] {
+        world.write("home/.gemini/trustedFolders.json", text);
+        assert!(world.load(&[]).is_err(), "{text}");
+    }
+    let relative = [("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "trustedFolders.json")];
+    assert!(matches!(world.load(&relative), Err(ConfigError::RelativePath { .. })));
+}
+
+#[test]
+fn a_linked_folder_is_the_folder_it_leads_to() {
+    let world = World::new();
+    world.trust();
+    let link = world.root.join("link");
+    std::os::unix::fs::symlink(world.root.join("project"), &link).expect("link");
+    let at = |cwd: &Path| {
+        let mut options = world.options(&[]);
+        options.cwd = cwd.to_owned();
+        load(options).expect("loaded").trust.trusted
+    };
+    assert!(at(&link));
+    // Text that begins like a trusted folder.
+    for folder in ["projects", "Project", "evil"] {
+        std::fs::create_dir_all(world.root.join(folder)).expect("folder");
+        assert!(!at(&world.root.join(folder)), "{folder}");
+    }
+    assert!(!at(&world.root.join("project/../evil")));
+    assert!(!at(&world.root.join("project/gone")));
+}
+
+#[test]
+fn loosening_settings_of_a_project_count_once_accepted() {
+    let world = World::new();
+    world.trust();
+    let settings = r#"{"allowedTools": ["run_shell_command"], "model": {"name": "m"}}"#;
+    world.write("project/.gemini/settings.json", settings);
+    let config = world.load(&[]).expect("loaded");
+    assert_eq!(config.settings.allowed_tools(), Vec::<String>::new());
+    assert_eq!(config.settings.model_name().as_deref(), Some("m"));
+    assert_eq!(config.loose.len(), 1);
+    assert!(config.warnings.iter().any(|text| text.contains("`tools.allowed`")));
+
+    let accepted = accept_settings(&config.homes, &config.cwd).expect("accept");
+    assert_eq!(accepted, config.loose);
+    let config = world.load(&[]).expect("loaded");
+    assert_eq!(config.settings.allowed_tools(), ["run_shell_command"]);
+    assert!(config.loose.is_empty());
+
+    // Another file, another decision.
+    world.write("project/.gemini/settings.json", &settings.replace("\"m\"", "\"n\""));
+    assert_eq!(world.load(&[]).expect("loaded").loose.len(), 1);
+    world.write("project/.gemini/settings.json", settings);
+    assert!(world.load(&[]).expect("loaded").loose.is_empty());
+    world.write("home/.parallax/accepted-settings.json", "{ broken");
+    let config = world.load(&[]).expect("loaded");
+    assert_eq!(config.loose.len(), 1);
+    assert!(config.warnings.iter().any(|text| text.contains("accepted-settings.json")));
+}
+
+#[test]
+fn a_projects_dotenv_does_not_speak_for_the_user() {
+    let world = World::new();
+    world.trust();
+    world.write("project/.env", "GEMINI_SANDBOX=false\nGEMINI_MODEL=m\n");
+    let config = world.load(&[]).expect("loaded");
+    assert_eq!(config.environment.get("GEMINI_MODEL"), Some("m"));
+    assert_eq!(config.user_variable("GEMINI_SANDBOX"), None);
+    let process = [("PARALLAX_SANDBOX", "podman"), ("GEMINI_SANDBOX", "docker")];
+    let config = world.load(&process).expect("loaded");
+    assert_eq!(config.user_variable("GEMINI_SANDBOX"), Some("podman"));
+    std::fs::remove_file(world.root.join("project/.env")).expect("remove");
+    world.write("home/.gemini/.env", "GEMINI_SANDBOX=docker\n");
+    let config = world.load(&[]).expect("loaded");
+    assert_eq!(config.user_variable("GEMINI_SANDBOX"), Some("docker"));
+}

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::{EndReason, EventBody, ToolStatus};
-use parallax_protocol::op::{AskOutcome, Op};
+use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::tool::{Outcome, Sharing, ToolError, ToolErrorKind};
 use tokio::sync::Barrier;
 
@@ -130,10 +130,11 @@ async fn an_approved_call_runs_while_its_sibling_waits() {
             asks.push(ask);
         }
     }
-    let decide = |ask: usize, outcome, feedback: Option<&str>| Op::Decide {
-        ask: asks[ask].id.clone(),
-        outcome,
-        feedback: feedback.map(str::to_owned),
+    let decide = |ask: usize, outcome, feedback: Option<&str>| {
+        Op::Decide(Box::new(Decide {
+            feedback: feedback.map(str::to_owned),
+            ..Decide::new(asks[ask].id.clone(), outcome)
+        }))
     };
     rig.handle.ops.send(decide(1, AskOutcome::ProceedOnce, None)).await.expect("open");
     rig.until(|body| matches!(body, EventBody::ItemDone { item, .. } if item.as_str().starts_with("tool-"))).await;

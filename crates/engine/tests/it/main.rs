@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
 
+mod approvals;
 mod calls;
 mod stream;
 mod support;

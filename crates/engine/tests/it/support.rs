@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use parallax_engine::{EventHub, EventReader, SessionHandle, SessionOptions, invariants, start};
+use parallax_engine::{
+    Approvals, EventHub, EventReader, SessionHandle, SessionOptions, invariants, start,
+};
+use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone};
 use parallax_protocol::ids::SessionId;
@@ -14,7 +17,10 @@ use parallax_protocol::model::{
     Answer, Chunk, FinishReason, Limits, Model, ModelError, Request, StreamEvent,
 };
 use parallax_protocol::op::{Op, Prompt};
-use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, Verdict};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{
+    ApprovalMode, Decision, Judge, Query, RuleDraft, RuleKeeper, Verdict,
+};
 use parallax_protocol::store::{Record, Store, StoreError};
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
@@ -154,7 +160,11 @@ pub fn tool(
         display_name: name.into(),
         description: "a tool".into(),
         parameters: serde_json::json!({"type": "object", "properties": {}}),
-        kind: if sharing == Sharing::Exclusive { ToolKind::Edit } else { ToolKind::Read },
+        kind: match sharing {
+            Sharing::Exclusive => ToolKind::Edit,
+            Sharing::Shared if name.contains("run") => ToolKind::Execute,
+            Sharing::Shared => ToolKind::Read,
+        },
         sharing,
         aliases: Vec::new(),
     };
@@ -172,7 +182,15 @@ impl Tool for TestTool {
             Some(n) => Ok(Box::new(TestCall {
                 n,
                 body: Arc::clone(&self.body),
-                effects: Effects::default(),
+                effects: match self.spec.kind {
+                    ToolKind::Execute => {
+                        Effects { runs: vec![n.to_string()], ..Effects::default() }
+                    }
+                    ToolKind::Edit => {
+                        Effects { writes: vec![format!("/{n}").into()], ..Effects::default() }
+                    }
+                    _ => Effects::default(),
+                },
             })),
             None => {
                 Err(ToolError::new(ToolErrorKind::InvalidToolParams, "params/n must be number"))
@@ -199,20 +217,48 @@ impl Invocation for TestCall {
     }
 }
 
-/// Asks for `ask_*`, denies `deny_*`, allows the rest.
-struct ByName;
+/// Asks for `ask_*`, denies `deny_*`, allows the rest; asks for permissions that
+/// no rule gives. Rules are about whole tools.
+#[derive(Default)]
+struct ByName {
+    rules: Vec<RuleDraft>,
+}
 
 impl Judge for ByName {
     fn judge(&self, query: &Query<'_>) -> Verdict {
+        let rule = self.rules.iter().find(|rule| rule.tool_name == query.tool);
+        let granted = rule.map(|rule| rule.permissions.clone()).unwrap_or_default();
+        if !query.effects.permissions.beyond(&granted).is_empty() {
+            let decision = if query.interactive { Decision::Ask } else { Decision::Deny };
+            return Verdict::new(decision, "beyond", "it wants more");
+        }
+        if rule.is_some() {
+            return Verdict { grants: granted, ..Verdict::new(Decision::Allow, "rule", "kept") };
+        }
         let decision = match query.tool.split('_').next() {
             Some("ask") if query.mode < ApprovalMode::AutoEdit => Decision::Ask,
             Some("deny") => Decision::Deny,
             _ => Decision::Allow,
         };
-        Verdict { decision, rule: "by name".into(), why: "its name says so".into() }
+        Verdict::new(decision, "by name", "its name says so")
     }
     fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
+    }
+    fn drafts(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+        vec![RuleDraft {
+            tool_name: query.tool.into(),
+            permissions: permissions.clone(),
+            ..RuleDraft::default()
+        }]
+    }
+    fn with_rule(&self, rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+        if rule.tool_name == "*" {
+            return Err("too wide".into());
+        }
+        let mut rules = self.rules.clone();
+        rules.push(rule.clone());
+        Ok(Arc::new(Self { rules }))
     }
 }
 
@@ -242,6 +288,9 @@ pub struct Setup {
     pub history: Vec<Sealed>,
     pub pending: std::collections::BTreeMap<usize, Box<serde_json::value::RawValue>>,
     pub max_turns: Option<u32>,
+    pub unattended: bool,
+    pub keeper: Option<Arc<dyn RuleKeeper>>,
+    pub checkpoints: Option<Arc<dyn Checkpoints>>,
 }
 
 pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
@@ -255,10 +304,10 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             model: script.clone(),
             model_name: "gemini-test".into(),
             tools: setup.tools,
-            judge: Arc::new(ByName),
+            judge: Arc::new(ByName::default()),
             store: store.clone(),
             mode: ApprovalMode::Default,
-            interactive: true,
+            interactive: !setup.unattended,
             trusted: true,
             workspace: Arc::new(Vec::new),
             add_directory: Box::new(|_| Ok(())),
@@ -273,6 +322,12 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             max_attempts: None,
             loop_detection: true,
             retry_base: Duration::from_millis(1),
+            approvals: Approvals { permanent: setup.keeper.is_some(), ..Approvals::default() },
+            rule_keeper: setup.keeper,
+            checkpoints: setup.checkpoints,
+            is_build_file: |_| false,
+            turns: 0,
+            secrets: vec!["hush-hush-hush".into()],
         },
         hub,
     );

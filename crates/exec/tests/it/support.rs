@@ -29,6 +29,7 @@ impl Place {
             copy: Some(self.folder.path().join("outputs/copy.txt")),
             limits: Limits { capture: CaptureLimits::of_threshold(40_000), ..Limits::default() },
             colour: false,
+            sandbox: None,
         }
     }
 

@@ -4,13 +4,16 @@
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
 
+mod container;
 mod conversation;
 mod disk;
 mod kill;
 mod limits;
 mod privacy;
+mod safety;
 mod scenarios;
 mod sessions;
 mod signals;
 mod stdin;
 mod support;
+mod trust;

@@ -11,9 +11,25 @@ use crate::support::{World, until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo $$ > pid; echo started; sleep 60; touch too-late"}}]},{"text":"no"}]"#;
 
+/// The command's `sleep`, by the number that this process sees: the command
+/// itself counts in a namespace of its own.
 fn shell_pid(world: &World) -> Pid {
-    until("the command's start", || world.read("pid").ends_with('\n'));
-    Pid::from_raw(world.read("pid").trim().parse().expect("a number")).expect("a process")
+    let folder = world.home.project().canonicalize().expect("the project");
+    let mut found = None;
+    until("the command's start", || {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        found = processes
+            .filter(|entry| {
+                std::fs::read_link(entry.path().join("cwd")).ok().as_ref() == Some(&folder)
+            })
+            .filter(|entry| {
+                std::fs::read(entry.path().join("cmdline"))
+                    .is_ok_and(|line| line.starts_with(b"sleep\0"))
+            })
+            .find_map(|entry| entry.file_name().to_str()?.parse().ok());
+        found.is_some()
+    });
+    Pid::from_raw(found.expect("a number")).expect("a process")
 }
 
 #[test]
@@ -37,12 +53,23 @@ fn a_signal_ends_running_commands_and_saves_the_session() {
 #[test]
 fn a_background_command_ends_with_the_run() {
     let world = World::new(
-        r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo $$ > pid; sleep 60","is_background":true}}]},{"text":"done"}]"#,
+        r#"[{"calls":[{"name":"run_shell_command","args":{"command":"sleep 60","is_background":true,"delay_ms":600}}]},{"text":"done"}]"#,
     );
-    let done = world.run_well(&["-p", "go", "-y"]);
+    let running = world.start(&["-p", "go", "-y"]);
+    let sleep = shell_pid(&world);
+    let done = running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(done.out(), "done\n");
-    let shell = shell_pid(&world);
-    until("the command's end", || test_kill_process(shell).is_err());
+    until("the command's end", || test_kill_process(sleep).is_err());
+}
+
+#[test]
+fn nothing_outlives_a_killed_program() {
+    let world = World::new(BUSY);
+    let running = world.start(&["-p", "go", "-y"]);
+    let sleep = shell_pid(&world);
+    kill_process(running.pid(), Signal::KILL).expect("signal");
+    running.finish(Duration::from_secs(10)).expect("finish");
+    until("the command's end", || test_kill_process(sleep).is_err());
 }
 
 #[test]

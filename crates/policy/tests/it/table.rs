@@ -37,7 +37,7 @@ const TABLE: &str = r#"
  | p | write_file | /plans/a.sh | d | d | plan mode
  | p | write_file | /plansx/a.md | d | d | plan mode
  | y | write_file | a.rs | a | a | yolo
- | y | write_file | /etc/x | a | a | yolo
+ | y | write_file | /etc/x | k | a | 
 # build files
  | d | write_file | Cargo.toml | k | d | edits ask
  | e | write_file | Cargo.toml | k | d | build-file guard
@@ -53,12 +53,12 @@ allowed=write_file | d | write_file | Makefile | k | d | build-file guard
  | e | run_shell_command | cargo test | k | d | commands ask
  | p | run_shell_command | ls | d | d | plan mode
  | y | run_shell_command | cargo test | a | a | yolo
- | y | run_shell_command | rm -rf x > y; $(z) | a | a | yolo
+ | y | run_shell_command | rm -rf x > y; $(z) | k | a | 
  | d | run_shell_command | ls -la | a | a | known-safe
  | e | run_shell_command | git log --oneline | a | a | known-safe
  | d | run_shell_command | git status && cargo test | k | d | commands ask
  | d | run_shell_command | cat /etc/passwd | k | d | commands ask
- | d | run_shell_command | ls > x | k | d | commands ask
+ | d | run_shell_command | ls > x | k | d | redirection
  | d | run_shell_command | ls $(touch x) | k | d | commands ask
  | d | run_shell_command | /etc@@ls | k | d | commands ask
  | d | run_shell_command | src@@ls .. | a | a | known-safe
@@ -81,7 +81,7 @@ allowed=write_file | d | write_file | Makefile | k | d | build-file guard
  | e | mcp_git_push | | k | d | no rule
  | p | mcp_git_push | | d | d | plan mode
  | y | mcp_git_push | | a | a | yolo
- | d | discovered_tool_x | | k | d | no rule
+ | d | discovered_tool_x | | k | d | discovered tools ask
  | d | invoke_agent | builder | a | a | agents
  | p | invoke_agent | builder | d | d | plan mode
  | p | invoke_agent | codebase_investigator | a | a | reading
@@ -118,7 +118,7 @@ allowed=run_shell_command | d | run_shell_command | cargo test | a | a | `run_sh
 allowed=run_shell_command | d | run_shell_command | cargo test 2>&1 | a | a | `run_shell_command` allowed
 allowed=run_shell_command | d | run_shell_command | echo a > b | k | d | redirection
 allowed=run_shell_command | e | run_shell_command | echo a > b | a | a | `run_shell_command` allowed
-allowed=run_shell_command | d | run_shell_command | rm -rf a | k | d | dangerous
+allowed=run_shell_command | d | run_shell_command | rm -rf a | k | d | destructive
 allowed=run_shell_command | d | run_shell_command | x=$(sudo rm -f a) | k | d | dangerous
 allowed=run_shell_command | d | run_shell_command | /etc@@touch x | k | d | outside
 allowed=run_shell_command(git status) | d | run_shell_command | git status -s | a | a | commands `git status` allowed
@@ -127,7 +127,7 @@ allowed=run_shell_command(git) | p | run_shell_command | git push | a | a | comm
 allowed=run_shell_command(git) | d | run_shell_command | gitk | d | d | only the allowed
 allowed=run_shell_command(git) | d | run_shell_command | git log && cargo test | d | d | only the allowed
 allowed=run_shell_command(git) | d | run_shell_command | git log $(x) | d | d | only the allowed
-allowed=run_shell_command(git) | d | run_shell_command | git log > x | d | d | only the allowed
+allowed=run_shell_command(git) | d | run_shell_command | git log > x | k | d | redirection
 allowed=run_shell_command(git) | d | run_shell_command | A=b git log | d | d | only the allowed
 allowed=run_shell_command(git) | d | run_shell_command | git push | head -3 | a | a | commands `git` allowed
 allowed=run_shell_command(git) | y | run_shell_command | cargo test | d | d | only the allowed
@@ -159,6 +159,7 @@ core=run_shell_command(gh issue) | y | mcp_git_push | | d | d | not in the list
 #[test]
 fn decisions() {
     let mut lines = 0;
+    let mut wrong = Vec::new();
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         // The target is the only field that may hold a `|`.
@@ -184,12 +185,14 @@ fn decisions() {
                 Decision::Ask => "k",
                 Decision::Deny => "d",
             };
-            assert_eq!(decision, wanted, "{line} (interactive {interactive}): {verdict:?}");
-            assert!(verdict.rule.contains(rule), "{line}: {verdict:?}");
+            if decision != wanted || !verdict.rule.contains(rule) {
+                wrong.push(format!("{line} (interactive {interactive}): {decision}, {verdict:?}"));
+            }
             assert!(!verdict.why.is_empty() && !verdict.why.ends_with('.'), "{verdict:?}");
         }
         lines += 1;
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(lines >= 80, "{lines}");
 }
 

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_policy::{BuildFileGuard, Policy, PolicyOptions};
+use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
 use parallax_protocol::Object;
-use parallax_protocol::policy::{ApprovalMode, Judge, Query, Verdict};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Judge, Origin, Query, Taint, Verdict};
 use parallax_protocol::tool::{Effects, ToolKind};
 
 #[derive(Clone, Copy)]
@@ -18,13 +19,43 @@ pub(crate) struct Ask<'a> {
 }
 
 pub(crate) fn judge(policy: &Policy, ask: Ask<'_>) -> Verdict {
+    with_query(ask, &Surroundings::default(), |query| policy.judge(query))
+}
+
+/// What is seldom other than nothing.
+#[derive(Default)]
+pub(crate) struct Surroundings {
+    pub(crate) made: Vec<PathBuf>,
+    pub(crate) taint: Taint,
+    pub(crate) creates: bool,
+    pub(crate) permissions: Permissions,
+    pub(crate) server: Option<&'static str>,
+    pub(crate) agent: Option<&'static str>,
+    pub(crate) annotations: Option<Object>,
+}
+
+/// Makes a query and hands it on.
+pub(crate) fn with_query<T>(
+    ask: Ask<'_>,
+    around: &Surroundings,
+    then: impl FnOnce(&Query<'_>) -> T,
+) -> T {
     let mut args = Object::new();
-    let mut effects = Effects::default();
+    let mut effects = Effects { permissions: around.permissions.clone(), ..Effects::default() };
     let workspace = [PathBuf::from("/w")];
-    let path = || Path::new("/w").join(ask.target);
+    let path = || {
+        let mut out = PathBuf::new();
+        for part in Path::new("/w").join(ask.target).components() {
+            match part {
+                std::path::Component::ParentDir => drop(out.pop()),
+                part => out.push(part),
+            }
+        }
+        out
+    };
     let kind = match ask.tool {
         "run_shell_command" => {
-            // `dir: command` runs elsewhere.
+            // `dir@@command` runs elsewhere.
             let command = match ask.target.split_once("@@") {
                 Some((folder, command)) => {
                     args.insert("dir_path".into(), folder.into());
@@ -42,6 +73,9 @@ pub(crate) fn judge(policy: &Policy, ask: Ask<'_>) -> Verdict {
         }
         "write_file" | "replace" => {
             effects.writes.push(path());
+            if around.creates {
+                effects.creates.push(path());
+            }
             args.insert("file_path".into(), ask.target.into());
             ToolKind::Edit
         }
@@ -51,11 +85,14 @@ pub(crate) fn judge(policy: &Policy, ask: Ask<'_>) -> Verdict {
         }
         "web_fetch" => ToolKind::Fetch,
         _ => {
-            effects.reads.push(path());
+            if !ask.target.is_empty() {
+                effects.reads.push(path());
+                args.insert("file_path".into(), ask.target.into());
+            }
             ToolKind::Read
         }
     };
-    policy.judge(&Query {
+    then(&Query {
         tool: ask.tool,
         aliases: &[],
         kind,
@@ -65,7 +102,50 @@ pub(crate) fn judge(policy: &Policy, ask: Ask<'_>) -> Verdict {
         interactive: ask.interactive,
         workspace: &workspace,
         trusted: ask.trusted,
+        made: &around.made,
+        taint: &around.taint,
+        origin: Origin {
+            agent: around.agent,
+            server: around.server,
+            annotations: around.annotations.as_ref(),
+        },
     })
+}
+
+/// A rule file `/p/rules.toml`.
+pub(crate) fn file(tier: Tier, text: &str) -> RuleFile {
+    RuleFile { tier, path: "/p/rules.toml".into(), text: Ok(text.to_owned()) }
+}
+
+/// A policy with what surrounds its calls; somebody can be asked.
+pub(crate) struct World {
+    pub(crate) policy: Policy,
+    pub(crate) around: Surroundings,
+}
+
+impl World {
+    pub(crate) fn new(files: &[RuleFile]) -> Self {
+        Self::with(&PolicyOptions { files: files.to_vec(), ..PolicyOptions::default() })
+    }
+
+    pub(crate) fn with(options: &PolicyOptions) -> Self {
+        Self { policy: Policy::new(options), around: Surroundings::default() }
+    }
+
+    pub(crate) fn judge(&self, mode: ApprovalMode, tool: &str, target: &str) -> Verdict {
+        self.query(mode, tool, target, |query| self.policy.judge(query))
+    }
+
+    pub(crate) fn query<T>(
+        &self,
+        mode: ApprovalMode,
+        tool: &str,
+        target: &str,
+        then: impl FnOnce(&Query<'_>) -> T,
+    ) -> T {
+        let ask = Ask { mode, interactive: true, trusted: true, tool, target };
+        with_query(ask, &self.around, then)
+    }
 }
 
 /// Options from a short text: `exclude=a;b allowed=c core=d confirm=e guard=off`

@@ -1,6 +1,10 @@
 //! Journals on a real disk.
 
 #[cfg(test)]
+mod checkpoints;
+#[cfg(test)]
+mod checkpoints_random;
+#[cfg(test)]
 mod foreign;
 #[cfg(test)]
 mod journal;

@@ -17,6 +17,11 @@ pub(super) fn not_started(error: &StartError) -> Outcome {
     Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, error.to_string()))
 }
 
+/// A command that may not run, or whose sandbox has no place.
+pub(super) fn not_prepared(why: &str) -> Outcome {
+    Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, why))
+}
+
 /// A command that ended, or was ended.
 pub(super) fn finished(done: &Finished) -> Outcome {
     let mut text = String::new();

@@ -32,6 +32,11 @@ const TELLING: &[&str] = &[
     "uploadpack",
     "vcs",
     "protocol",
+    "receivepack",
+    "cmd",
+    "alternaterefs",
+    "gitproxy",
+    "alias",
 ];
 
 /// The configurations above `folder` that name programs or cannot be read.

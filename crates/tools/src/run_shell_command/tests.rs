@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::kill_background_process::KillBackgroundProcess;
 use crate::list_background_processes::ListBackgroundProcesses;
 use crate::read_background_output::ReadBackgroundOutput;
 use crate::test_support::{object, run, run_until, scope};
@@ -161,6 +162,26 @@ async fn what_is_shown_and_judged_is_what_runs() {
 }
 
 #[tokio::test]
+async fn what_runs_in_the_background_is_ended_by_its_number() {
+    let place = place();
+    let kill = KillBackgroundProcess::new(place.processes.clone());
+    let background = run(&place.tool, json!({"command": "sleep 60", "is_background": true})).await;
+    let pid = background.data.as_ref().and_then(|data| data["pid"].as_i64()).expect("a pid");
+    let left = run(&place.tool, json!({"command": "sleep 61 & sleep 62 >/dev/null &"})).await;
+    let text = inside(&left);
+    let (_, pids) = text.split_once("Background PIDs: ").expect("left running");
+    let pids = pids.split(", ").map(|pid| pid.parse().expect("a number"));
+    for pid in pids.chain([pid]) {
+        let ended = run(&kill, json!({"pid": pid})).await;
+        assert_eq!(ended.error, None);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
+    }
+    for pid in [json!(1), json!(-1), json!(0), json!(std::process::id()), json!(pid)] {
+        assert!(run(&kill, json!({"pid": pid})).await.error.is_some(), "{pid}");
+    }
+}
+
+#[tokio::test]
 async fn the_environment_is_built_and_not_inherited() {
     let place = place();
     let outcome = run(&place.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
@@ -254,7 +275,7 @@ async fn an_interactive_session_gives_a_terminal_and_hears_what_happens() {
         let args = json!({"command": "test -t 1 && echo terminal || echo none"});
         let call = place.tool.prepare(object(args), &scope).expect("a call");
         let progress = Arc::clone(&heard) as Arc<dyn Progress>;
-        let outcome = call.run(Run { cancel: CancellationToken::new(), progress }).await;
+        let outcome = call.run(Run::new(CancellationToken::new(), progress)).await;
         assert_eq!(inside(&outcome), format!("Output: {expected}"));
         let heard = heard.0.lock().expect("lock");
         assert_eq!(heard.0.trim_end(), expected);

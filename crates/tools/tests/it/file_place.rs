@@ -127,6 +127,6 @@ pub(crate) fn edit(file: &str, old: &str, new: &str) -> Value {
 
 pub(crate) fn run(call: Box<dyn Invocation>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let run = Run { cancel: CancellationToken::new(), progress: Arc::new(NoProgress) };
+    let run = Run::new(CancellationToken::new(), Arc::new(NoProgress));
     runtime.block_on(call.run(run))
 }

@@ -1,0 +1,526 @@
+//! Settings of a project that loosen what may happen. They count only after a
+//! person accepted the file as it is; until then they are taken out. What
+//! tightens always counts.
+
+use std::path::{Component, Path, PathBuf};
+
+use parallax_protocol::Object;
+use serde_json::{Value, json};
+
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::layers::{self, Layer, LayerFile};
+use crate::migrate::{self, look, take};
+use crate::{jsonc, state};
+
+/// Settings of a project's file that do not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LooseSettings {
+    /// The file.
+    pub file: PathBuf,
+    /// The keys, as far as they loosen.
+    pub keys: Vec<String>,
+}
+
+/// Keys of `security` with the values that only tighten. Every other value and
+/// every other key there loosens, or may.
+const TIGHT: &[(&str, &str)] = &[
+    ("security.disableYoloMode", "true"),
+    ("security.disableAlwaysAllow", "true"),
+    ("security.blockGitExtensions", "true"),
+    ("security.toolSandboxing", "true"),
+    ("security.enablePermanentToolApproval", "false"),
+    ("security.autoAddToPolicyByDefault", "false"),
+    ("security.enableConseca", "true"),
+    ("security.buildFileGuard", "\"ask\""),
+    ("security.folderTrust.enabled", "true"),
+    ("security.environmentVariableRedaction.enabled", "true"),
+    ("security.sandbox.network.default", "false"),
+    ("security.sandbox.network.auto_edit", "false"),
+    ("security.sandbox.network.plan", "false"),
+    ("security.sandbox.network.yolo", "false"),
+    ("security.sandbox.hostLoopback", "false"),
+    ("security.sandbox.caches", "false"),
+    ("security.checkpoints.enabled", "true"),
+];
+
+/// Other keys that may loosen, with the values that do not.
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("telemetry", &["false", "{\"enabled\":false}"]),
+    ("privacy.usageStatisticsEnabled", &["false"]),
+    ("general.enableAutoUpdate", &[]),
+    ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
+    ("advanced.bugCommand", &[]),
+    ("policyPaths", &["[]"]),
+    ("adminPolicyPaths", &["[]"]),
+    ("tools.allowed", &["[]"]),
+    ("tools.sandboxAllowedPaths", &["[]"]),
+    ("tools.sandboxNetworkAccess", &["false"]),
+    // A program that commands would start.
+    ("tools.shell.pager", &["\"\"", "\"cat\""]),
+    ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),
+    // Hooks of the user may be guards.
+    ("hooksConfig.enabled", &["true"]),
+    ("experimental.extensionRegistryURI", &[]),
+];
+
+/// Lists of refusals: a project's would take the place of the user's.
+const REFUSALS: [&str; 2] =
+    ["tools.confirmationRequired", "security.environmentVariableRedaction.blocked"];
+
+/// A list of refusals that grows from layer to layer.
+const HIDDEN: &str = "security.sandbox.hidden";
+
+/// Tools that change nothing: a list of only them gives nothing away.
+const HARMLESS: [&str; 9] = [
+    "read_file",
+    "read_many_files",
+    "list_directory",
+    "glob",
+    "grep_search",
+    "search_file_content",
+    "write_todos",
+    "ask_user",
+    "google_web_search",
+];
+
+/// Takes out of the project's files what loosens and was not accepted.
+pub(crate) fn close(
+    project: &mut [LayerFile],
+    outer: &[LayerFile],
+    homes: &Homes,
+    cwd: &Path,
+    warnings: &mut Vec<String>,
+) -> Vec<LooseSettings> {
+    let mut loose = Vec::new();
+    for file in project {
+        let mut values = file.values.clone();
+        let keys = tighten(&mut values, cwd, outer);
+        if keys.is_empty() {
+            // Lists of refusals may have grown.
+            file.values = values;
+            continue;
+        }
+        let accepted = match is_accepted(homes, file) {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warnings.push(error.to_string());
+                false
+            }
+        };
+        if accepted {
+            continue;
+        }
+        file.values = values;
+        let names = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        warnings.push(format!(
+            "{}: a project may not loosen what may happen, so these settings do not count: \
+             {names}; `parallax trust add --settings` accepts the file as it is now",
+            file.path.display()
+        ));
+        loose.push(LooseSettings { file: file.path.clone(), keys });
+    }
+    loose
+}
+
+/// What in the values of a project's file loosens.
+pub(crate) fn loosening(values: &Object, project: &Path) -> Vec<String> {
+    tighten(&mut values.clone(), project, &[])
+}
+
+/// Accepts the settings of the project as they are now, and gives what of them
+/// loosens. Blocking.
+///
+/// # Errors
+/// A file that cannot be used or written.
+pub fn accept_settings(homes: &Homes, cwd: &Path) -> Result<Vec<LooseSettings>, ConfigError> {
+    let mut accepted = Vec::new();
+    for mut file in layers::read_project(homes, cwd)? {
+        migrate::migrate(&mut file.values, &file.path);
+        let keys = loosening(&file.values, cwd);
+        if keys.is_empty() {
+            continue;
+        }
+        let (name, hash) = (name_of(&file), hash(&file));
+        state::update(&register(homes), |known| match known.get(&name) {
+            Some(entry) => entry.set_value(hash.into()),
+            None => drop(known.append(&name, hash.into())),
+        })?;
+        accepted.push(LooseSettings { file: file.path, keys });
+    }
+    Ok(accepted)
+}
+
+fn register(homes: &Homes) -> PathBuf {
+    homes.parallax.join("accepted-settings.json")
+}
+
+fn is_accepted(homes: &Homes, file: &LayerFile) -> Result<bool, ConfigError> {
+    let Some(known) = jsonc::read_object(&register(homes))? else { return Ok(false) };
+    let accepted = known.get(&name_of(file)).and_then(Value::as_str);
+    Ok(accepted == Some(hash(file).as_str()))
+}
+
+fn name_of(file: &LayerFile) -> String {
+    let real = std::fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
+    real.to_string_lossy().into_owned()
+}
+
+fn hash(file: &LayerFile) -> String {
+    state::digest([file.text.as_bytes()])
+}
+
+/// Takes out what loosens; returns the keys.
+fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<String> {
+    let mut taken = Vec::new();
+    for key in REFUSALS {
+        add_refusals(values, key, outer);
+    }
+    if let Some(security) = values.get("security").filter(|security| !security.is_null()) {
+        let mut loose = Vec::new();
+        loose_leaves("security", security, &mut loose);
+        for key in loose {
+            take(values, &key);
+            taken.push(key);
+        }
+    }
+    for (key, harmless) in ELSEWHERE {
+        let is_loose = look(values, key)
+            .is_some_and(|value| !value.is_null() && !harmless.iter().any(|text| is(value, text)));
+        if is_loose {
+            take(values, key);
+            taken.push((*key).to_owned());
+        }
+    }
+    if sandbox_loosens(values, outer) {
+        take(values, "tools.sandbox");
+        taken.push("tools.sandbox".to_owned());
+    }
+    keep_entries(values, "tools.core", &mut taken, |tool| HARMLESS.contains(&tool));
+    keep_entries(values, "context.includeDirectories", &mut taken, |folder| {
+        is_inside(folder, project)
+    });
+    keep_entries(values, "context.fileName", &mut taken, |name| is_inside(name, project));
+    if let Some(Value::Object(servers)) = values.get_mut("mcpServers") {
+        // Rules and lists of the user's name servers: another one under a name
+        // of theirs would inherit what was meant for theirs.
+        let theirs = |name: &str| {
+            let below = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
+            below.filter_map(|file| file.values.get("mcpServers")?.get(name)).next_back()
+        };
+        let replaced = |name: &str, server: &Value| theirs(name).is_some_and(|own| own != server);
+        servers.retain(|name, server| {
+            let replaces = replaced(name, server);
+            if replaces {
+                taken.push(format!("mcpServers.{name}"));
+            }
+            !replaces
+        });
+        for (name, server) in servers {
+            let Some(server) = server.as_object_mut() else { continue };
+            let trust = server.get("trust");
+            if trust.is_some_and(|trust| !trust.is_null() && !is(trust, "false")) {
+                server.shift_remove("trust");
+                taken.push(format!("mcpServers.{name}.trust"));
+            }
+        }
+    }
+    taken
+}
+
+/// Whether the value is the one in the JSON text, which may be written as text.
+fn is(value: &Value, text: &str) -> bool {
+    value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
+}
+
+/// The keys below `security` that are not known to tighten.
+fn loose_leaves(key: &str, value: &Value, loose: &mut Vec<String>) {
+    if REFUSALS.contains(&key)
+        || key == HIDDEN
+        || TIGHT.iter().any(|(name, tight)| *name == key && is(value, tight))
+    {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                // A dot in a name would make another key of it.
+                if name.contains('.') {
+                    loose.push(key.to_owned());
+                    return;
+                }
+                loose_leaves(&format!("{key}.{name}"), field, loose);
+            }
+        }
+        Value::Null => {}
+        _ => loose.push(key.to_owned()),
+    }
+}
+
+/// Puts the refusals of the layers below into the project's list.
+fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
+    let lower = outer
+        .iter()
+        .filter(|file| file.layer < Layer::WorkspaceGemini)
+        .filter_map(|file| look(&file.values, key)?.as_array());
+    let lower: Vec<Value> = lower.flatten().cloned().collect();
+    if lower.is_empty() || look(values, key).is_none_or(Value::is_null) {
+        return;
+    }
+    let own = take(values, key);
+    let mut all = lower;
+    // What is no list is left out, and theirs stay.
+    all.extend(own.into_iter().filter_map(|own| own.as_array().cloned()).flatten());
+    migrate::set_if_absent(values, key, Value::Array(all));
+}
+
+/// A project may ask for a sandbox where nobody else speaks of one.
+fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
+    let Some(value) = look(values, "tools.sandbox").filter(|value| !value.is_null()) else {
+        return false;
+    };
+    let others = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
+    let others = others.filter_map(|file| look(&file.values, "tools.sandbox"));
+    let mut others = others.filter(|other| *other != value).peekable();
+    if others.peek().is_some() {
+        return true;
+    }
+    let known = ["true", "docker", "podman", "runsc", "sandbox-exec"];
+    !match value {
+        Value::String(text) => known.contains(&text.as_str()),
+        Value::Object(fields) => fields.iter().all(|(name, field)| match name.as_str() {
+            "enabled" => is(field, "true"),
+            "command" => field.as_str().is_some_and(|text| known.contains(&text)),
+            "networkAccess" => is(field, "false"),
+            _ => false,
+        }),
+        other => *other == json!(true),
+    }
+}
+
+/// Keeps the entries of a list of texts, or the one text, that `keep` likes.
+fn keep_entries(
+    values: &mut Object,
+    key: &str,
+    taken: &mut Vec<String>,
+    keep: impl Fn(&str) -> bool,
+) {
+    let is_kept = |value: &Value| value.as_str().is_none_or(&keep);
+    let kept = match look(values, key) {
+        Some(Value::Array(entries)) => {
+            let kept: Vec<Value> = entries.iter().filter(|entry| is_kept(entry)).cloned().collect();
+            (kept.len() < entries.len()).then_some(Some(Value::Array(kept)))
+        }
+        Some(text @ Value::String(_)) => (!is_kept(text)).then_some(None),
+        _ => None,
+    };
+    let Some(kept) = kept else { return };
+    take(values, key);
+    if let Some(kept) = kept {
+        migrate::set_if_absent(values, key, kept);
+    }
+    taken.push(key.to_owned());
+}
+
+/// Whether a path as a project writes it stays in the project, links aside.
+fn is_inside(path: &str, project: &Path) -> bool {
+    if path.contains('$') || path.starts_with('~') {
+        return false;
+    }
+    let path = Path::new(path);
+    let stays = |path: &Path| path.components().all(|part| part != Component::ParentDir);
+    match path.strip_prefix(project) {
+        Ok(rest) => stays(rest),
+        Err(_) => path.is_relative() && stays(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::tighten;
+    use crate::layers::{Layer, LayerFile};
+
+    fn layer(values: &Value) -> LayerFile {
+        LayerFile {
+            layer: Layer::User,
+            path: "/home/.gemini/settings.json".into(),
+            text: String::new(),
+            values: values.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
+        let mut values = values.as_object().cloned().unwrap_or_default();
+        let taken = tighten(&mut values, Path::new("/p"), &[layer(outer)]);
+        (Value::Object(values), taken)
+    }
+
+    #[test]
+    fn what_loosens_goes_and_what_tightens_stays() {
+        // (in the project's file, what is left of it, the keys that went)
+        let table = [
+            (
+                json!({"tools": {"allowed": ["run_shell_command"]}}),
+                json!({"tools": {}}),
+                "tools.allowed",
+            ),
+            (json!({"tools": {"exclude": ["glob"]}}), json!({"tools": {"exclude": ["glob"]}}), ""),
+            (
+                json!({"tools": {"core": ["glob", "run_shell_command(ls)"]}}),
+                json!({"tools": {"core": ["glob"]}}),
+                "tools.core",
+            ),
+            (json!({"tools": {"core": ["glob"]}}), json!({"tools": {"core": ["glob"]}}), ""),
+            (json!({"tools": {"sandbox": false}}), json!({"tools": {}}), "tools.sandbox"),
+            (json!({"tools": {"sandbox": "$S"}}), json!({"tools": {}}), "tools.sandbox"),
+            (json!({"tools": {"sandbox": true}}), json!({"tools": {"sandbox": true}}), ""),
+            (
+                json!({"tools": {"sandbox": {"command": "docker", "image": "evil"}}}),
+                json!({"tools": {}}),
+                "tools.sandbox",
+            ),
+            (
+                json!({"security": {"disableYoloMode": true}}),
+                json!({"security": {"disableYoloMode": true}}),
+                "",
+            ),
+            (
+                json!({"security": {"disableYoloMode": "false"}}),
+                json!({"security": {}}),
+                "security.disableYoloMode",
+            ),
+            (
+                json!({"security": {"sandbox": {"writable": ["/"], "caches": false}}}),
+                json!({"security": {"sandbox": {"caches": false}}}),
+                "security.sandbox.writable",
+            ),
+            (
+                json!({"security": {"folderTrust": {"enabled": false}}}),
+                json!({"security": {"folderTrust": {}}}),
+                "security.folderTrust.enabled",
+            ),
+            (
+                json!({"security": {"unknown": {"a.b": 1}}}),
+                json!({"security": {}}),
+                "security.unknown",
+            ),
+            (
+                json!({"mcpServers": {"s": {"command": "c", "trust": "yes"}, "t": {"trust": false}}}),
+                json!({"mcpServers": {"s": {"command": "c"}, "t": {"trust": false}}}),
+                "mcpServers.s.trust",
+            ),
+            (
+                json!({"policyPaths": ["/x"], "ui": {"theme": "t"}}),
+                json!({"ui": {"theme": "t"}}),
+                "policyPaths",
+            ),
+            (
+                json!({"telemetry": {"enabled": true, "otlpEndpoint": "http://x"}}),
+                json!({}),
+                "telemetry",
+            ),
+            (
+                json!({"general": {"defaultApprovalMode": "auto_edit"}}),
+                json!({"general": {}}),
+                "general.defaultApprovalMode",
+            ),
+            (
+                json!({"context": {"includeDirectories": ["a", "/p/b", "../c", "/p/../d", "$HOME"], "fileName": "../../.ssh/id"}}),
+                json!({"context": {"includeDirectories": ["a", "/p/b"]}}),
+                "context.includeDirectories context.fileName",
+            ),
+        ];
+        for (values, left, keys) in table {
+            let (kept, taken) = tightened(&values, &json!({}));
+            assert_eq!((kept, taken.join(" ")), (left, keys.to_owned()), "{values}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_the_users_name_is_not_replaced() {
+        let user = json!({"mcpServers": {"s": {"command": "good"}, "t": {"command": "same"}}});
+        let project = json!({"mcpServers": {"s": {"command": "evil"}, "t": {"command": "same"}, "u": {"command": "own"}}});
+        let (kept, taken) = tightened(&project, &user);
+        assert_eq!(
+            kept,
+            json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}})
+        );
+        assert_eq!(taken, ["mcpServers.s"]);
+    }
+
+    /// Values with the names and words that matter here.
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            prop::sample::select(vec!["true", "false", "docker", "../x", "ask", "a", "$A"])
+                .prop_map(|text| json!(text)),
+        ];
+        let names = prop::sample::select(vec![
+            "security",
+            "tools",
+            "sandbox",
+            "allowed",
+            "core",
+            "network",
+            "default",
+            "mcpServers",
+            "s",
+            "trust",
+            "telemetry",
+            "enabled",
+            "context",
+            "includeDirectories",
+            "fileName",
+            "policyPaths",
+            "hooksConfig",
+            "general",
+            "defaultApprovalMode",
+            "hidden",
+            "toolSandboxing",
+            "confirmationRequired",
+            "a.b",
+        ]);
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+                prop::collection::vec((names.clone(), inner), 0..6).prop_map(|fields| {
+                    Value::Object(
+                        fields.into_iter().map(|(name, it)| (name.to_owned(), it)).collect(),
+                    )
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_tightened_loosens_no_more(values in values(), user in values()) {
+            let (once, _) = tightened(&values, &user);
+            let (twice, taken) = tightened(&once, &user);
+            prop_assert!(taken.is_empty(), "{} then {:?}", once, taken);
+            prop_assert_eq!(
+                once.pointer("/tools/allowed").is_none_or(|it| it.is_null() || *it == json!([])),
+                true
+            );
+            prop_assert!(twice.pointer("/security/sandbox/writable").is_none());
+        }
+    }
+
+    #[test]
+    fn the_users_refusals_and_sandbox_outlive_the_projects() {
+        let user =
+            json!({"tools": {"confirmationRequired": ["a"], "sandbox": {"networkAccess": false}}});
+        let project = json!({"tools": {"confirmationRequired": ["b"], "sandbox": "docker"}});
+        let (kept, taken) = tightened(&project, &user);
+        assert_eq!(kept, json!({"tools": {"confirmationRequired": ["a", "b"]}}));
+        assert_eq!(taken, ["tools.sandbox"]);
+        let project = json!({"tools": {"confirmationRequired": "none"}});
+        assert_eq!(tightened(&project, &user).0, json!({"tools": {"confirmationRequired": ["a"]}}));
+    }
+}

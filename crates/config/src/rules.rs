@@ -1,0 +1,447 @@
+//! Where rule files are, and their texts. What they mean is `policy`'s.
+
+use std::path::{Path, PathBuf};
+
+use parallax_policy::{RuleFile, Tier};
+
+use crate::homes::Homes;
+use crate::read::{self, ReadError};
+
+/// Bytes of one rule file.
+const LIMIT: u64 = 256 * 1024;
+/// Rule files of one folder; of more, none counts.
+const MOST: usize = 200;
+/// Names looked at in one folder.
+const MOST_NAMES: usize = 10_000;
+/// Not a rule file, though it stands among them.
+const SANDBOX: &str = "sandbox.toml";
+
+/// Where to look for rules.
+#[derive(Debug, Clone)]
+pub struct RulePlaces<'a> {
+    /// The user's homes.
+    pub homes: &'a Homes,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// Whether it is trusted: else its rules are not looked at.
+    pub trusted: bool,
+    /// The `policies` folders of extensions.
+    pub extensions: &'a [PathBuf],
+    /// `--policy` or `policyPaths`, absolute: files or folders in place of the
+    /// user's own folders; empty: those.
+    pub instead_of_user: &'a [PathBuf],
+    /// `--admin-policy` or `adminPolicyPaths`, absolute: count only where the
+    /// machine's own folders hold no rules.
+    pub admin: &'a [PathBuf],
+}
+
+/// Rule files of all tiers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleFiles {
+    /// The files, tier by tier, in the order of their names. One that could not
+    /// be read is there with the reason, for a lost refusal is an error.
+    pub files: Vec<RuleFile>,
+    /// What people should hear, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Finds and reads the rule files. Blocking; a folder that is not there costs
+/// one look.
+pub fn policy_files(places: &RulePlaces<'_>) -> RuleFiles {
+    find(places, &system_folders(), 0)
+}
+
+/// The `sandbox.toml` files of the user: of `.gemini`, then of `.parallax`,
+/// which wins.
+pub fn sandbox_files(homes: &Homes) -> Vec<RuleFile> {
+    [&homes.gemini, &homes.parallax]
+        .into_iter()
+        .filter_map(|home| {
+            let path = home.join("policies").join(SANDBOX);
+            let text = text_of(&path, Links::Follow)?;
+            Some(RuleFile { tier: Tier::User, path, text })
+        })
+        .collect()
+}
+
+/// Where the machine's administrator keeps rules.
+fn system_folders() -> Vec<PathBuf> {
+    let folders: &[&str] = if cfg!(target_os = "macos") {
+        &[
+            "/Library/Application Support/GeminiCli/policies",
+            "/Library/Application Support/Parallax/policies",
+        ]
+    } else if cfg!(windows) {
+        &[r"C:\ProgramData\gemini-cli\policies", r"C:\ProgramData\parallax\policies"]
+    } else {
+        &["/etc/gemini-cli/policies", "/etc/parallax/policies"]
+    };
+    folders.iter().map(PathBuf::from).collect()
+}
+
+/// `administrator`: the user id that files of the admin tier must belong to.
+fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
+    let mut found = RuleFiles::default();
+    for folder in places.extensions {
+        found.files.extend(folder_files(Tier::Extension, folder, Links::Refuse));
+    }
+    if places.trusted && !is_home(places) {
+        for name in [".gemini", ".parallax"] {
+            found.files.extend(project_files(places.cwd, name));
+        }
+    }
+    if places.instead_of_user.is_empty() {
+        for home in [&places.homes.gemini, &places.homes.parallax] {
+            let folder = home.join("policies");
+            found.files.extend(folder_files(Tier::User, &folder, Links::Follow));
+        }
+    } else {
+        for path in places.instead_of_user {
+            found.files.extend(named_files(Tier::User, path));
+        }
+    }
+    let before = found.files.len();
+    for folder in system {
+        let files = folder_files(Tier::Admin, folder, Links::Follow);
+        keep_owned(files, folder, administrator, &mut found);
+    }
+    // Files of the machine that were skipped still keep the others out: else
+    // whoever can spoil them could put rules in their place.
+    let there = found.files.len() > before
+        || system.iter().any(|folder| names_in(folder).is_ok_and(|names| !names.is_empty()));
+    if !there {
+        for path in places.admin {
+            let files = named_files(Tier::Admin, path);
+            keep_owned(files, path, administrator, &mut found);
+        }
+    } else if !places.admin.is_empty() {
+        found.warnings.push(
+            "`--admin-policy` and `adminPolicyPaths` do not count: this machine has rules of its \
+             administrator"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+/// In the home directory the project's folder is the user's.
+fn is_home(places: &RulePlaces<'_>) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(places.cwd).is_some_and(|cwd| Some(cwd) == real(&places.homes.user))
+}
+
+/// The rules of a project. No part of the way from the project to a file may be
+/// a link: it could make any file of the machine a rule file.
+fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
+    let folder = project.join(home).join("policies");
+    let is_link =
+        |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link(&project.join(home)) || is_link(&folder) {
+        let why = "a folder of rules in a project may not be a link";
+        return vec![unread(Tier::Workspace, &folder, why)];
+    }
+    folder_files(Tier::Workspace, &folder, Links::Refuse)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Follow,
+    Refuse,
+}
+
+/// A file or folder that somebody named.
+fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+        return folder_files(tier, path, Links::Follow);
+    }
+    let text = text_of(path, Links::Follow).unwrap_or_else(|| Err("it is not there".to_owned()));
+    vec![RuleFile { tier, path: path.to_owned(), text }]
+}
+
+/// The rule files of a folder by name; none when it is not there.
+fn folder_files(tier: Tier, folder: &Path, links: Links) -> Vec<RuleFile> {
+    let names = match names_in(folder) {
+        Ok(names) => names,
+        Err(why) => return vec![unread(tier, folder, &why)],
+    };
+    names
+        .into_iter()
+        .filter_map(|path| {
+            let text = text_of(&path, links)?;
+            Some(RuleFile { tier, path, text })
+        })
+        .collect()
+}
+
+fn unread(tier: Tier, path: &Path, why: &str) -> RuleFile {
+    RuleFile { tier, path: path.to_owned(), text: Err(why.to_owned()) }
+}
+
+/// The paths of the rule files in a folder, sorted.
+fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if read::is_absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(format!("the folder cannot be read: {error}")),
+    };
+    let mut paths = Vec::new();
+    for (count, entry) in entries.enumerate() {
+        if count >= MOST_NAMES {
+            return Err(format!("the folder holds more than {MOST_NAMES} files"));
+        }
+        let path = entry.map_err(|error| format!("the folder cannot be read: {error}"))?.path();
+        let is_rules = path.extension().is_some_and(|extension| extension == "toml")
+            && path.file_name().is_some_and(|name| name != SANDBOX);
+        if is_rules {
+            paths.push(path);
+        }
+    }
+    if paths.len() > MOST {
+        return Err(format!("the folder holds more than {MOST} rule files"));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The text, or why there is none; `None` when the file is not there.
+fn text_of(path: &Path, links: Links) -> Option<Result<String, String>> {
+    let text = match links {
+        Links::Follow => read::read_text(path, LIMIT),
+        Links::Refuse => read::read_text_no_follow(path, LIMIT),
+    };
+    match text {
+        Ok(None) => None,
+        Ok(Some(text)) => Some(Ok(text)),
+        Err(ReadError::NotAFile) => Some(Err("it is not a regular file".to_owned())),
+        Err(ReadError::TooLarge) => Some(Err(format!("it is larger than {LIMIT} bytes"))),
+        Err(ReadError::Io(error)) => Some(Err(error.to_string())),
+    }
+}
+
+/// Files of the admin tier must be the administrator's, and so must every
+/// folder above them: else anybody could be the administrator.
+fn keep_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut RuleFiles) {
+    for file in files {
+        match not_owned(&file.path, administrator) {
+            None => found.files.push(file),
+            Some(why) => found.warnings.push(format!(
+                "The rules of the administrator in `{}` (from `{}`) do not count: {why}",
+                file.path.display(),
+                from.display()
+            )),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn not_owned(path: &Path, administrator: u32) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let real = match std::fs::canonicalize(path) {
+        Ok(real) => real,
+        Err(error) => return Some(format!("it cannot be resolved: {error}")),
+    };
+    // The link itself could be turned elsewhere by the owner of its folder.
+    let linked = path.parent().into_iter().flat_map(Path::ancestors);
+    for (part, is_file) in std::iter::once((real.as_path(), true))
+        .chain(real.ancestors().skip(1).chain(linked).map(|folder| (folder, false)))
+    {
+        let metadata = match std::fs::metadata(part) {
+            Ok(metadata) => metadata,
+            Err(error) => return Some(format!("`{}`: {error}", part.display())),
+        };
+        // A sticky folder such as `/tmp` lets nobody replace what is another's.
+        let sticky = !is_file && metadata.mode() & 0o1000 != 0;
+        if metadata.uid() != 0 && metadata.uid() != administrator {
+            return Some(format!("`{}` does not belong to root", part.display()));
+        }
+        if metadata.mode() & 0o022 != 0 && !sticky {
+            return Some(format!("`{}` can be written by others than its owner", part.display()));
+        }
+    }
+    None
+}
+
+#[cfg(not(unix))]
+fn not_owned(_path: &Path, _administrator: u32) -> Option<String> {
+    Some("their owner cannot be checked on this system".to_owned())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
+
+    use parallax_policy::{RuleFile, Tier};
+
+    use super::{RulePlaces, find, sandbox_files};
+    use crate::homes::Homes;
+
+    struct World {
+        root: tempfile::TempDir,
+        homes: Homes,
+        project: PathBuf,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let root = tempfile::tempdir().expect("folder");
+            let path = root.path().canonicalize().expect("real");
+            let homes = Homes {
+                user: path.join("home"),
+                gemini: path.join("home/.gemini"),
+                parallax: path.join("home/.parallax"),
+            };
+            Self { root, homes, project: path.join("project") }
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.root.path().canonicalize().expect("real").join(path)
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.path(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("write");
+        }
+
+        fn find<'a>(&'a self, change: impl FnOnce(&mut RulePlaces<'a>)) -> super::RuleFiles {
+            let mut places = RulePlaces {
+                homes: &self.homes,
+                cwd: &self.project,
+                trusted: true,
+                extensions: &[],
+                instead_of_user: &[],
+                admin: &[],
+            };
+            change(&mut places);
+            let administrator = rustix::process::getuid().as_raw();
+            find(&places, &[self.path("etc/policies")], administrator)
+        }
+    }
+
+    fn shown(files: &[RuleFile], root: &Path) -> Vec<String> {
+        let root = root.canonicalize().expect("real");
+        files
+            .iter()
+            .map(|file| {
+                let path = file.path.strip_prefix(&root).expect("inside");
+                let text = file.text.as_deref().unwrap_or_else(|why| why);
+                format!("{} {}: {text}", file.tier.number(), path.display())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_tier_has_its_place_and_names_are_in_order() {
+        let world = World::new();
+        assert_eq!(world.find(|_| {}), super::RuleFiles::default());
+        for (path, text) in [
+            ("project/.gemini/policies/b.toml", "w1"),
+            ("project/.parallax/policies/a.toml", "w2"),
+            ("project/.parallax/policies/note.md", "no"),
+            ("home/.gemini/policies/z.toml", "u1"),
+            ("home/.gemini/policies/auto-saved.toml", "u2"),
+            ("home/.gemini/policies/sandbox.toml", "s"),
+            ("home/.parallax/policies/m.toml", "u3"),
+            ("etc/policies/x.toml", "a"),
+            ("named/n.toml", "n"),
+        ] {
+            world.write(path, text);
+        }
+        let all = world.find(|_| {});
+        assert_eq!(
+            shown(&all.files, world.root.path()),
+            [
+                "3 project/.gemini/policies/b.toml: w1",
+                "3 project/.parallax/policies/a.toml: w2",
+                "4 home/.gemini/policies/auto-saved.toml: u2",
+                "4 home/.gemini/policies/z.toml: u1",
+                "4 home/.parallax/policies/m.toml: u3",
+                "5 etc/policies/x.toml: a",
+            ]
+        );
+        let named = [world.path("named"), world.path("gone.toml")];
+        let other = world.find(|places| {
+            places.trusted = false;
+            places.instead_of_user = &named;
+            places.admin = &named;
+        });
+        assert_eq!(
+            shown(&other.files, world.root.path()),
+            ["4 named/n.toml: n", "4 gone.toml: it is not there", "5 etc/policies/x.toml: a"]
+        );
+        assert_eq!(other.warnings.len(), 1, "{:?}", other.warnings);
+        let sandbox = sandbox_files(&world.homes);
+        assert_eq!(sandbox.len(), 1);
+        assert_eq!(sandbox[0].text, Ok("s".to_owned()));
+    }
+
+    #[test]
+    fn rules_of_the_home_are_the_users_even_when_it_is_the_project() {
+        let world = World::new();
+        world.write("home/.gemini/policies/a.toml", "u");
+        let found = world.find(|places| places.cwd = &world.homes.user);
+        assert_eq!(shown(&found.files, world.root.path()), ["4 home/.gemini/policies/a.toml: u"]);
+    }
+
+    #[test]
+    fn what_others_can_write_is_no_rule_of_the_administrator() {
+        let world = World::new();
+        world.write("etc/policies/a.toml", "a");
+        world.write("elsewhere/b.toml", "b");
+        let named = [world.path("elsewhere/b.toml")];
+        let open = |path: &str, mode: u32| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(world.path(path), permissions).expect("mode");
+        };
+        for (path, good, bad) in [
+            ("etc/policies/a.toml", 0o644, 0o664),
+            ("etc/policies", 0o755, 0o777),
+            ("etc", 0o755, 0o775),
+        ] {
+            open(path, bad);
+            // Spoilt rules do not make room for others.
+            let found = world.find(|places| places.admin = &named);
+            assert!(found.files.is_empty(), "{path}");
+            assert!(found.warnings[0].contains("can be written by others"), "{:?}", found.warnings);
+            open(path, good);
+        }
+        assert_eq!(world.find(|_| {}).files.len(), 1);
+        std::fs::remove_file(world.path("etc/policies/a.toml")).expect("remove");
+        assert_eq!(world.find(|places| places.admin = &named).files.len(), 1);
+    }
+
+    #[test]
+    fn links_pipes_and_floods_of_a_project_are_told_and_not_read() {
+        let world = World::new();
+        world.write("secret.toml", "secret");
+        world.write("project/.gemini/policies/a.toml", "a");
+        symlink(world.path("secret.toml"), world.path("project/.gemini/policies/b.toml"))
+            .expect("link");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            world.path("project/.gemini/policies/c.toml"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("pipe");
+        world.write("project/.gemini/policies/d.toml", &"#".repeat(300_000));
+        std::fs::create_dir_all(world.path("project/.parallax")).expect("folder");
+        symlink(world.path("etc"), world.path("project/.parallax/policies")).expect("link");
+        let found = world.find(|_| {});
+        let shown = shown(&found.files, world.root.path());
+        assert_eq!(shown.len(), 5, "{shown:?}");
+        assert_eq!(shown[0], "3 project/.gemini/policies/a.toml: a");
+        for line in &shown[1..] {
+            assert!(!line.contains("secret") && !line.contains('#'), "{line}");
+        }
+        for number in 0..=super::MOST {
+            world.write(&format!("home/.gemini/policies/{number}.toml"), "");
+        }
+        let found = world.find(|_| {});
+        let last = found.files.last().expect("one");
+        assert_eq!((last.tier, last.text.is_err()), (Tier::User, true));
+    }
+}

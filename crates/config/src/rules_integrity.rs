@@ -1,0 +1,157 @@
+//! Whether the rules of a project are those that were there last time. They may
+//! only tighten, so a change is no danger; a person should still hear of it.
+
+use std::path::{Path, PathBuf};
+
+use parallax_policy::{RuleFile, Tier};
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+/// How the rules of a project stand to those that were accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RulesChange {
+    /// There are none, and none were accepted.
+    None,
+    /// The same.
+    Same,
+    /// The project had none, or was never seen.
+    New,
+    /// Others than those that were accepted, or gone.
+    Changed,
+}
+
+/// Compares the workspace files among `files` with those that were accepted
+/// for the folder.
+///
+/// # Errors
+/// `~/.parallax/policy-integrity.json` cannot be used.
+pub fn workspace_rules_changed(
+    homes: &Homes,
+    cwd: &Path,
+    files: &[RuleFile],
+) -> Result<RulesChange, ConfigError> {
+    let now = hash(files);
+    let Some(known) = jsonc::read_object(&register(homes))? else {
+        return Ok(if now.is_some() { RulesChange::New } else { RulesChange::None });
+    };
+    let before = known.get(&name_of(cwd)).and_then(Value::as_str);
+    Ok(match (before, now) {
+        (None, None) => RulesChange::None,
+        (None, Some(_)) => RulesChange::New,
+        (Some(before), Some(now)) if before == now => RulesChange::Same,
+        (Some(_), _) => RulesChange::Changed,
+    })
+}
+
+/// Remembers the workspace files among `files` as those of the folder.
+///
+/// # Errors
+/// `~/.parallax/policy-integrity.json` cannot be used or written.
+pub fn accept_workspace_rules(
+    homes: &Homes,
+    cwd: &Path,
+    files: &[RuleFile],
+) -> Result<(), ConfigError> {
+    let now = hash(files);
+    let name = name_of(cwd);
+    state::update(&register(homes), |known| match (known.get(&name), now) {
+        (Some(entry), Some(now)) => entry.set_value(now.into()),
+        (Some(entry), None) => entry.remove(),
+        (None, Some(now)) => drop(known.append(&name, now.into())),
+        (None, None) => {}
+    })
+}
+
+/// Whether the user agreed that the workspace files among `files`, as they are,
+/// may also allow. A register that cannot be used counts as no.
+pub fn workspace_rules_may_allow(homes: &Homes, cwd: &Path, files: &[RuleFile]) -> bool {
+    let known = jsonc::read_object(&register(homes)).ok().flatten();
+    let agreed = known.as_ref().and_then(|known| known.get(&allow_name(cwd))?.as_str());
+    agreed.is_some() && agreed == hash(files).as_deref()
+}
+
+/// Remembers that the user agreed to that.
+///
+/// # Errors
+/// `~/.parallax/policy-integrity.json` cannot be used or written.
+pub fn let_workspace_rules_allow(
+    homes: &Homes,
+    cwd: &Path,
+    files: &[RuleFile],
+) -> Result<(), ConfigError> {
+    accept_workspace_rules(homes, cwd, files)?;
+    let now = hash(files);
+    let name = allow_name(cwd);
+    state::update(&register(homes), |known| match (known.get(&name), now) {
+        (Some(entry), Some(now)) => entry.set_value(now.into()),
+        (Some(entry), None) => entry.remove(),
+        (None, Some(now)) => drop(known.append(&name, now.into())),
+        (None, None) => {}
+    })
+}
+
+/// No path begins so.
+fn allow_name(cwd: &Path) -> String {
+    format!("allow {}", name_of(cwd))
+}
+
+fn register(homes: &Homes) -> PathBuf {
+    homes.parallax.join("policy-integrity.json")
+}
+
+fn name_of(cwd: &Path) -> String {
+    let real = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
+    real.to_string_lossy().into_owned()
+}
+
+/// Of names and texts; `None` when there are no such files.
+fn hash(files: &[RuleFile]) -> Option<String> {
+    let files: Vec<&RuleFile> = files.iter().filter(|file| file.tier == Tier::Workspace).collect();
+    let pieces = files.iter().flat_map(|file| {
+        let (ok, text) = match &file.text {
+            Ok(text) => (&b"read"[..], text),
+            Err(why) => (&b"not read"[..], why),
+        };
+        [file.path.as_os_str().as_encoded_bytes(), ok, text.as_bytes()]
+    });
+    (!files.is_empty()).then(|| state::digest(pieces))
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_policy::{RuleFile, Tier};
+
+    use super::{RulesChange, accept_workspace_rules, workspace_rules_changed};
+    use crate::homes::Homes;
+
+    #[test]
+    fn a_change_of_the_projects_rules_is_seen() {
+        let folder = tempfile::tempdir().expect("folder");
+        let cwd = folder.path();
+        let homes = Homes {
+            user: cwd.join("home"),
+            gemini: cwd.join("home/.gemini"),
+            parallax: cwd.join("home/.parallax"),
+        };
+        let rules = |text: &str| {
+            let file = |tier| RuleFile { tier, path: "a.toml".into(), text: Ok(text.to_owned()) };
+            [file(Tier::Workspace), file(Tier::User)]
+        };
+        let look = |files: &[RuleFile]| workspace_rules_changed(&homes, cwd, files).expect("look");
+        let accept =
+            |files: &[RuleFile]| accept_workspace_rules(&homes, cwd, files).expect("write");
+        assert_eq!(look(&rules("1")[1..]), RulesChange::None);
+        assert_eq!(look(&rules("1")), RulesChange::New);
+        accept(&rules("1"));
+        assert_eq!(look(&rules("1")), RulesChange::Same);
+        assert_eq!(look(&rules("2")), RulesChange::Changed);
+        assert_eq!(look(&[]), RulesChange::Changed);
+        accept(&rules("2"));
+        assert_eq!(look(&rules("2")), RulesChange::Same);
+        accept(&[]);
+        assert_eq!(look(&[]), RulesChange::None);
+    }
+}

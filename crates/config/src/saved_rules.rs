@@ -1,0 +1,52 @@
+//! Rules that a person agreed to, written where they are found again.
+
+use std::io;
+use std::path::Path;
+
+use parallax_protocol::policy::RuleDraft;
+
+use crate::error::ConfigError;
+use crate::state;
+
+/// Adds the rule to the file, which is made when it is not there; a rule that
+/// stands there already is not added again. A file that cannot be understood is
+/// set aside as `.bak`, with nothing of it lost. Blocking.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn save_rule(file: &Path, rule: &RuleDraft) -> Result<(), ConfigError> {
+    state::rewrite(file, |text| match parallax_policy::add_to_file(text, rule) {
+        Ok(changed) => Ok(changed),
+        Err(_) => {
+            let mut name = file.as_os_str().to_owned();
+            name.push(".bak");
+            std::fs::write(&name, text)?;
+            parallax_policy::add_to_file("", rule).map_err(io::Error::other)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_added_once_and_a_broken_file_is_set_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policies/auto-saved.toml");
+        let rule = RuleDraft {
+            tool_name: "run_shell_command".into(),
+            command_prefix: vec!["git log".into()],
+            ..RuleDraft::default()
+        };
+        save_rule(&file, &rule).expect("saved");
+        let first = std::fs::read_to_string(&file).expect("the file");
+        save_rule(&file, &rule).expect("saved");
+        assert_eq!(std::fs::read_to_string(&file).expect("the file"), first);
+        std::fs::write(&file, "[[rule").expect("broken");
+        save_rule(&file, &rule).expect("saved");
+        assert_eq!(std::fs::read_to_string(&file).expect("the file"), first);
+        let aside = folder.path().join("policies/auto-saved.toml.bak");
+        assert_eq!(std::fs::read_to_string(aside).expect("the copy"), "[[rule");
+    }
+}

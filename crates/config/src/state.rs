@@ -1,0 +1,120 @@
+//! Changing small JSON files of the user's: under a lock, replaced in one step,
+//! comments and order kept.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jsonc_parser::cst::{CstObject, CstRootNode};
+use sha2::{Digest, Sha256};
+
+use crate::error::ConfigError;
+use crate::jsonc;
+
+/// How long another writer is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(10);
+
+/// Changes the object in the file, which begins as `{}` when it is not there.
+/// The file is the user's alone (mode 0600). Blocking.
+pub(crate) fn update(path: &Path, change: impl FnOnce(&CstObject)) -> Result<(), ConfigError> {
+    let failed = |source| ConfigError::Unwritable { path: path.to_owned(), source };
+    // A link (as managers of dotfiles make them) stays: its target is replaced.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if target.exists() && !target.is_file() {
+        return Err(ConfigError::NotAFile { path: path.to_owned() });
+    }
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    create_private(folder).map_err(failed)?;
+    let _lock = lock(&target)?;
+    let text = jsonc::read_document(&target)?.unwrap_or_default();
+    let text = if text.trim().is_empty() { "{}\n".to_owned() } else { text };
+    // What cannot be used is never written over.
+    jsonc::parse_object(&target, &text)?;
+    let root = CstRootNode::parse(&text, &jsonc::syntax())
+        .map_err(|error| failed(io::Error::other(error.to_string())))?;
+    change(&root.object_value_or_set());
+    let changed = root.to_string();
+    if changed != text {
+        replace(&target, folder, changed.as_bytes()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Changes the text of a file, which begins empty when it is not there. The file
+/// is the user's alone (mode 0600). Blocking.
+pub(crate) fn rewrite(
+    path: &Path,
+    change: impl FnOnce(&str) -> io::Result<String>,
+) -> Result<(), ConfigError> {
+    let failed = |source| ConfigError::Unwritable { path: path.to_owned(), source };
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if target.exists() && !target.is_file() {
+        return Err(ConfigError::NotAFile { path: path.to_owned() });
+    }
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    create_private(folder).map_err(failed)?;
+    let _lock = lock(&target)?;
+    let text = jsonc::read_document(&target)?.unwrap_or_default();
+    let changed = change(&text).map_err(failed)?;
+    if changed != text {
+        replace(&target, folder, changed.as_bytes()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Made with mode 0600.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn create_private(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Held until it is dropped.
+fn lock(path: &Path) -> Result<File, ConfigError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock = PathBuf::from(name);
+    let failed = |source| ConfigError::Unwritable { path: lock.clone(), source };
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    }
+    let file = options.open(&lock).map_err(failed)?;
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= patience => {
+                return Err(ConfigError::Locked { path: path.to_owned(), lock });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+        }
+    }
+}
+
+/// SHA-256 of the pieces, each with its length, in hexadecimal.
+pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for piece in pieces {
+        hash.update((piece.len() as u64).to_le_bytes());
+        hash.update(piece);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

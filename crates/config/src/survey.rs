@@ -1,0 +1,453 @@
+//! What a folder would bring if it were trusted: names and texts, read without
+//! expanding, following or running anything. For a person who decides.
+
+mod places;
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::Object;
+use serde_json::{Value, json};
+
+use crate::{gate, jsonc, migrate};
+use places::{Looker, Names};
+
+/// Characters of one text.
+const TEXT: usize = 300;
+
+/// What a folder would bring. Texts are as the folder has them: escape them
+/// before a terminal gets them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Custom commands, by name.
+    pub commands: Vec<String>,
+    /// MCP servers.
+    pub mcp_servers: Vec<SurveyedServer>,
+    /// Hooks, nested ones too.
+    pub hooks: Vec<SurveyedHook>,
+    /// Skills, by name.
+    pub skills: Vec<String>,
+    /// Agents, by name.
+    pub agents: Vec<String>,
+    /// Extensions, by name.
+    pub extensions: Vec<String>,
+    /// Files of rules.
+    pub policies: Vec<String>,
+    /// Files that the model would be given.
+    pub context_files: Vec<String>,
+    /// Files with environment variables. They are not opened.
+    pub env_files: Vec<String>,
+    /// Settings that run programs, as `key: text`.
+    pub programs: Vec<String>,
+    /// Settings that lower security, as `key (file)`.
+    pub loosening: Vec<String>,
+    /// What could not be looked into, one sentence each.
+    pub problems: Vec<String>,
+    /// There is more than is listed.
+    pub cut: bool,
+}
+
+/// An MCP server as a settings file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurveyedServer {
+    /// Its name.
+    pub name: String,
+    /// Its command with arguments, or its address.
+    pub target: String,
+    /// The file.
+    pub file: String,
+}
+
+/// A hook as a settings file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurveyedHook {
+    /// When it runs.
+    pub event: String,
+    /// What runs.
+    pub command: String,
+    /// The file.
+    pub file: String,
+}
+
+/// Looks at a folder. Blocking, bounded in files, bytes and depth.
+pub fn survey(folder: &Path) -> Survey {
+    let mut looker = Looker::new(folder);
+    let mut survey = Survey {
+        commands: looker.names(&[
+            (".gemini/commands", Names::Tree(".toml")),
+            (".parallax/commands", Names::Tree(".toml")),
+            (".claude/commands", Names::Tree(".md")),
+        ]),
+        skills: looker.names(&[
+            (".gemini/skills", Names::FoldersWith("SKILL.md")),
+            (".parallax/skills", Names::FoldersWith("SKILL.md")),
+            (".agents/skills", Names::FoldersWith("SKILL.md")),
+            (".claude/skills", Names::FoldersWith("SKILL.md")),
+        ]),
+        agents: looker.names(&[
+            (".gemini/agents", Names::Tree(".md")),
+            (".parallax/agents", Names::Tree(".md")),
+            (".agents/agents", Names::Tree(".md")),
+            (".claude/agents", Names::Tree(".md")),
+        ]),
+        extensions: looker.names(&[
+            (".gemini/extensions", Names::FoldersWith("gemini-extension.json")),
+            (".parallax/extensions", Names::FoldersWith("gemini-extension.json")),
+        ]),
+        policies: looker.paths(&[(".gemini/policies", ".toml"), (".parallax/policies", ".toml")]),
+        context_files: looker.there(&[
+            "GEMINI.md",
+            "AGENTS.md",
+            "CLAUDE.md",
+            ".gemini/GEMINI.md",
+            ".gemini/system.md",
+            ".parallax/system.md",
+            ".claude/CLAUDE.md",
+        ]),
+        env_files: looker.env_files(),
+        ..Survey::default()
+    };
+    for file in [
+        ".gemini/settings.json",
+        ".parallax/settings.json",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".mcp.json",
+    ] {
+        let Some(text) = looker.text(file) else { continue };
+        match jsonc::parse_object(&PathBuf::from(file), &text) {
+            Ok(mut values) => {
+                migrate::migrate(&mut values, Path::new(file));
+                survey.read_settings(&values, file, folder);
+            }
+            Err(error) => looker.problems.push(error.to_string()),
+        }
+    }
+    survey.problems = std::mem::take(&mut looker.problems);
+    survey.cut |= looker.cut;
+    survey.bound();
+    survey
+}
+
+impl Survey {
+    /// Whether the folder would bring nothing.
+    pub fn is_empty(&self) -> bool {
+        self.counts().is_empty() && self.problems.is_empty()
+    }
+
+    /// How much of what there is, nothing left out: `(2, "hooks")`.
+    pub fn counts(&self) -> Vec<(usize, &'static str)> {
+        let all = [
+            (self.hooks.len(), "hook", "hooks"),
+            (self.mcp_servers.len(), "MCP server", "MCP servers"),
+            (self.programs.len(), "program in settings", "programs in settings"),
+            (self.commands.len(), "command", "commands"),
+            (self.skills.len(), "skill", "skills"),
+            (self.agents.len(), "agent", "agents"),
+            (self.extensions.len(), "extension", "extensions"),
+            (self.policies.len(), "rule file", "rule files"),
+            (self.context_files.len(), "context file", "context files"),
+            (self.env_files.len(), "`.env` file", "`.env` files"),
+            (self.loosening.len(), "setting that lowers security", "settings that lower security"),
+        ];
+        let word = |(count, one, many): (usize, &'static str, &'static str)| match count {
+            0 => None,
+            1 => Some((1, one)),
+            _ => Some((count, many)),
+        };
+        all.into_iter().filter_map(word).collect()
+    }
+
+    /// The counts as one line: `2 hooks, 1 MCP server`; `None` for nothing.
+    pub fn summary(&self) -> Option<String> {
+        let mut parts: Vec<String> =
+            self.counts().into_iter().map(|(count, word)| format!("{count} {word}")).collect();
+        match self.problems.len() {
+            0 => {}
+            1 => parts.push("1 file that cannot be looked into".to_owned()),
+            many => parts.push(format!("{many} files that cannot be looked into")),
+        }
+        if self.cut {
+            parts.push("and more".to_owned());
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// For programs that read it.
+    pub fn to_json(&self) -> Value {
+        let servers = self.mcp_servers.iter().map(
+            |server| json!({"name": server.name, "target": server.target, "file": server.file}),
+        );
+        let hooks = self
+            .hooks
+            .iter()
+            .map(|hook| json!({"event": hook.event, "command": hook.command, "file": hook.file}));
+        json!({
+            "hooks": hooks.collect::<Vec<_>>(),
+            "mcp_servers": servers.collect::<Vec<_>>(),
+            "programs": self.programs,
+            "commands": self.commands,
+            "skills": self.skills,
+            "agents": self.agents,
+            "extensions": self.extensions,
+            "policies": self.policies,
+            "context_files": self.context_files,
+            "env_files": self.env_files,
+            "loosening": self.loosening,
+            "problems": self.problems,
+            "cut": self.cut,
+        })
+    }
+
+    fn read_settings(&mut self, values: &Object, file: &str, folder: &Path) {
+        for (name, server) in
+            values.get("mcpServers").and_then(Value::as_object).into_iter().flatten()
+        {
+            self.mcp_servers.push(SurveyedServer {
+                name: name.clone(),
+                target: target(server),
+                file: file.to_owned(),
+            });
+        }
+        for (event, entries) in values.get("hooks").and_then(Value::as_object).into_iter().flatten()
+        {
+            self.read_hooks(event, entries, file, 0);
+        }
+        for key in [
+            "tools.discoveryCommand",
+            "tools.callCommand",
+            "mcp.serverCommand",
+            "statusLine.command",
+            "apiKeyHelper",
+        ] {
+            if let Some(command) = migrate::look(values, key) {
+                self.programs.push(format!("{key}: {} ({file})", words(command)));
+            }
+        }
+        let ours = file.starts_with(".gemini/") || file.starts_with(".parallax/");
+        if ours {
+            let keys = gate::loosening(values, folder);
+            self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
+        } else {
+            for key in [
+                "permissions.allow",
+                "permissions.defaultMode",
+                "enableAllProjectMcpServers",
+                "env",
+            ] {
+                if migrate::look(values, key)
+                    .is_some_and(|value| !value.is_null() && *value != false)
+                {
+                    self.loosening.push(format!("{key} ({file})"));
+                }
+            }
+        }
+    }
+
+    /// A command stands on the entry itself or in its `hooks`.
+    fn read_hooks(&mut self, event: &str, entries: &Value, file: &str, depth: usize) {
+        let entries = match entries {
+            Value::Array(entries) => entries.as_slice(),
+            Value::Object(_) => std::slice::from_ref(entries),
+            _ => return,
+        };
+        for entry in entries.iter().filter_map(Value::as_object) {
+            for key in ["command", "url", "prompt"] {
+                if let Some(command) = entry.get(key) {
+                    self.hooks.push(SurveyedHook {
+                        event: event.to_owned(),
+                        command: words(command),
+                        file: file.to_owned(),
+                    });
+                }
+            }
+            if let Some(nested) = entry.get("hooks").filter(|_| depth < 8) {
+                self.read_hooks(event, nested, file, depth + 1);
+            }
+        }
+    }
+
+    /// No list and no text beyond what a person reads.
+    fn bound(&mut self) {
+        let cut = &mut self.cut;
+        for list in [
+            &mut self.commands,
+            &mut self.skills,
+            &mut self.agents,
+            &mut self.extensions,
+            &mut self.policies,
+            &mut self.context_files,
+            &mut self.env_files,
+            &mut self.programs,
+            &mut self.loosening,
+            &mut self.problems,
+        ] {
+            *cut |= list.len() > places::MOST;
+            list.truncate(places::MOST);
+            list.iter_mut().for_each(shorten);
+        }
+        *cut |= self.hooks.len() > places::MOST || self.mcp_servers.len() > places::MOST;
+        self.hooks.truncate(places::MOST);
+        self.mcp_servers.truncate(places::MOST);
+        for hook in &mut self.hooks {
+            shorten(&mut hook.event);
+            shorten(&mut hook.command);
+        }
+        for server in &mut self.mcp_servers {
+            shorten(&mut server.name);
+            shorten(&mut server.target);
+        }
+    }
+}
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(TEXT) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+/// The command line or the address of a server.
+fn target(server: &Value) -> String {
+    let field = |name: &str| server.get(name);
+    if let Some(url) = field("httpUrl").or_else(|| field("url")).or_else(|| field("tcp")) {
+        return words(url);
+    }
+    let mut text = field("command").map(words).unwrap_or_default();
+    if let Some(arguments) = field("args").and_then(Value::as_array) {
+        for argument in arguments {
+            text.push(' ');
+            text.push_str(&words(argument));
+        }
+    }
+    text
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use super::{Survey, survey};
+
+    fn write(folder: &Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::write(path, text).expect("write");
+    }
+
+    #[test]
+    fn everything_that_would_count_is_named() {
+        let folder = tempfile::tempdir().expect("folder");
+        let folder = folder.path();
+        assert_eq!(survey(folder), Survey::default());
+        assert_eq!(survey(folder).summary(), None);
+        write(
+            folder,
+            ".gemini/settings.json",
+            r#"{ // theirs
+              "allowedTools": ["run_shell_command"],
+              "tools": {"discoveryCommand": "./find $HOME"},
+              "mcpServers": {"s": {"command": "npx", "args": ["-y", "evil"], "trust": true}, "t": {"url": "http://x"}},
+              "hooks": {"SessionStart": [{"matcher": "*", "hooks": [{"type": "command", "command": "curl $KEY"}]}, {"command": "direct"}]}
+            }"#,
+        );
+        write(
+            folder,
+            ".claude/settings.json",
+            r#"{"hooks": {"PreToolUse": {"hooks": {"command": "c"}}}}"#,
+        );
+        write(folder, ".mcp.json", r#"{"mcpServers": {"m": {"command": "x"}}}"#);
+        for path in [
+            ".gemini/commands/git/commit.toml",
+            ".claude/commands/fix.md",
+            ".gemini/skills/review/SKILL.md",
+            ".agents/skills/other/SKILL.md",
+            ".gemini/skills/none/readme.md",
+            ".gemini/agents/helper.md",
+            ".gemini/extensions/ext/gemini-extension.json",
+            ".gemini/policies/p.toml",
+            "AGENTS.md",
+            ".env",
+            ".env.local",
+            ".gemini/.env",
+        ] {
+            write(folder, path, "secret");
+        }
+        let found = survey(folder);
+        assert_eq!(found.commands, ["fix", "git:commit"]);
+        assert_eq!(found.skills, ["other", "review"]);
+        assert_eq!(found.agents, ["helper"]);
+        assert_eq!(found.extensions, ["ext"]);
+        assert_eq!(found.policies, [".gemini/policies/p.toml"]);
+        assert_eq!(found.context_files, ["AGENTS.md"]);
+        assert_eq!(found.env_files, [".env", ".env.local", ".gemini/.env"]);
+        assert_eq!(
+            found.programs,
+            ["tools.discoveryCommand: ./find $HOME (.gemini/settings.json)"]
+        );
+        assert_eq!(
+            found.loosening,
+            ["tools.allowed (.gemini/settings.json)", "mcpServers.s.trust (.gemini/settings.json)"]
+        );
+        let servers: Vec<&str> = found.mcp_servers.iter().map(|it| it.target.as_str()).collect();
+        assert_eq!(servers, ["npx -y evil", "http://x", "x"]);
+        let hooks: Vec<&str> = found.hooks.iter().map(|it| it.command.as_str()).collect();
+        assert_eq!(hooks, ["curl $KEY", "direct", "c"]);
+        assert!(found.problems.is_empty() && !found.cut, "{found:?}");
+        assert!(!found.to_json().to_string().contains("\"secret\""));
+        let summary = found.summary().expect("something");
+        assert!(summary.starts_with("3 hooks, 3 MCP servers, 1 program in settings"), "{summary}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_settings_are_looked_into(text in "[{}\\[\\]\":,/*a-z\\\\ \u{0}-\u{1f}]{0,200}") {
+            let folder = tempfile::tempdir().expect("folder");
+            write(folder.path(), ".gemini/settings.json", &text);
+            write(folder.path(), ".mcp.json", &format!("{{\"mcpServers\": {text}}}"));
+            let _ = survey(folder.path()).summary();
+        }
+    }
+
+    #[test]
+    fn links_pipes_floods_and_nonsense_are_told_and_not_followed() {
+        let outside = tempfile::tempdir().expect("folder");
+        write(outside.path(), "commands/secret.toml", "");
+        write(outside.path(), "settings.json", r#"{"mcpServers": {"secret": {}}}"#);
+        let folder = tempfile::tempdir().expect("folder");
+        let folder = folder.path();
+        std::fs::create_dir_all(folder.join(".gemini")).expect("folder");
+        symlink(outside.path().join("commands"), folder.join(".gemini/commands")).expect("link");
+        symlink(outside.path().join("settings.json"), folder.join(".gemini/settings.json"))
+            .expect("link");
+        symlink(outside.path(), folder.join(".parallax")).expect("link");
+        write(folder, ".mcp.json", &"[".repeat(100_000));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.join(".env"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("pipe");
+        for number in 0..300 {
+            write(folder, &format!(".claude/commands/c{number}.md"), "");
+        }
+        let deep: String = ["d"; 40].join("/");
+        write(folder, &format!(".claude/agents/{deep}/a.md"), "");
+        let found = survey(folder);
+        assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
+        assert!(found.problems.len() >= 4, "{:?}", found.problems);
+        assert!(found.cut && found.commands.len() == super::places::MOST);
+        assert!(found.agents.is_empty());
+        assert!(!found.is_empty());
+    }
+}

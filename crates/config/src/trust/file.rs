@@ -1,0 +1,350 @@
+//! The files with rules of trust: reading all of them, writing ours.
+
+use std::path::{Component, Path, PathBuf};
+
+use jsonc_parser::cst::CstObject;
+
+use crate::environment::Environment;
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+const VARIABLE: &str = "GEMINI_CLI_TRUSTED_FOLDERS_PATH";
+
+/// What a rule says of its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TrustLevel {
+    /// It and all below it are trusted.
+    TrustFolder,
+    /// Its parent and all below that are trusted.
+    TrustParent,
+    /// It and all below it are not trusted.
+    DoNotTrust,
+}
+
+impl TrustLevel {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TrustFolder => "TRUST_FOLDER",
+            Self::TrustParent => "TRUST_PARENT",
+            Self::DoNotTrust => "DO_NOT_TRUST",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::TrustFolder, Self::TrustParent, Self::DoNotTrust]
+            .into_iter()
+            .find(|level| level.as_str() == text)
+    }
+}
+
+/// A rule as it stands in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustRule {
+    /// The file.
+    pub file: PathBuf,
+    /// The folder, as written.
+    pub folder: String,
+    /// What is said of it.
+    pub level: TrustLevel,
+}
+
+/// Where rules of trust stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustFiles {
+    /// The strongest first; that one is ours to write.
+    files: Vec<PathBuf>,
+}
+
+impl TrustFiles {
+    /// `~/.parallax/trustedFolders.json` and `~/.gemini/trustedFolders.json`, or
+    /// the one that `GEMINI_CLI_TRUSTED_FOLDERS_PATH` names.
+    ///
+    /// # Errors
+    /// When the variable holds a relative path: it would mean a file of whatever
+    /// folder one is in, which could so trust itself.
+    pub fn find(environment: &Environment, homes: &Homes) -> Result<Self, ConfigError> {
+        let files = match environment.get(VARIABLE) {
+            Some(path) if Path::new(path).is_absolute() => vec![PathBuf::from(path)],
+            Some(path) => {
+                let value = path.to_owned();
+                return Err(ConfigError::RelativePath { variable: VARIABLE, value });
+            }
+            None => vec![
+                homes.parallax.join("trustedFolders.json"),
+                homes.gemini.join("trustedFolders.json"),
+            ],
+        };
+        Ok(Self { files })
+    }
+
+    /// The file that is written.
+    pub fn ours(&self) -> &Path {
+        self.files.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// All rules, those of the strongest file first.
+    ///
+    /// # Errors
+    /// A file that is there and cannot be used.
+    pub fn rules(&self) -> Result<Vec<TrustRule>, ConfigError> {
+        let mut rules = Vec::new();
+        for file in &self.files {
+            for (folder, value) in jsonc::read_object(file)?.into_iter().flatten() {
+                let Some(level) = value.as_str().and_then(TrustLevel::parse) else {
+                    return Err(ConfigError::TrustValue {
+                        path: file.clone(),
+                        folder,
+                        value: value.to_string().chars().take(80).collect(),
+                    });
+                };
+                rules.push(TrustRule { file: file.clone(), folder, level });
+            }
+        }
+        Ok(rules)
+    }
+}
+
+/// Writes what is thought of a folder into the file of ours; `None` takes away
+/// what is said there. Other rules, comments and order stay.
+///
+/// # Errors
+/// A folder that does not exist or whose name is no text, a file that cannot be
+/// used or written.
+pub fn set(
+    files: &TrustFiles,
+    folder: &Path,
+    level: Option<TrustLevel>,
+) -> Result<(), ConfigError> {
+    let refused = |why: String| ConfigError::Folder { path: folder.to_owned(), why };
+    // A rule may outlive its folder, but none is made for a folder that is not
+    // there: whoever creates it later would be trusted.
+    let real = match std::fs::canonicalize(folder) {
+        Ok(real) if real.is_dir() => real,
+        Ok(_) => return Err(refused("it is not a folder".to_owned())),
+        Err(_) if level.is_none() => folder.to_owned(),
+        Err(error) => return Err(refused(error.to_string())),
+    };
+    let Some(name) = real.to_str() else {
+        return Err(refused("its name is not valid Unicode".to_owned()));
+    };
+    if !real.is_absolute() {
+        return Err(refused("the path is not absolute".to_owned()));
+    }
+    files.rules()?;
+    state::update(files.ours(), |rules| put(rules, &real, name, level))
+}
+
+fn put(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {
+    let mut level = level;
+    for rule in rules.properties() {
+        let Some(written) = rule.name().and_then(|name| name.decoded_value().ok()) else {
+            continue;
+        };
+        if written != name && resolved(&written).as_deref() != Some(real) {
+            continue;
+        }
+        match (level, written == name) {
+            (Some(new), true) => {
+                rule.set_value(new.as_str().into());
+                // The same name a second time has nothing more to say.
+                level = None;
+            }
+            // Another name of the same folder.
+            _ => rule.remove(),
+        }
+    }
+    if let Some(level) = level {
+        rules.append(name, level.as_str().into());
+    }
+}
+
+/// The rule that counts for a folder: the longest, of equally long ones that of
+/// the stronger file, and in one file the refusal.
+pub(super) fn best(rules: Vec<TrustRule>, folder: &Path) -> Option<TrustRule> {
+    let mut best: Option<(usize, TrustRule)> = None;
+    for rule in rules {
+        let Some(path) = resolved(&rule.folder) else { continue };
+        let covered = match rule.level {
+            TrustLevel::TrustParent => path.parent().unwrap_or(&path),
+            _ => &path,
+        };
+        if !folder.starts_with(covered) {
+            continue;
+        }
+        let length = path.components().count();
+        let better = best.as_ref().is_none_or(|(longest, other)| {
+            length > *longest
+                || (length == *longest && other.file == rule.file && rule.level > other.level)
+        });
+        if better {
+            best = Some((length, rule));
+        }
+    }
+    best.map(|(_, rule)| rule)
+}
+
+/// The real path of a rule's folder: links resolved as far as it exists. `None`
+/// for a relative one, which would cover whatever folder one happens to be in,
+/// and for one that goes up after the part that exists.
+fn resolved(written: &str) -> Option<PathBuf> {
+    let path = Path::new(written);
+    if !path.is_absolute() {
+        return None;
+    }
+    let (real, rest) = path.ancestors().find_map(|ancestor| {
+        let real = std::fs::canonicalize(ancestor).ok()?;
+        Some((real, path.strip_prefix(ancestor).ok()?))
+    })?;
+    let goes_up = rest.components().any(|part| part == Component::ParentDir);
+    (!goes_up).then(|| if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{TrustFiles, TrustLevel, TrustRule, best, set};
+
+    struct World {
+        _root: tempfile::TempDir,
+        root: PathBuf,
+        files: TrustFiles,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("folder");
+            let root = folder.path().canonicalize().expect("real");
+            for path in ["a/b/c", "a/bc", "a/B", "ours", "theirs"] {
+                std::fs::create_dir_all(root.join(path)).expect("folder");
+            }
+            std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).expect("link");
+            let files =
+                TrustFiles { files: vec![root.join("ours/t.json"), root.join("theirs/t.json")] };
+            Self { _root: folder, root, files }
+        }
+
+        fn write(&self, file: &str, rules: &[(&str, &str)]) {
+            let root = self.root.display();
+            let lines: Vec<String> = rules
+                .iter()
+                .map(|(folder, level)| {
+                    let at = if folder.starts_with('/') { root.to_string() } else { String::new() };
+                    format!("\"{at}{folder}\": \"{level}\"")
+                })
+                .collect();
+            let text = format!("{{{}}}", lines.join(","));
+            std::fs::write(self.root.join(file).join("t.json"), text).expect("write");
+        }
+
+        fn trusts(&self, folder: &str) -> Option<bool> {
+            let folder = std::fs::canonicalize(self.root.join(folder)).expect("there");
+            let rules = self.files.rules().expect("rules");
+            best(rules, &folder).map(|rule| rule.level != TrustLevel::DoNotTrust)
+        }
+    }
+
+    #[test]
+    fn a_rule_covers_its_folder_and_nothing_that_only_looks_like_it() {
+        const YES: &str = "TRUST_FOLDER";
+        const NO: &str = "DO_NOT_TRUST";
+        // (rules, folder, trusted)
+        type Row = (&'static [(&'static str, &'static str)], &'static str, Option<bool>);
+        let table: &[Row] = &[
+            (&[("/a/b", YES)], "a/b", Some(true)),
+            (&[("/a/b/", YES)], "a/b", Some(true)),
+            (&[("/a/b", YES)], "a/b/c", Some(true)),
+            (&[("/a/b", YES)], "a/bc", None),
+            (&[("/a/b", YES)], "a/B", None),
+            (&[("/a/b", YES)], "a", None),
+            (&[("/a/b", YES)], "link/c", Some(true)),
+            (&[("/link", YES)], "a/b", Some(true)),
+            (&[("/a/bc/../b", YES)], "a/b", Some(true)),
+            (&[("/a/gone/../b", YES)], "a/b", None),
+            (&[("/a/b", "TRUST_PARENT")], "a/bc", Some(true)),
+            (&[("/a/b", "TRUST_PARENT")], "ours", None),
+            (&[("/a/gone", "TRUST_PARENT")], "a/b", Some(true)),
+            (&[("/a", YES), ("/a/b", NO)], "a/b/c", Some(false)),
+            (&[("/a", NO), ("/a/b", YES)], "a/b/c", Some(true)),
+            (&[("/a/b", YES), ("/link", NO)], "a/b", Some(false)),
+            (&[("/link", NO), ("/a/b", YES)], "a/b", Some(false)),
+            // Relative ones would mean the folder one is in.
+            (&[(".", YES), ("", YES), ("a/b", YES), ("..", "TRUST_PARENT")], "a/b", None),
+        ];
+        for (rules, folder, trusted) in table {
+            let world = World::new();
+            world.write("ours", rules);
+            assert_eq!(world.trusts(folder), *trusted, "{rules:?} {folder}");
+        }
+        let here = std::env::current_dir().and_then(std::fs::canonicalize).expect("here");
+        let level = TrustLevel::TrustFolder;
+        let rule = |folder: &str| TrustRule { file: "f".into(), folder: folder.into(), level };
+        assert_eq!(best(vec![rule("."), rule("..")], &here), None);
+    }
+
+    #[test]
+    fn the_longest_rule_of_both_files_counts_and_of_equal_ones_ours() {
+        let world = World::new();
+        world.write("ours", &[("/a", "TRUST_FOLDER")]);
+        world.write("theirs", &[("/a/b", "DO_NOT_TRUST")]);
+        assert_eq!(world.trusts("a/b"), Some(false));
+        world.write("ours", &[("/a/b", "TRUST_FOLDER")]);
+        assert_eq!(world.trusts("a/b"), Some(true));
+        world.write("theirs", &[("/a/b", "MAYBE")]);
+        assert!(world.files.rules().is_err());
+    }
+
+    #[test]
+    fn writing_keeps_what_people_wrote_and_the_file_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let world = World::new();
+        let file = world.root.join("ours/t.json");
+        let (a, link) = (world.root.join("a"), world.root.join("link"));
+        let text = format!(
+            "// mine\n{{\n  \"/x\": \"DO_NOT_TRUST\", // why\n  \"{}\": \"DO_NOT_TRUST\"\n}}\n",
+            link.display()
+        );
+        std::fs::write(&file, &text).expect("write");
+        let put = |folder: &Path, level| set(&world.files, folder, level).expect("set");
+        put(&a, Some(TrustLevel::TrustFolder));
+        put(&world.root.join("a/b/../b"), Some(TrustLevel::TrustParent));
+        let root = world.root.display();
+        let expected = format!(
+            "// mine\n{{\n  \"/x\": \"DO_NOT_TRUST\", // why\n  \"{root}/a\": \"TRUST_FOLDER\",\n  \
+             \"{root}/a/b\": \"TRUST_PARENT\"\n}}\n"
+        );
+        assert_eq!(std::fs::read_to_string(&file).expect("read"), expected);
+        put(&a, Some(TrustLevel::DoNotTrust));
+        put(&world.root.join("link"), None);
+        assert_eq!(world.trusts("a/b"), Some(false));
+        assert_eq!(world.files.rules().expect("rules").len(), 2);
+        let mode = std::fs::metadata(&file).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn many_writers_lose_nothing_and_a_broken_file_is_left_alone() {
+        let world = World::new();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let folder = world.root.join(format!("many/{number}"));
+                std::fs::create_dir_all(&folder).expect("folder");
+                let files = &world.files;
+                scope.spawn(move || {
+                    set(files, &folder, Some(TrustLevel::TrustFolder)).expect("set")
+                });
+            }
+        });
+        assert_eq!(world.files.rules().expect("rules").len(), 8);
+        let file = world.root.join("ours/t.json");
+        std::fs::write(&file, "{ \"/a\": ").expect("write");
+        assert!(set(&world.files, &world.root, Some(TrustLevel::TrustFolder)).is_err());
+        assert_eq!(std::fs::read_to_string(&file).expect("read"), "{ \"/a\": ");
+        std::fs::remove_file(&file).expect("remove");
+        let gone = world.root.join("gone");
+        assert!(set(&world.files, &gone, Some(TrustLevel::TrustFolder)).is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! The state of a round: which call stands where.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parallax_protocol::event::{CallDecision, EventBody, ItemDone, Level};
+use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{RuleDraft, Verdict};
+use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Tool, ToolError, ToolKind};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::value::RawValue;
+use tokio::task::{Id, JoinSet};
+
+use crate::hub::EventHub;
+use crate::respond::Response;
+
+/// A call of the model, with our id.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) wire_id: Option<String>,
+    pub(crate) name: String,
+    /// `None` when the model sent something that is no object.
+    pub(crate) args: Option<Object>,
+}
+
+impl Call {
+    pub(crate) fn item(&self) -> ItemId {
+        ItemId::new(format!("tool-{}", self.id))
+    }
+}
+
+/// The finished round.
+pub(crate) struct Round {
+    /// One for each call, in call order.
+    pub(crate) results: Vec<Box<RawValue>>,
+    /// What the model reads of each, for the loop guard.
+    pub(crate) texts: Vec<String>,
+    /// Audio and video to be injected behind the round.
+    pub(crate) injected: Vec<parallax_protocol::content::Part>,
+    /// A failure that ends the run.
+    pub(crate) fatal: Option<ToolError>,
+    /// A tool asked for the end.
+    pub(crate) stopped: Option<String>,
+}
+
+/// What a call is to be prepared with, when it is not the first time.
+#[derive(Default)]
+pub(crate) struct Again {
+    /// Arguments that a person changed.
+    pub(crate) arguments: Option<Object>,
+    /// What the sandbox refused before, and earlier approvals gave.
+    pub(crate) permissions: Permissions,
+    /// What the call came to without it.
+    pub(crate) refused: Option<Box<Refused>>,
+    /// How often the call was run already.
+    pub(crate) runs: u32,
+}
+
+/// A run that the sandbox cut short: what the model gets when it stays at that.
+pub(crate) struct Refused {
+    pub(crate) outcome: Outcome,
+    pub(crate) finish: Finish,
+}
+
+/// A prepared call with what was decided about it.
+pub(crate) struct Prepared {
+    pub(crate) index: usize,
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) invocation: Box<dyn Invocation>,
+    /// With the permissions asked for now.
+    pub(crate) effects: Effects,
+    pub(crate) title: String,
+    pub(crate) verdict: Verdict,
+    /// Rules that would spare the question.
+    pub(crate) rules: Vec<RuleDraft>,
+    /// What may be answered, once asked.
+    pub(crate) outcomes: Vec<AskOutcome>,
+    pub(crate) again: Again,
+}
+
+/// What is known of a call that runs.
+pub(crate) struct Running {
+    pub(crate) index: usize,
+    pub(crate) begun: Instant,
+    pub(crate) title: String,
+    pub(crate) kind: ToolKind,
+    pub(crate) verdict: Verdict,
+    pub(crate) decision: CallDecision,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) effects: Effects,
+    pub(crate) arguments: Option<Object>,
+    pub(crate) permissions: Permissions,
+    pub(crate) runs: u32,
+}
+
+/// What a call came to before it is told.
+pub(crate) struct Finish {
+    pub(crate) kind: Option<ToolKind>,
+    pub(crate) title: String,
+    pub(crate) decision: Option<CallDecision>,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) duration_ms: u64,
+    pub(crate) cancelled: bool,
+}
+
+impl Finish {
+    /// A call that never came to be judged.
+    pub(crate) fn unjudged(kind: Option<ToolKind>, title: String) -> Self {
+        Self { kind, title, decision: None, verdict: None, duration_ms: 0, cancelled: false }
+    }
+
+    /// A call that was not let through.
+    pub(crate) fn rejected(prepared: Prepared, cancelled: bool) -> Self {
+        Self {
+            kind: Some(prepared.tool.spec().kind),
+            title: prepared.title,
+            decision: Some(CallDecision::Reject),
+            verdict: Some(prepared.verdict),
+            duration_ms: 0,
+            cancelled,
+        }
+    }
+}
+
+/// The state of one round.
+pub(crate) struct Board<'a> {
+    pub(crate) calls: &'a [Call],
+    pub(crate) slots: Vec<Option<Response>>,
+    pub(crate) asking: HashMap<AskId, Prepared>,
+    pub(crate) running: HashMap<Id, Running>,
+    pub(crate) tasks: JoinSet<Outcome>,
+    /// Whether an exclusive call runs or is asked about.
+    pub(crate) exclusive: bool,
+    pub(crate) fatal: Option<ToolError>,
+    pub(crate) stopped: Option<String>,
+}
+
+impl<'a> Board<'a> {
+    pub(crate) fn new(calls: &'a [Call]) -> Self {
+        Self {
+            calls,
+            slots: calls.iter().map(|_| None).collect(),
+            asking: HashMap::new(),
+            running: HashMap::new(),
+            tasks: JoinSet::new(),
+            exclusive: false,
+            fatal: None,
+            stopped: None,
+        }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.running.is_empty() || !self.asking.is_empty()
+    }
+}
+
+/// Live output of a call, to the faces.
+pub(crate) struct CallProgress {
+    pub(crate) hub: EventHub,
+    pub(crate) item: ItemId,
+}
+
+impl Progress for CallProgress {
+    fn output(&self, text: &str) {
+        self.hub.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
+    }
+
+    fn notice(&self, level: Level, text: &str) {
+        let item = ItemId::new(format!("{}-notice", self.item.as_str()));
+        self.hub.send(EventBody::ItemDone {
+            item,
+            done: ItemDone::Notice { level, text: text.to_owned() },
+        });
+    }
+}

@@ -1,0 +1,96 @@
+//! Runs a call with the old bytes of what it changes kept before.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::event::Level;
+use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Run, ToolKind};
+
+/// A call and what is to be kept for it.
+pub(crate) struct Guarded {
+    pub(crate) invocation: Box<dyn Invocation>,
+    pub(crate) run: Run,
+    pub(crate) kind: ToolKind,
+    pub(crate) effects: Effects,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
+    pub(crate) turn: u64,
+}
+
+impl Guarded {
+    pub(crate) async fn run(self) -> Outcome {
+        let Self { invocation, run, kind, effects, checkpoints, turn } = self;
+        let kept = match checkpoints.filter(|_| changes_files(kind, &effects)) {
+            Some(checkpoints) => keep(checkpoints, turn, &effects, run.progress.as_ref()).await,
+            None => None,
+        };
+        let (permissions, mode) = (run.permissions.clone(), run.mode);
+        let progress = Arc::clone(&run.progress);
+        let mut outcome = invocation.run(run).await;
+        let Some(kept) = kept else { return outcome };
+        let after = tokio::task::spawn_blocking(move || kept.after(&effects, &permissions, mode));
+        let put_back = after.await.unwrap_or_default();
+        if !put_back.is_empty() {
+            let note = put_back_note(&put_back);
+            progress.notice(Level::Warning, &note);
+            tell_put_back(&mut outcome, &note);
+        }
+        outcome
+    }
+}
+
+/// Whether something must be kept before the call.
+pub(crate) fn changes_files(kind: ToolKind, effects: &Effects) -> bool {
+    is_command(kind, effects) || !effects.writes.is_empty()
+}
+
+/// Whether the call runs a command that may change files.
+pub(crate) fn is_command(kind: ToolKind, effects: &Effects) -> bool {
+    kind == ToolKind::Execute && !effects.only_reads && !effects.runs.is_empty()
+}
+
+async fn keep(
+    checkpoints: Arc<dyn Checkpoints>,
+    turn: u64,
+    effects: &Effects,
+    progress: &dyn Progress,
+) -> Option<Box<dyn Kept>> {
+    let (writes, command) = (effects.writes.clone(), effects.runs.first().cloned());
+    let keeping = tokio::task::spawn_blocking(move || {
+        let change = match &command {
+            Some(command) => Change::Command(command),
+            None => Change::Files(&writes),
+        };
+        checkpoints.before(turn, change)
+    });
+    match keeping.await {
+        Ok(Ok(kept)) => {
+            for text in kept.not_undoable() {
+                progress.notice(Level::Warning, &format!("cannot be undone: {text}"));
+            }
+            Some(kept)
+        }
+        Ok(Err(why)) => {
+            progress.notice(Level::Warning, &format!("this change cannot be undone: {why}"));
+            None
+        }
+        // A panic there is a defect of ours and no reason to stop the work.
+        Err(_) => None,
+    }
+}
+
+fn put_back_note(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    format!(
+        "protected files may not be changed by commands; they were put back: {}",
+        paths.join(", ")
+    )
+}
+
+/// The model must not believe that its change of a protected file holds.
+fn tell_put_back(outcome: &mut Outcome, note: &str) {
+    match &mut outcome.error {
+        Some(error) => error.message = format!("{}\n[{note}]", error.message),
+        None => outcome.for_model.output = format!("{}\n[{note}]", outcome.for_model.output),
+    }
+}

@@ -1,0 +1,260 @@
+//! Answers that last, changed arguments, more permissions, old versions.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::event::{Ask, EventBody, ItemDone, Level, Question, Undone};
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleKeeper, RuleScope};
+use parallax_protocol::tool::{Effects, Outcome, Sharing};
+use serde_json::json;
+
+use crate::support::*;
+
+async fn next_ask(rig: &mut Rig) -> Ask {
+    let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    match event.body {
+        EventBody::Ask(ask) => *ask,
+        _ => unreachable!(),
+    }
+}
+
+async fn answer(rig: &Rig, decide: Decide) {
+    rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
+}
+
+#[derive(Default)]
+struct Keeper(Mutex<Vec<(RuleDraft, RuleScope)>>);
+
+impl RuleKeeper for Keeper {
+    fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String> {
+        self.0.lock().expect("rules").push((rule.clone(), scope));
+        Ok("/rules".into())
+    }
+}
+
+#[tokio::test]
+async fn a_rule_is_shown_kept_and_spares_the_next_question() {
+    let keeper = Arc::new(Keeper::default());
+    let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), says("done")];
+    let setup = Setup {
+        tools: vec![ask],
+        keeper: Some(keeper.clone() as Arc<dyn RuleKeeper>),
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.prompt("go").await;
+    let asked = next_ask(&mut rig).await;
+    assert_eq!(asked.question, Question::Exec);
+    assert!(asked.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave));
+    let rule = RuleDraft { allow_redirection: true, ..asked.rules[0].clone() };
+    answer(
+        &rig,
+        Decide {
+            rule: Some(rule.clone()),
+            scope: Some(RuleScope::Project),
+            ..Decide::new(asked.id, AskOutcome::ProceedAlwaysAndSave)
+        },
+    )
+    .await;
+    let (_, events) = rig.finish().await;
+    assert!(!events.iter().any(|event| matches!(event.body, EventBody::Ask(_))));
+    assert_eq!(tools_done(&events).len(), 2);
+    assert_eq!(*keeper.0.lock().expect("rules"), [(rule, RuleScope::Project)]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_offered_leaves_the_question_open() {
+    let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![calls(&[("ask_run", 1)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
+    rig.prompt("go").await;
+    let asked = next_ask(&mut rig).await;
+    assert!(!asked.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave));
+    for outcome in [AskOutcome::ProceedAlwaysAndSave, AskOutcome::ModifyWithEditor] {
+        answer(&rig, Decide::new(asked.id.clone(), outcome)).await;
+        let is_error = |body: &EventBody| {
+            matches!(
+                body,
+                EventBody::ItemDone { done: ItemDone::Notice { level: Level::Error, .. }, .. }
+            )
+        };
+        rig.until(is_error).await;
+    }
+    answer(&rig, Decide::new(asked.id, AskOutcome::ProceedOnce)).await;
+    let (_, events) = rig.finish().await;
+    assert_eq!(tools_done(&events)[0].for_model, "result 1");
+}
+
+#[tokio::test]
+async fn changed_arguments_are_asked_about_again() {
+    let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
+    let replies = vec![calls(&[("ask_edit", 1)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
+    rig.prompt("go").await;
+    let first = next_ask(&mut rig).await;
+    let arguments = json!({"n": 7}).as_object().cloned();
+    answer(
+        &rig,
+        Decide { arguments, ..Decide::new(first.id.clone(), AskOutcome::ModifyWithEditor) },
+    )
+    .await;
+    let second = next_ask(&mut rig).await;
+    assert_ne!(first.id, second.id);
+    assert_eq!(second.title, "call 7");
+    answer(&rig, Decide::new(second.id, AskOutcome::ProceedAlways)).await;
+    let (_, events) = rig.finish().await;
+    assert_eq!(tools_done(&events)[0].for_model, "result 7");
+    assert!(events.iter().any(|event| matches!(
+        event.body,
+        EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }
+    )));
+}
+
+/// Refused the network until it has it.
+fn online() -> Arc<TestTool> {
+    tool("run", Sharing::Shared, |n, run| {
+        Box::pin(async move {
+            let mut outcome =
+                Outcome::text(format!("run {n}: network {}", run.permissions.network));
+            outcome.refused.network = !run.permissions.network;
+            outcome
+        })
+    })
+}
+
+#[tokio::test]
+async fn what_the_sandbox_refused_is_offered_again() {
+    for (answered, expected) in [
+        (AskOutcome::ProceedOnce, "run 1: network true"),
+        (
+            AskOutcome::Cancel,
+            "run 1: network false\n[The sandbox refused this command: network. The user did not agree",
+        ),
+    ] {
+        let replies = vec![calls(&[("run", 1)]), says("done")];
+        let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
+        rig.prompt("go").await;
+        let asked = next_ask(&mut rig).await;
+        assert_eq!(asked.question, Question::SandboxExpansion);
+        assert_eq!(asked.permissions.words(), ["network"]);
+        answer(&rig, Decide::new(asked.id, answered)).await;
+        let (_, events) = rig.finish().await;
+        let done = tools_done(&events);
+        assert_eq!(done.len(), 1);
+        assert!(done[0].for_model.starts_with(expected), "{}", done[0].for_model);
+    }
+}
+
+#[tokio::test]
+async fn a_rule_answers_the_question_of_the_sandbox() {
+    let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
+    rig.prompt("go").await;
+    let asked = next_ask(&mut rig).await;
+    assert_eq!(asked.rules[0].permissions, Permissions { network: true, ..Permissions::default() });
+    answer(&rig, Decide::new(asked.id, AskOutcome::ProceedAlways)).await;
+    let (_, events) = rig.finish().await;
+    let texts: Vec<_> = tools_done(&events).into_iter().map(|done| done.for_model).collect();
+    assert_eq!(texts, ["run 1: network true", "run 2: network true"]);
+}
+
+#[tokio::test]
+async fn unattended_the_model_reads_what_was_refused() {
+    let replies = vec![calls(&[("run", 1)]), says("done")];
+    let setup = Setup { tools: vec![online()], unattended: true, ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    let (_, events) = rig.turn("go").await;
+    let text = &tools_done(&events)[0].for_model;
+    assert_eq!(
+        text,
+        "run 1: network false\n[The sandbox refused this command: network. it wants more]"
+    );
+}
+
+#[tokio::test]
+async fn keys_are_blacked_out_before_anybody_reads_them() {
+    let leak = tool("leak", Sharing::Shared, |_, _| {
+        Box::pin(async { Outcome::text("key=hush-hush-hush.") })
+    });
+    let replies = vec![calls(&[("leak", 1)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![leak], ..Setup::default() });
+    let (_, events) = rig.turn("my key is hush-hush-hush").await;
+    assert_eq!(tools_done(&events)[0].for_model, "key=[key removed].");
+    let journal = format!("{:?}", rig.store.0.lock().expect("records"));
+    assert!(!journal.contains("hush-hush"), "{journal}");
+}
+
+#[derive(Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Checkpoints for Log {
+    fn not_undoable(&self) -> Vec<String> {
+        vec!["big.bin".into()]
+    }
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String> {
+        self.0.lock().expect("log").push(format!("before {turn} {change:?}"));
+        Ok(Box::new(Mark(self.0.clone())))
+    }
+    fn made(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    fn undo(&self, turn: Option<u64>, _force: bool) -> Result<Undone, String> {
+        match turn {
+            Some(turn) => Ok(Undone { turn, ..Undone::default() }),
+            None => Err("nothing to undo".into()),
+        }
+    }
+}
+
+struct Mark(Arc<Mutex<Vec<String>>>);
+
+impl Kept for Mark {
+    fn not_undoable(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn after(self: Box<Self>, _: &Effects, granted: &Permissions, _: ApprovalMode) -> Vec<PathBuf> {
+        self.0.lock().expect("log").push(format!("after {}", granted.repository_programs));
+        vec!["/w/.envrc".into()]
+    }
+}
+
+#[tokio::test]
+async fn old_versions_are_kept_around_edits_and_commands() {
+    let log = Log::default();
+    let seen = log.0.clone();
+    let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![
+        tool("ask_run", Sharing::Shared, |n, _| echo(n)),
+        tool("edit", Sharing::Exclusive, |n, _| echo(n)),
+        tool("look", Sharing::Shared, |n, _| echo(n)),
+    ];
+    let replies = vec![calls(&[("edit", 5), ("ask_run", 6), ("look", 7)]), says("done")];
+    let setup = Setup { tools, checkpoints: Some(Arc::new(log)), ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.prompt("go").await;
+    let asked = next_ask(&mut rig).await;
+    assert_eq!(asked.not_undoable, ["big.bin"]);
+    answer(&rig, Decide::new(asked.id, AskOutcome::ProceedOnce)).await;
+    let (_, events) = rig.finish().await;
+    assert_eq!(
+        *seen.lock().expect("log"),
+        [
+            "before 1 Files([\"/5\"])",
+            "after false",
+            "before 1 Command(\"6\")",
+            // A person approved it, so the repository's programs may run.
+            "after true",
+        ]
+    );
+    let mut done = tools_done(&events);
+    done.sort_by_key(|done| done.index);
+    assert!(done.last().is_some_and(|done| done.for_model == "result 7"));
+    assert!(done[0].for_model.contains("were put back: `/w/.envrc`"), "{}", done[0].for_model);
+
+    rig.handle.ops.send(Op::Undo { turn: Some(1), force: false }).await.expect("session");
+    let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
+    assert!(matches!(undone.body, EventBody::Undone(Undone { turn: 1, .. })));
+}

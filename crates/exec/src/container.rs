@@ -1,0 +1,458 @@
+//! The whole program in a container: our own binary, mounted into any image.
+//! The command line is made by a pure function; [`run`] starts it.
+
+mod request;
+mod run;
+mod words;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+pub use request::{Mount, Request};
+pub use run::run;
+pub(crate) use run::supervise;
+
+use crate::program_sandbox::{CommandLine, Engine, ProgramSandboxError};
+
+/// Where our binary stands inside.
+const BINARY: &str = "/opt/parallax/parallax";
+/// The network without a way out.
+const NETWORK: &str = "gemini-cli-sandbox";
+/// The container of the proxy, and the network it has besides.
+const PROXY: &str = "gemini-cli-sandbox-proxy";
+/// Where the proxy listens.
+const PROXY_PORT: u16 = 8877;
+
+/// Variables of ours that go in, when they are set. Only their names stand on
+/// the command line, which other users of the machine can read.
+const PASSED: &[&str] = &[
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
+    "GOOGLE_VERTEX_BASE_URL",
+    "GOOGLE_GENAI_USE_VERTEXAI",
+    "GOOGLE_GENAI_USE_GCA",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GEMINI_MODEL",
+    "GEMINI_CLI_TRUST_WORKSPACE",
+    "GEMINI_CLI_IDE_SERVER_PORT",
+    "GEMINI_CLI_IDE_WORKSPACE_PATH",
+    "GEMINI_CLI_SURFACE",
+    "TERM_PROGRAM",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+];
+
+/// Files of `~/.parallax` that say what may happen: what runs inside must not
+/// change them.
+const GUARDED: &[&str] = &[
+    "settings.json",
+    "trustedFolders.json",
+    "accepted-settings.json",
+    "policy-integrity.json",
+    "policies",
+    "commands",
+    "agents",
+    "skills",
+    "extensions",
+    "GEMINI.md",
+    ".env",
+];
+
+/// The user and group of this process, when things are to run as them inside:
+/// on Linux always, unless `SANDBOX_SET_UID_GID` says otherwise (an engine
+/// without root maps root to the user already).
+pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
+    let said = variables.iter().find(|(name, _)| name == "SANDBOX_SET_UID_GID");
+    let wanted = match said.map(|(_, value)| value.to_lowercase()).as_deref() {
+        Some("true" | "1") => true,
+        Some("false" | "0") => false,
+        _ => cfg!(target_os = "linux"),
+    };
+    wanted.then(|| (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()))
+}
+
+/// What is to be started, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Networks that are made when they are not there: their names, and whether
+    /// they have no way out.
+    pub networks: Vec<(&'static str, bool)>,
+    /// The container of the proxy.
+    pub proxy: Option<CommandLine>,
+    /// The container of the program.
+    pub main: CommandLine,
+    /// Whether it takes the terminal.
+    pub terminal: bool,
+}
+
+/// Makes the command lines for a request.
+///
+/// # Errors
+/// No image, variables that cannot be used, paths that cannot be mounted.
+pub fn plan(request: &Request) -> Result<Plan, ProgramSandboxError> {
+    let image = request.image().ok_or(ProgramSandboxError::NoImage)?;
+    let proxy = request.variable("GEMINI_SANDBOX_PROXY_COMMAND");
+    let closed = request.network == Some(false) || proxy.is_some();
+    let mut line = Line::new(request.engine);
+    for word in ["run", "-i", "--rm", "--init"] {
+        line.word(word);
+    }
+    if request.terminal {
+        line.word("-t");
+    }
+    if request.engine == Engine::Runsc {
+        line.word("--runtime=runsc");
+    }
+    line.pair("--workdir", &request.directory);
+    line.pair("--entrypoint", "");
+    line.pair("--name", &request.name);
+    line.pair("--hostname", &request.name);
+    line.user(request);
+    for word in flags(request)? {
+        line.word(word);
+    }
+    line.pair("--add-host", "host.docker.internal:host-gateway");
+    if closed {
+        line.pair("--network", NETWORK);
+    }
+    mounts(request, &mut line)?;
+    for port in request.list("SANDBOX_PORTS") {
+        if port.parse::<u16>().is_err() {
+            let why = format!("`{port}` is not a port");
+            return Err(ProgramSandboxError::Setting { name: "SANDBOX_PORTS", why });
+        }
+        line.pair("--publish", format!("{port}:{port}"));
+    }
+    environment(request, proxy.is_some(), &mut line)?;
+    line.word(image);
+    line.word(BINARY);
+    for argument in &request.arguments {
+        line.word(argument);
+    }
+    let mut networks = Vec::new();
+    if closed {
+        networks.push((NETWORK, true));
+    }
+    if proxy.is_some() {
+        networks.push((PROXY, false));
+    }
+    Ok(Plan {
+        networks,
+        proxy: proxy.map(|command| proxy_line(request, image, command)).transpose()?,
+        main: line.done(),
+        terminal: request.terminal,
+    })
+}
+
+fn proxy_line(
+    request: &Request,
+    image: &str,
+    command: &str,
+) -> Result<CommandLine, ProgramSandboxError> {
+    let mut line = Line::new(request.engine);
+    for word in ["run", "--rm", "--init", "--detach"] {
+        line.word(word);
+    }
+    line.user(request);
+    line.pair("--name", PROXY);
+    line.pair("--network", PROXY);
+    line.pair("--publish", format!("{PROXY_PORT}:{PROXY_PORT}"));
+    line.mount(&request.directory, &request.directory, "rw")?;
+    line.pair("--workdir", &request.directory);
+    line.word(image);
+    for word in words::split(command).map_err(|why| ProgramSandboxError::Setting {
+        name: "GEMINI_SANDBOX_PROXY_COMMAND",
+        why: why.to_owned(),
+    })? {
+        line.word(word);
+    }
+    Ok(line.done())
+}
+
+fn flags(request: &Request) -> Result<Vec<String>, ProgramSandboxError> {
+    let Some(flags) = request.variable("SANDBOX_FLAGS") else { return Ok(Vec::new()) };
+    words::split(flags)
+        .map_err(|why| ProgramSandboxError::Setting { name: "SANDBOX_FLAGS", why: why.to_owned() })
+}
+
+fn mounts(request: &Request, line: &mut Line) -> Result<(), ProgramSandboxError> {
+    line.mount(&request.binary, Path::new(BINARY), "ro")?;
+    line.mount(&request.directory, &request.directory, "rw")?;
+    let there = |path: &Path| request.there.iter().any(|known| known == path);
+    // This program never writes there, and what runs inside must not either.
+    if there(&request.gemini) {
+        line.mount(&request.gemini, &request.gemini, "ro")?;
+    }
+    line.mount(&request.parallax, &request.parallax, "rw")?;
+    for name in GUARDED {
+        let path = request.parallax.join(name);
+        if there(&path) {
+            line.mount(&path, &path, "ro")?;
+        }
+    }
+    line.mount(&request.temporary, &request.temporary, "rw")?;
+    let gcloud = request.home.join(".config/gcloud");
+    if there(&gcloud) {
+        line.mount(&gcloud, &gcloud, "ro")?;
+    }
+    if let Some(file) = request.variable("GOOGLE_APPLICATION_CREDENTIALS").map(Path::new)
+        && there(file)
+    {
+        line.mount(file, file, "ro")?;
+    }
+    for mount in request.sandbox_mounts()? {
+        if !there(&mount.from) {
+            let why = format!("`{}` does not exist", mount.from.display());
+            return Err(ProgramSandboxError::Setting { name: "SANDBOX_MOUNTS", why });
+        }
+        line.mount(&mount.from, &mount.to, &mount.options)?;
+    }
+    for path in &request.allowed_paths {
+        if !path.is_absolute() || !there(path) {
+            let why = format!("`{}` does not exist or is not absolute", path.display());
+            return Err(ProgramSandboxError::Setting { name: "tools.sandbox.allowedPaths", why });
+        }
+        line.mount(path, path, "ro")?;
+    }
+    Ok(())
+}
+
+fn environment(
+    request: &Request,
+    proxied: bool,
+    line: &mut Line,
+) -> Result<(), ProgramSandboxError> {
+    for name in PASSED {
+        let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
+        for name in ours.as_deref().into_iter().chain([*name]) {
+            if request.variable(name).is_some() {
+                line.pair("--env", name);
+            }
+        }
+    }
+    // The homes inside are those outside, whatever the image calls its own.
+    line.set("GEMINI_CLI_HOME", &request.home);
+    line.set("PARALLAX_HOME", &request.parallax);
+    line.set("SANDBOX", &request.name);
+    if proxied {
+        let proxy = format!("http://{PROXY}:{PROXY_PORT}");
+        for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"] {
+            line.set(name, &proxy);
+        }
+        let without = request.variable("NO_PROXY").or_else(|| request.variable("no_proxy"));
+        for name in ["NO_PROXY", "no_proxy"] {
+            if let Some(without) = without {
+                line.set(name, without);
+            }
+        }
+    }
+    for pair in request.list("SANDBOX_ENV") {
+        if pair.split_once('=').is_none_or(|(name, _)| name.trim().is_empty()) {
+            let why = "it must be `NAME=value`, several with commas".to_owned();
+            return Err(ProgramSandboxError::Setting { name: "SANDBOX_ENV", why });
+        }
+        line.pair("--env", pair);
+    }
+    Ok(())
+}
+
+/// A command line while it is made.
+struct Line(CommandLine);
+
+impl Line {
+    fn new(engine: Engine) -> Self {
+        Self(CommandLine { program: engine.program(), ..CommandLine::default() })
+    }
+
+    fn word(&mut self, word: impl AsRef<OsStr>) {
+        self.0.arguments.push(word.as_ref().to_owned());
+    }
+
+    fn pair(&mut self, flag: &str, value: impl AsRef<OsStr>) {
+        self.word(flag);
+        self.word(value);
+    }
+
+    fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        let mut pair = OsString::from(name);
+        pair.push("=");
+        pair.push(value);
+        self.pair("--env", pair);
+    }
+
+    fn mount(&mut self, from: &Path, to: &Path, options: &str) -> Result<(), ProgramSandboxError> {
+        for path in [from, to] {
+            let bytes = path.as_os_str().as_encoded_bytes();
+            if bytes.iter().any(|byte| matches!(byte, b':' | b'\n' | b'\r')) {
+                return Err(ProgramSandboxError::Path(path.to_owned()));
+            }
+        }
+        let mut volume = from.as_os_str().to_owned();
+        volume.push(":");
+        volume.push(to);
+        volume.push(":");
+        volume.push(options);
+        self.pair("--volume", volume);
+        Ok(())
+    }
+
+    /// Files that are made inside belong to the user outside.
+    fn user(&mut self, request: &Request) {
+        let Some((user, group)) = request.user else { return };
+        if request.engine == Engine::Podman && user != 0 {
+            self.word("--userns=keep-id");
+        }
+        self.pair("--user", format!("{user}:{group}"));
+    }
+
+    fn done(self) -> CommandLine {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn request(engine: Engine) -> Request {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        Request {
+            engine,
+            binary: "/usr/bin/parallax".into(),
+            arguments: ["-p", "a b"].map(OsString::from).to_vec(),
+            directory: "/work".into(),
+            home: "/home/jo".into(),
+            gemini: "/home/jo/.gemini".into(),
+            parallax: "/home/jo/.parallax".into(),
+            temporary: "/tmp".into(),
+            variables: vec![("GEMINI_SANDBOX_IMAGE".to_owned(), "img".to_owned())],
+            there: paths(&["/home/jo/.gemini", "/home/jo/.parallax/settings.json", "/data"]),
+            image: None,
+            allowed_paths: Vec::new(),
+            network: None,
+            user: Some((1000, 100)),
+            terminal: false,
+            name: "parallax-1".to_owned(),
+        }
+    }
+
+    fn set(request: &mut Request, name: &str, value: &str) {
+        request.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    fn shown(line: &CommandLine) -> String {
+        let words: Vec<_> = line.arguments.iter().map(|word| word.to_string_lossy()).collect();
+        format!("{} {}", line.program, words.join(" "))
+    }
+
+    #[test]
+    fn the_plain_line() {
+        let plan = plan(&request(Engine::Docker)).expect("plan");
+        assert_eq!(
+            shown(&plan.main),
+            "docker run -i --rm --init --workdir /work --entrypoint  --name parallax-1 --hostname \
+             parallax-1 --user 1000:100 --add-host host.docker.internal:host-gateway --volume \
+             /usr/bin/parallax:/opt/parallax/parallax:ro --volume /work:/work:rw --volume \
+             /home/jo/.gemini:/home/jo/.gemini:ro --volume /home/jo/.parallax:/home/jo/.parallax:rw \
+             --volume /home/jo/.parallax/settings.json:/home/jo/.parallax/settings.json:ro --volume \
+             /tmp:/tmp:rw --env GEMINI_CLI_HOME=/home/jo --env PARALLAX_HOME=/home/jo/.parallax \
+             --env SANDBOX=parallax-1 img /opt/parallax/parallax -p a b"
+        );
+        assert!(plan.networks.is_empty() && plan.proxy.is_none());
+    }
+
+    #[test]
+    fn every_variable_has_its_place_and_no_secret_stands_on_the_line() {
+        let mut asked = request(Engine::Runsc);
+        asked.terminal = true;
+        asked.allowed_paths = vec!["/data".into()];
+        for (name, value) in [
+            ("SANDBOX_FLAGS", "--cpus 2 --label 'a b'"),
+            ("SANDBOX_MOUNTS", "/data,/data:/d:rw"),
+            ("SANDBOX_PORTS", "80, 8080"),
+            ("SANDBOX_ENV", "A=1,B=x=y"),
+            ("GEMINI_API_KEY", "geheim"),
+            ("PARALLAX_API_KEY", "geheim"),
+        ] {
+            set(&mut asked, name, value);
+        }
+        let line = shown(&plan(&asked).expect("plan").main);
+        for part in [
+            " -t --runtime=runsc ",
+            " --cpus 2 --label a b ",
+            " --volume /data:/data:ro --volume /data:/d:rw --volume /data:/data:ro ",
+            " --publish 80:80 --publish 8080:8080 ",
+            " --env PARALLAX_API_KEY --env GEMINI_API_KEY ",
+            " --env A=1 --env B=x=y ",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert!(!line.contains("geheim"));
+        assert!(shown(&plan(&request(Engine::Podman)).expect("plan").main)
+            .starts_with("podman run -i --rm --init --workdir /work --entrypoint  --name parallax-1 --hostname parallax-1 --userns=keep-id --user 1000:100"));
+    }
+
+    #[test]
+    fn a_closed_network_and_a_proxy() {
+        let mut asked = request(Engine::Docker);
+        asked.network = Some(false);
+        let closed = plan(&asked).expect("plan");
+        assert_eq!(closed.networks, [(NETWORK, true)]);
+        assert!(shown(&closed.main).contains(" --network gemini-cli-sandbox "));
+        asked.network = None;
+        set(&mut asked, "GEMINI_SANDBOX_PROXY_COMMAND", "proxy --port '8877'");
+        let proxied = plan(&asked).expect("plan");
+        assert_eq!(proxied.networks, [(NETWORK, true), (PROXY, false)]);
+        let line = shown(&proxied.main);
+        assert!(line.contains("--env HTTPS_PROXY=http://gemini-cli-sandbox-proxy:8877 "), "{line}");
+        let proxy = shown(&proxied.proxy.expect("proxy"));
+        assert!(
+            proxy.starts_with(
+                "docker run --rm --init --detach --user 1000:100 --name gemini-cli-sandbox-proxy "
+            ),
+            "{proxy}"
+        );
+        assert!(proxy.ends_with(" img proxy --port 8877"), "{proxy}");
+    }
+
+    #[test]
+    fn the_image_has_an_order_and_must_be_named() {
+        let mut asked = request(Engine::Docker);
+        asked.variables.clear();
+        assert!(matches!(plan(&asked), Err(ProgramSandboxError::NoImage)));
+        asked.image = Some("setting".to_owned());
+        assert_eq!(asked.image(), Some("setting"));
+        set(&mut asked, "GEMINI_SANDBOX_IMAGE_DEFAULT", "default");
+        assert_eq!(asked.image(), Some("default"));
+        set(&mut asked, "GEMINI_SANDBOX_IMAGE", "variable");
+        assert_eq!(asked.image(), Some("variable"));
+        asked.variables = vec![("GEMINI_SANDBOX_IMAGE".to_owned(), "--privileged".to_owned())];
+        assert!(matches!(plan(&asked), Err(ProgramSandboxError::NoImage)));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        for (name, value) in [
+            ("SANDBOX_MOUNTS", "relative"),
+            ("SANDBOX_MOUNTS", "/gone"),
+            ("SANDBOX_MOUNTS", "/data:/d:rw:x"),
+            ("SANDBOX_PORTS", "http"),
+            ("SANDBOX_ENV", "novalue"),
+            ("SANDBOX_FLAGS", "'open"),
+        ] {
+            let mut asked = request(Engine::Docker);
+            set(&mut asked, name, value);
+            let error = plan(&asked).expect_err("refused").to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        let mut asked = request(Engine::Docker);
+        asked.directory = "/a:b".into();
+        assert!(matches!(plan(&asked), Err(ProgramSandboxError::Path(_))));
+    }
+}

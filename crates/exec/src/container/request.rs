@@ -1,0 +1,111 @@
+//! What a container is asked to be.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::program_sandbox::{Engine, ProgramSandboxError};
+
+/// Everything the command line is made of. Nothing else is looked at.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The program that runs containers.
+    pub engine: Engine,
+    /// Our own binary.
+    pub binary: PathBuf,
+    /// Our own arguments.
+    pub arguments: Vec<OsString>,
+    /// The working folder.
+    pub directory: PathBuf,
+    /// The home folder.
+    pub home: PathBuf,
+    /// `~/.gemini`.
+    pub gemini: PathBuf,
+    /// `~/.parallax`, which must exist.
+    pub parallax: PathBuf,
+    /// The folder for temporary files.
+    pub temporary: PathBuf,
+    /// The variables of the process, never those of a `.env` file: a project
+    /// does not say how it is confined.
+    pub variables: Vec<(String, String)>,
+    /// Those of [`Request::candidates`] that exist.
+    pub there: Vec<PathBuf>,
+    /// `tools.sandbox.image`.
+    pub image: Option<String>,
+    /// `tools.sandbox.allowedPaths`, absolute.
+    pub allowed_paths: Vec<PathBuf>,
+    /// Whether the network is on; `None`: nothing is said, so it is.
+    pub network: Option<bool>,
+    /// The user and group that things run as inside; `None`: the image's.
+    pub user: Option<(u32, u32)>,
+    /// Whether stdin is a terminal.
+    pub terminal: bool,
+    /// The container's name.
+    pub name: String,
+}
+
+/// An entry of `SANDBOX_MOUNTS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The path outside.
+    pub from: PathBuf,
+    /// The path inside.
+    pub to: PathBuf,
+    /// `ro`, `rw`, …
+    pub options: String,
+}
+
+impl Request {
+    /// Paths whose existence matters for the command line.
+    pub fn candidates(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.gemini.clone(), self.home.join(".config/gcloud")];
+        paths.extend(super::GUARDED.iter().map(|name| self.parallax.join(name)));
+        paths.extend(self.variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from));
+        paths.extend(self.sandbox_mounts().into_iter().flatten().map(|mount| mount.from));
+        paths.extend(self.allowed_paths.iter().cloned());
+        paths
+    }
+
+    /// The value of a variable that is set and not empty.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.variables.iter().find(|(other, _)| other == name)?;
+        Some(found.1.as_str()).filter(|value| !value.trim().is_empty())
+    }
+
+    /// The entries of a variable, which are parted by commas.
+    pub(super) fn list(&self, name: &str) -> Vec<&str> {
+        let entries = self.variable(name).unwrap_or_default().split(',');
+        entries.map(str::trim).filter(|entry| !entry.is_empty()).collect()
+    }
+
+    /// The image. One that looks like a flag would be taken for one.
+    pub(super) fn image(&self) -> Option<&str> {
+        self.variable("GEMINI_SANDBOX_IMAGE")
+            .or_else(|| self.variable("GEMINI_SANDBOX_IMAGE_DEFAULT"))
+            .or(self.image.as_deref())
+            .map(str::trim)
+            .filter(|image| !image.is_empty() && !image.starts_with('-'))
+    }
+
+    /// `SANDBOX_MOUNTS`: `from[:to[:options]]`, several with commas.
+    pub(super) fn sandbox_mounts(&self) -> Result<Vec<Mount>, ProgramSandboxError> {
+        let entries = self.list("SANDBOX_MOUNTS");
+        let read = |entry: &&str| {
+            let refused = |why: &str| ProgramSandboxError::Setting {
+                name: "SANDBOX_MOUNTS",
+                why: format!("`{entry}`: {why}"),
+            };
+            let mut parts = entry.split(':');
+            let from = Path::new(parts.next().unwrap_or_default());
+            let to = parts.next().map_or(from, Path::new);
+            let options = parts.next().unwrap_or("ro");
+            if parts.next().is_some() {
+                return Err(refused("it must be `from`, `from:to` or `from:to:options`"));
+            }
+            if !from.is_absolute() || !to.is_absolute() {
+                return Err(refused("paths must be absolute"));
+            }
+            Ok(Mount { from: from.to_owned(), to: to.to_owned(), options: options.to_owned() })
+        };
+        entries.iter().map(read).collect()
+    }
+}

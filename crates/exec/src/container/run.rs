@@ -1,0 +1,151 @@
+//! Starting what was planned, and ending as it ends.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{NETWORK, PROXY, PROXY_PORT, Plan};
+use crate::Ending;
+use crate::program_sandbox::{CommandLine, ProgramSandboxError};
+
+/// How long a proxy has until it listens.
+const PATIENCE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(100);
+/// By these codes an engine says that nothing ran inside.
+const NOT_STARTED: std::ops::RangeInclusive<i32> = 125..=127;
+
+/// Runs the plan: stdin, stdout and stderr are those of this process, signals
+/// are handed on. Gives how the program inside ended.
+///
+/// # Errors
+/// When it could not be started (exit code 44).
+pub async fn run(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
+    let program = plan.main.program;
+    for (name, closed) in &plan.networks {
+        make_network(program, name, *closed).await?;
+    }
+    if let Some(proxy) = &plan.proxy {
+        step(proxy).await?;
+        let ended = match reach_proxy(program).await {
+            Ok(()) => supervise(&plan.main, plan.terminal).await,
+            Err(error) => Err(error),
+        };
+        // Made with `--rm`: stopped is gone. What cannot be stopped has ended.
+        let _ = step(&line(program, &["rm", "-f", PROXY])).await;
+        return ended;
+    }
+    supervise(&plan.main, plan.terminal).await
+}
+
+async fn make_network(
+    program: &'static str,
+    name: &str,
+    closed: bool,
+) -> Result<(), ProgramSandboxError> {
+    match step(&line(program, &["network", "inspect", name])).await {
+        Err(ProgramSandboxError::Step { .. }) => {}
+        known => return known,
+    }
+    let mut words = vec!["network", "create"];
+    if closed {
+        words.push("--internal");
+    }
+    words.push(name);
+    step(&line(program, &words)).await
+}
+
+/// Waits until the proxy listens, and puts it into the closed network too.
+async fn reach_proxy(program: &'static str) -> Result<(), ProgramSandboxError> {
+    let listening = async {
+        while tokio::net::TcpStream::connect(("127.0.0.1", PROXY_PORT)).await.is_err() {
+            tokio::time::sleep(STEP).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, listening).await.is_err() {
+        return Err(ProgramSandboxError::Setting {
+            name: "GEMINI_SANDBOX_PROXY_COMMAND",
+            why: format!("nothing listens on port {PROXY_PORT} after {} s", PATIENCE.as_secs()),
+        });
+    }
+    step(&line(program, &["network", "connect", NETWORK, PROXY])).await
+}
+
+fn line(program: &'static str, words: &[&str]) -> CommandLine {
+    CommandLine {
+        program,
+        arguments: words.iter().map(Into::into).collect(),
+        variables: Vec::new(),
+    }
+}
+
+fn command(line: &CommandLine) -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the engine of a sandbox is no command of the agent: it gets our environment"
+    )]
+    let mut command = Command::new(line.program);
+    command.args(&line.arguments).envs(line.variables.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+fn start_error(program: &'static str, source: std::io::Error) -> ProgramSandboxError {
+    match source.kind() {
+        std::io::ErrorKind::NotFound => ProgramSandboxError::Missing { program },
+        _ => ProgramSandboxError::Start { program, source },
+    }
+}
+
+/// A command before the start, with nothing of it shown unless it fails.
+async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
+    let mut command = command(line);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let done = command.output().await.map_err(|source| start_error(line.program, source))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let words = line.arguments.iter().take(2).map(|word| word.to_string_lossy());
+    Err(ProgramSandboxError::Step {
+        command: std::iter::once(line.program.into()).chain(words).collect::<Vec<_>>().join(" "),
+        why: last.chars().take(500).collect(),
+    })
+}
+
+/// Runs it to its end. Without a terminal it leads a group of its own, so that
+/// a signal comes once: by us.
+pub(crate) async fn supervise(
+    line: &CommandLine,
+    terminal: bool,
+) -> Result<Ending, ProgramSandboxError> {
+    let mut command = command(line);
+    if !terminal {
+        command.process_group(0);
+    }
+    let failed = |source| start_error(line.program, source);
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
+    let mut child = command.spawn().map_err(failed)?;
+    let status = loop {
+        let number = tokio::select! {
+            status = child.wait() => break status.map_err(failed)?,
+            _ = interrupts.recv() => rustix::process::Signal::INT,
+            _ = terminations.recv() => rustix::process::Signal::TERM,
+            _ = hangups.recv() => rustix::process::Signal::HUP,
+        };
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            // Gone already is as good.
+            let _ = rustix::process::kill_process(pid, number);
+        }
+    };
+    match Ending::from(status) {
+        Ending::Exited { code } if NOT_STARTED.contains(&code) => {
+            Err(ProgramSandboxError::Refused { program: line.program, code })
+        }
+        ended => Ok(ended),
+    }
+}

@@ -1,0 +1,108 @@
+//! A small program run to its end for its output: no shell, no terminal, no
+//! input, a limit on time and size. Blocking.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use parallax_sandbox::Plan;
+
+use crate::{Ending, StartError};
+
+/// How often an ended child is looked for.
+const POLL: Duration = Duration::from_millis(1);
+
+/// The standard output of a program that ended well in time; `None` otherwise.
+/// Output beyond `limit` bytes counts as a failure. The program gets the
+/// variables of this process, then `variables`.
+pub fn output<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+    directory: &Path,
+    variables: &[(&str, &str)],
+    limit: u64,
+    time: Duration,
+) -> Option<Vec<u8>> {
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let mut child = std::process::Command::new(program)
+        .args(arguments)
+        .current_dir(directory)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let stdout = child.stdout.take()?;
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stdout.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= limit).then_some(bytes)
+    });
+    let end = Instant::now() + time;
+    let ended_well = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status.success(),
+            Ok(None) if Instant::now() < end => std::thread::sleep(POLL),
+            _ => {
+                // Gone already is as good as killed.
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+        }
+    };
+    let bytes = reader.join().ok().flatten()?;
+    ended_well.then_some(bytes)
+}
+
+/// Runs a program under a plan, with the input and output of this process: its
+/// exit code, 128 and more for a signal. Blocking.
+///
+/// # Errors
+/// When there is no program, or it cannot be started.
+pub fn run_confined(
+    plan: &Plan,
+    words: &[OsString],
+    directory: &Path,
+    environment: &[(OsString, OsString)],
+) -> Result<u8, StartError> {
+    let (program, arguments) = words.split_first().ok_or(StartError::NoShell)?;
+    let (program, arguments) = parallax_sandbox::reexec(plan, program, arguments)
+        .map_err(|error| StartError::Sandbox(error.to_string()))?;
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let status = std::process::Command::new(&program)
+        .args(arguments)
+        .current_dir(directory)
+        .env_clear()
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .status()
+        .map_err(|source| StartError::Spawn {
+            program: program.to_string_lossy().into_owned(),
+            source,
+        })?;
+    Ok(match Ending::from(status) {
+        Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
+        Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_comes_and_failures_hangs_and_floods_are_none() {
+        let run = |script: &str| {
+            let root = Path::new("/");
+            output("sh", ["-c", script], root, &[("WHO", "me")], 100, Duration::from_millis(300))
+        };
+        assert_eq!(run("echo $WHO").as_deref(), Some(&b"me\n"[..]));
+        assert_eq!(run("echo x; exit 1"), None);
+        assert_eq!(run("exec sleep 5"), None);
+        assert_eq!(run("exec yes"), None);
+        assert!(output("no-such-program", ["x"], Path::new("/"), &[], 1, POLL).is_none());
+    }
+}

@@ -1,0 +1,193 @@
+//! The sandbox around the whole program: what the person asked for, and what of
+//! it this machine has.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ProgramSandbox {
+    /// Nothing: settings decide about the sandbox of single commands.
+    #[default]
+    Unsaid,
+    /// No sandbox at all.
+    Off,
+    /// The built-in sandbox of single commands, and without it nothing runs.
+    BuiltIn,
+    /// Seatbelt (macOS).
+    Seatbelt,
+    /// A container.
+    Container(Engine),
+}
+
+/// A program that runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// `docker`.
+    Docker,
+    /// `podman`.
+    Podman,
+    /// `docker` with gVisor's runtime.
+    Runsc,
+}
+
+impl Engine {
+    /// The program that is started.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Docker | Self::Runsc => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+/// Why the program cannot be put into the sandbox that was asked for. Ends it
+/// with exit code 44.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramSandboxError {
+    /// A word that names nothing.
+    #[error(
+        "There is no sandbox `{0}`; use `true`, `false`, `docker`, `podman`, `runsc` or, on \
+         macOS, `sandbox-exec`"
+    )]
+    Unknown(String),
+    /// Known, and not for this system or program.
+    #[error("The sandbox `{word}` cannot be used: {why}")]
+    Unsupported {
+        /// What was asked for.
+        word: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// The program that makes it is not installed.
+    #[error(
+        "The sandbox needs `{program}`, which is not on the path; install it, or choose another \
+         sandbox with `--sandbox=…` (`false`: none)"
+    )]
+    Missing {
+        /// The program.
+        program: &'static str,
+    },
+    /// No image was named.
+    #[error(
+        "A container needs an image; name one that has your tools in `GEMINI_SANDBOX_IMAGE` or in \
+         the setting `tools.sandbox.image` (this program is mounted into it)"
+    )]
+    NoImage,
+    /// A variable or setting that cannot be used.
+    #[error("`{name}` cannot be used: {why}")]
+    Setting {
+        /// The variable or setting.
+        name: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// A path that a mount cannot name.
+    #[error("`{}` cannot be mounted: its path holds a `:` or a line break", .0.display())]
+    Path(PathBuf),
+    /// The engine refused.
+    #[error("`{program}` could not start the sandbox (exit code {code}); its message is above")]
+    Refused {
+        /// The program.
+        program: &'static str,
+        /// Its exit code.
+        code: i32,
+    },
+    /// A step before the start failed.
+    #[error("`{command}` failed, so the sandbox was not started: {why}")]
+    Step {
+        /// The command.
+        command: String,
+        /// What it said.
+        why: String,
+    },
+    /// The system refused.
+    #[error("`{program}` could not be started: {source}")]
+    Start {
+        /// The program.
+        program: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Understands the word of `GEMINI_SANDBOX`, `--sandbox` or `tools.sandbox`,
+/// the first of them that is there. `inside`: the process runs in a sandbox
+/// already (`SANDBOX` is set); none is put into another.
+///
+/// # Errors
+/// A word that names nothing, or nothing that works here.
+pub fn choose(word: Option<&str>, inside: bool) -> Result<ProgramSandbox, ProgramSandboxError> {
+    choose_on(word, inside, cfg!(target_os = "macos"))
+}
+
+fn choose_on(
+    word: Option<&str>,
+    inside: bool,
+    macos: bool,
+) -> Result<ProgramSandbox, ProgramSandboxError> {
+    let unsupported = |why| {
+        let word = word.unwrap_or_default().to_owned();
+        Err(ProgramSandboxError::Unsupported { word, why })
+    };
+    let choice = match word.map(str::trim).map(str::to_lowercase).as_deref() {
+        None | Some("") => return Ok(ProgramSandbox::Unsaid),
+        Some("false" | "0") => return Ok(ProgramSandbox::Off),
+        Some("true" | "1") if macos => ProgramSandbox::Seatbelt,
+        Some("true" | "1") => ProgramSandbox::BuiltIn,
+        Some("docker") => ProgramSandbox::Container(Engine::Docker),
+        Some("podman") => ProgramSandbox::Container(Engine::Podman),
+        Some("runsc") if macos => return unsupported("gVisor needs Linux; use `docker`"),
+        Some("runsc") => ProgramSandbox::Container(Engine::Runsc),
+        Some("sandbox-exec") if macos => ProgramSandbox::Seatbelt,
+        Some("sandbox-exec") => {
+            return unsupported("it is part of macOS; use `true` for the built-in sandbox");
+        }
+        Some("lxc") => return unsupported("LXC is not supported; use `podman` or `docker`"),
+        Some("windows-native") => return unsupported("this is not Windows"),
+        Some(_) => return Err(ProgramSandboxError::Unknown(word.unwrap_or_default().to_owned())),
+    };
+    Ok(if inside { ProgramSandbox::Unsaid } else { choice })
+}
+
+/// A program with its arguments, and variables that are set for it beside those
+/// it inherits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The program.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What is set.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_means_what_the_system_has() {
+        use ProgramSandbox::{BuiltIn, Container, Off, Seatbelt, Unsaid};
+        // (word, on Linux, on macOS); `None`: refused
+        let table = [
+            (None, Some(Unsaid), Some(Unsaid)),
+            (Some("true"), Some(BuiltIn), Some(Seatbelt)),
+            (Some("1"), Some(BuiltIn), Some(Seatbelt)),
+            (Some("false"), Some(Off), Some(Off)),
+            (Some("Docker"), Some(Container(Engine::Docker)), Some(Container(Engine::Docker))),
+            (Some("podman"), Some(Container(Engine::Podman)), Some(Container(Engine::Podman))),
+            (Some("runsc"), Some(Container(Engine::Runsc)), None),
+            (Some("sandbox-exec"), None, Some(Seatbelt)),
+            (Some("lxc"), None, None),
+            (Some("windows-native"), None, None),
+            (Some("dokcer"), None, None),
+        ];
+        for (word, linux, macos) in table {
+            assert_eq!(choose_on(word, false, false).ok(), linux, "{word:?} on Linux");
+            assert_eq!(choose_on(word, false, true).ok(), macos, "{word:?} on macOS");
+        }
+        assert_eq!(choose_on(Some("docker"), true, false).ok(), Some(Unsaid));
+        assert_eq!(choose_on(Some("false"), true, false).ok(), Some(Off));
+    }
+}

@@ -1,0 +1,301 @@
+//! Profiles for macOS's `sandbox-exec`: everything is denied that is not named.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::Ending;
+use crate::program_sandbox::{CommandLine, ProgramSandboxError};
+
+/// How much is readable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The whole disk.
+    Permissive,
+    /// The whole disk, and fewer services of the system.
+    Restrictive,
+    /// What is needed to work on the folder.
+    Strict,
+}
+
+/// One of the six profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    /// How much is readable.
+    pub reach: Reach,
+    /// The network is only a proxy on this machine.
+    pub proxied: bool,
+}
+
+impl Profile {
+    /// The profile that `SEATBELT_PROFILE` names.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (reach, network) = name.split_once('-')?;
+        Some(Self {
+            reach: match reach {
+                "permissive" => Reach::Permissive,
+                "restrictive" => Reach::Restrictive,
+                "strict" => Reach::Strict,
+                _ => return None,
+            },
+            proxied: match network {
+                "open" => false,
+                "proxied" => true,
+                _ => return None,
+            },
+        })
+    }
+}
+
+/// The places a profile speaks of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The working folder.
+    pub target: PathBuf,
+    /// The folder for temporary files.
+    pub temporary: PathBuf,
+    /// The home folder.
+    pub home: PathBuf,
+    /// The user's cache folder.
+    pub cache: PathBuf,
+    /// `~/.parallax`.
+    pub parallax: PathBuf,
+    /// What must be readable under every profile: this program, say.
+    pub readable: Vec<PathBuf>,
+    /// More workspace folders; the first five count.
+    pub include: Vec<PathBuf>,
+    /// What is neither readable nor writable, whatever else is said.
+    pub hidden: Vec<PathBuf>,
+    /// What is not writable, whatever else is said.
+    pub guarded: Vec<PathBuf>,
+}
+
+/// Below the home folder: written by package managers.
+const TOOL_FOLDERS: [&str; 2] = [".npm", ".cache"];
+/// Below the home folder: read by the strict profiles.
+const READ_BY_STRICT: [&str; 5] = [".gemini", ".nvm", ".fnm", ".node", ".config"];
+/// The system itself.
+const SYSTEM: [&str; 12] = [
+    "/bin",
+    "/sbin",
+    "/usr",
+    "/System",
+    "/Library",
+    "/opt",
+    "/private/etc",
+    "/private/var/db",
+    "/private/var/select",
+    "/etc",
+    "/dev",
+    "/Applications/Xcode.app",
+];
+/// Whoever reaches these is outside again.
+const ENGINES: [&str; 5] = [
+    "/var/run/docker.sock",
+    "/private/var/run/docker.sock",
+    "/Applications/Docker.app",
+    "/Applications/OrbStack.app",
+    "/Applications/Rancher Desktop.app",
+];
+/// The same, below the home folder.
+const ENGINES_AT_HOME: [&str; 4] = [".docker", ".colima", ".orbstack", ".rd"];
+const ENGINE_PROGRAMS: &str = "/(docker|colima|orbctl|orb|nerdctl|limactl|rdctl)$";
+
+/// The text of a profile. Paths are parameters (`-D`) or quoted.
+pub fn profile_text(profile: Profile, places: &Places) -> String {
+    let mut text = String::from("(version 1)\n(deny default)\n");
+    let mut line = |rule: &str| {
+        let _ = writeln!(text, "{rule}");
+    };
+    line("(allow process-exec)\n(allow process-fork)\n(allow signal (target same-sandbox))");
+    line("(allow process-info* (target same-sandbox))\n(allow sysctl-read)");
+    line("(allow pseudo-tty)\n(allow file-ioctl (regex #\"^/dev/tty.*\"))");
+    line("(allow ipc-posix-sem)");
+    line("(allow mach-lookup (global-name \"com.apple.system.opendirectoryd.libinfo\"))");
+    line("(allow mach-lookup (global-name \"com.apple.trustd.agent\"))");
+    if profile.reach == Reach::Permissive {
+        line(
+            "(allow mach-lookup)\n(allow ipc-posix-shm)\n(allow iokit-open)\n(allow system-socket)",
+        );
+    }
+    let mut own: Vec<String> =
+        ["TARGET_DIR", "TMP_DIR", "CACHE_DIR", "PARALLAX_DIR"].map(parameter).to_vec();
+    let include = places.include.iter().take(5).enumerate();
+    own.extend(include.map(|(number, _)| parameter(&format!("INCLUDE_DIR_{number}"))));
+    own.extend(TOOL_FOLDERS.map(at_home));
+    let own: String = own.iter().map(|place| format!(" (subpath {place})")).collect();
+    match profile.reach {
+        Reach::Permissive | Reach::Restrictive => line("(allow file-read*)"),
+        Reach::Strict => {
+            line("(allow file-read-metadata)");
+            let system: String =
+                SYSTEM.iter().map(|path| format!(" (subpath {})", quoted(path))).collect();
+            let home: String =
+                READ_BY_STRICT.map(at_home).map(|place| format!(" (subpath {place})")).concat();
+            let paths = places.readable.iter().map(|path| quoted(&path.to_string_lossy()));
+            let more: String = paths.map(|path| format!(" (subpath {path})")).collect();
+            line(&format!("(allow file-read* (literal \"/\"){own}{home}{more}{system})"));
+        }
+    }
+    line(&format!("(allow file-write*{own})"));
+    line(
+        "(allow file-write* (literal \"/dev/null\") (literal \"/dev/zero\") \
+         (literal \"/dev/stdout\") (literal \"/dev/stderr\") (literal \"/dev/ptmx\") \
+         (regex #\"^/dev/tty.*\"))",
+    );
+    if profile.proxied {
+        line("(allow network-outbound (remote tcp \"localhost:8877\"))");
+    } else {
+        line("(allow network-outbound)\n(allow system-socket)");
+    }
+    if profile.proxied || profile.reach != Reach::Permissive {
+        line("(allow network-inbound (local ip \"localhost:9229\"))");
+    } else {
+        line("(allow network-inbound)\n(allow network-bind)");
+    }
+    // Later rules win.
+    for path in &places.guarded {
+        line(&format!("(deny file-write* (subpath {}))", quoted(&path.to_string_lossy())));
+    }
+    for path in &places.hidden {
+        let path = quoted(&path.to_string_lossy());
+        line(&format!("(deny file-read* file-write* (subpath {path}))"));
+    }
+    let engines = ENGINES.map(quoted).into_iter().chain(ENGINES_AT_HOME.map(at_home));
+    for engine in engines {
+        line(&format!(
+            "(deny file-read* file-write* process-exec network-outbound (subpath {engine}))"
+        ));
+    }
+    line(&format!("(deny process-exec (regex #\"{ENGINE_PROGRAMS}\"))"));
+    text
+}
+
+fn parameter(name: &str) -> String {
+    format!("(param \"{name}\")")
+}
+
+fn at_home(name: &str) -> String {
+    format!("(string-append (param \"HOME_DIR\") \"/{name}\")")
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// `sandbox-exec` with a profile's text around a command.
+pub fn command_line(
+    text: &str,
+    places: &Places,
+    binary: &Path,
+    arguments: &[OsString],
+) -> CommandLine {
+    let mut words: Vec<OsString> = vec!["-p".into(), text.into()];
+    let mut define = |name: &str, path: &Path| {
+        let mut pair = OsString::from(name);
+        pair.push("=");
+        pair.push(path);
+        words.extend(["-D".into(), pair]);
+    };
+    define("TARGET_DIR", &places.target);
+    define("TMP_DIR", &places.temporary);
+    define("HOME_DIR", &places.home);
+    define("CACHE_DIR", &places.cache);
+    define("PARALLAX_DIR", &places.parallax);
+    for number in 0..5 {
+        // A custom profile may name all five.
+        let path = places.include.get(number).map_or(Path::new("/dev/null"), PathBuf::as_path);
+        define(&format!("INCLUDE_DIR_{number}"), path);
+    }
+    words.push(binary.into());
+    words.extend(arguments.iter().cloned());
+    CommandLine {
+        program: "sandbox-exec",
+        arguments: words,
+        variables: vec![("SANDBOX".into(), "sandbox-exec".into())],
+    }
+}
+
+/// Runs it: stdin, stdout and stderr are those of this process.
+///
+/// # Errors
+/// When it could not be started (exit code 44).
+pub async fn run(line: &CommandLine, terminal: bool) -> Result<Ending, ProgramSandboxError> {
+    crate::container::supervise(line, terminal).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 6] = [
+        "permissive-open",
+        "permissive-proxied",
+        "restrictive-open",
+        "restrictive-proxied",
+        "strict-open",
+        "strict-proxied",
+    ];
+
+    fn places() -> Places {
+        Places {
+            target: "/work".into(),
+            temporary: "/private/tmp".into(),
+            home: "/Users/jo".into(),
+            cache: "/private/cache".into(),
+            parallax: "/Users/jo/.parallax".into(),
+            readable: vec!["/Users/jo/bin/parallax".into()],
+            include: vec!["/more".into()],
+            hidden: vec!["/Users/jo/.ssh".into(), "/a \"b\"".into()],
+            guarded: vec!["/work/.git/hooks".into()],
+        }
+    }
+
+    #[test]
+    fn each_profile_is_as_written_down() {
+        for name in NAMES {
+            let text = profile_text(Profile::parse(name).expect("known"), &places());
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/seatbelt").join(name);
+            let file = file.with_extension("sb");
+            if std::env::var_os("UPDATE_PROFILES").is_some() {
+                std::fs::write(&file, &text).expect("write");
+            }
+            assert_eq!(std::fs::read_to_string(&file).expect("written down"), text, "{name}");
+        }
+        for name in ["", "open", "strict", "strict-closed", "Strict-open"] {
+            assert_eq!(Profile::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn parentheses_and_quotes_are_balanced_and_denials_come_last() {
+        for name in NAMES {
+            let text = profile_text(Profile::parse(name).expect("known"), &places());
+            let (mut depth, mut quoted, mut escaped) = (0, false, false);
+            for character in text.chars() {
+                match character {
+                    _ if escaped => escaped = false,
+                    '\\' => escaped = true,
+                    '"' => quoted = !quoted,
+                    '(' if !quoted => depth += 1,
+                    ')' if !quoted => depth -= 1,
+                    _ => {}
+                }
+                assert!(depth >= 0);
+            }
+            assert_eq!((depth, quoted), (0, false));
+            let last_allow = text.rfind("(allow").expect("some");
+            assert!(text.find("(deny file-write*").expect("some") > last_allow);
+        }
+    }
+
+    #[test]
+    fn paths_are_parameters() {
+        let line = command_line("T", &places(), Path::new("/bin/p"), &["-p".into(), "x".into()]);
+        let words: Vec<_> = line.arguments.iter().map(|word| word.to_string_lossy()).collect();
+        assert_eq!(words[..4], ["-p", "T", "-D", "TARGET_DIR=/work"]);
+        assert!(words.contains(&"INCLUDE_DIR_0=/more".into()));
+        assert!(words.contains(&"INCLUDE_DIR_4=/dev/null".into()));
+        assert_eq!(words[words.len() - 3..], ["/bin/p", "-p", "x"]);
+    }
+}

@@ -1,0 +1,309 @@
+//! `parallax policy`: which rules there are, what they decide, and what is
+//! wrong with a rule file.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_policy::{Considered, Explanation, Problem, RuleFile, Severity, Tier, lint};
+use parallax_protocol::Object;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::policy::{Decision, Origin, Query, Taint};
+use parallax_protocol::tool::{Effects, ToolKind};
+use parallax_sdk::{Launch, LaunchOptions};
+use parallax_tools::run_shell_command::command_effects;
+use serde_json::{Value, json};
+
+use crate::arguments::{ExplainArguments, PolicyAction};
+
+const SHELL: &str = "run_shell_command";
+
+/// A rule file is not larger than that.
+const LARGEST: u64 = 1 << 20;
+
+/// Does it, prints it, and gives the exit code.
+///
+/// # Errors
+/// Words that cannot be used, settings that cannot be read.
+pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
+    match action {
+        PolicyAction::List { json } => {
+            let (policy, warnings) = launch()?.policy();
+            let rules = policy.list();
+            warn(&warnings);
+            Ok(say(&if *json { pretty(serde_json::to_value(&rules)) } else { listed(&rules) }))
+        }
+        PolicyAction::Explain(typed) => explain(typed),
+        PolicyAction::Lint { files, tier, json } => Ok(look_over(files, *tier, *json)),
+        PolicyAction::Accept => {
+            let count = launch()?.accept_project_rules().map_err(refused)?;
+            Ok(say(&format!("The project's rules are accepted ({count} files).\n")))
+        }
+    }
+}
+
+/// How failures are printed.
+pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
+    let json = match action {
+        PolicyAction::List { json } | PolicyAction::Lint { json, .. } => *json,
+        PolicyAction::Explain(typed) => typed.json,
+        PolicyAction::Accept => false,
+    };
+    if json { OutputFormat::Json } else { OutputFormat::Text }
+}
+
+fn launch() -> Result<Launch, Failure> {
+    let directory = std::env::current_dir()
+        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+    Launch::prepare(LaunchOptions {
+        directory,
+        variables: std::env::vars_os().collect(),
+        // Nothing is run, so a folder without trust is no reason to stop: its
+        // rules are not among those that are shown.
+        look_only: true,
+        ephemeral: true,
+        version: env!("CARGO_PKG_VERSION"),
+        ..LaunchOptions::default()
+    })
+}
+
+fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
+    let launch = launch()?;
+    let (policy, warnings) = launch.policy();
+    warn(&warnings);
+    let (tool, args) = wanted(typed)?;
+    let root = std::env::current_dir()
+        .and_then(|folder| folder.canonicalize())
+        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+    let kind = kind_of(tool);
+    let effects = effects(tool, kind, &args, &root);
+    let explanation = policy.explain(&Query {
+        tool,
+        aliases: &[],
+        kind,
+        args: &args,
+        effects: &effects,
+        mode: typed.mode,
+        interactive: typed.interactive,
+        workspace: &[root],
+        trusted: launch.trusted(),
+        made: &[],
+        taint: &Taint::default(),
+        origin: Origin::default(),
+    });
+    Ok(say(&if typed.json {
+        pretty(serde_json::to_value(&explanation))
+    } else {
+        told(&explanation)
+    }))
+}
+
+/// The tool and its arguments.
+fn wanted(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
+    if let Some(command) = &typed.command {
+        let mut args = Object::new();
+        args.insert("command".to_owned(), command.clone().into());
+        return Ok((SHELL, args));
+    }
+    let Some(tool) = typed.tool.as_deref() else {
+        return Err(refused(
+            "say which call: `--command \"…\"`, or `--tool NAME` with `--args JSON`".to_owned(),
+        ));
+    };
+    let args = match typed.args.as_deref().map(serde_json::from_str) {
+        None => Object::new(),
+        Some(Ok(Value::Object(args))) => args,
+        Some(Ok(_)) => return Err(refused("`--args` must be a JSON object".to_owned())),
+        Some(Err(error)) => return Err(refused(format!("`--args` is no JSON: {error}"))),
+    };
+    Ok((tool, args))
+}
+
+fn kind_of(tool: &str) -> ToolKind {
+    match tool {
+        SHELL => ToolKind::Execute,
+        "replace" | "write_file" => ToolKind::Edit,
+        "web_fetch" => ToolKind::Fetch,
+        "invoke_agent" => ToolKind::Agent,
+        "glob" | "grep_search" | "google_web_search" => ToolKind::Search,
+        "read_file" | "read_many_files" | "list_directory" => ToolKind::Read,
+        _ => ToolKind::Other,
+    }
+}
+
+/// What such a call would touch, as far as its arguments tell.
+fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
+    let text = |key: &str| args.get(key).and_then(Value::as_str);
+    if tool == SHELL {
+        let command = text("command").unwrap_or_default();
+        let real = resolved(root);
+        let directory =
+            text("dir_path").map_or_else(|| real.clone(), |path| resolved(&real.join(path)));
+        return command_effects(command, &directory, &[real]);
+    }
+    let mut effects = Effects::default();
+    for key in ["file_path", "absolute_path", "path", "dir_path"] {
+        let Some(path) = text(key).map(|path| resolved(&root.join(path))) else { continue };
+        if kind == ToolKind::Edit {
+            if !path.exists() {
+                effects.creates.push(path.clone());
+            }
+            effects.writes.push(path);
+        } else {
+            effects.reads.push(path);
+        }
+    }
+    effects
+}
+
+/// The path with links followed as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent(), path.components().next_back()) {
+        (Some(parent), Some(Component::Normal(name))) => resolved(parent).join(name),
+        (Some(parent), Some(Component::ParentDir)) => {
+            let mut parent = resolved(parent);
+            parent.pop();
+            parent
+        }
+        _ => path.to_owned(),
+    }
+}
+
+fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let problems: Vec<Problem> = files
+        .iter()
+        .flat_map(|path| {
+            let file = RuleFile { tier, path: path.clone(), text: read(path) };
+            lint(&file, home.as_deref())
+        })
+        .collect();
+    let text = if json {
+        pretty(serde_json::to_value(&problems))
+    } else if problems.is_empty() {
+        "No problems.\n".to_owned()
+    } else {
+        problems.iter().fold(String::new(), |mut text, problem| {
+            let severity = match problem.severity {
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            };
+            // Writing to a text does not fail.
+            let _ = writeln!(
+                text,
+                "{severity} [{}] {}",
+                problem.kind.as_str(),
+                one_line(&problem.to_string())
+            );
+            text
+        })
+    };
+    let code = say(&text);
+    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return ExitCode::GENERAL;
+    }
+    code
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let count =
+        file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if count as u64 > LARGEST {
+        return Err(format!("it is larger than {LARGEST} bytes"));
+    }
+    Ok(text)
+}
+
+fn listed(rules: &[Considered]) -> String {
+    rules.iter().fold(String::new(), |mut text, rule| {
+        let _ = writeln!(
+            text,
+            "{}  {:<5}  {}",
+            rule.priority,
+            word(rule.decision),
+            one_line(&rule.rule)
+        );
+        text
+    })
+}
+
+fn told(explanation: &Explanation) -> String {
+    let verdict = &explanation.verdict;
+    let mut text = format!("{}: {}\n", word(verdict.decision), one_line(&verdict.rule));
+    let _ = writeln!(text, "{}", one_line(&verdict.why));
+    if let Some(trouble) = &explanation.trouble {
+        let _ = writeln!(text, "The line cannot be judged by its commands: {}", one_line(trouble));
+    }
+    if !verdict.grants.is_empty() {
+        let _ = writeln!(text, "Beyond the sandbox: {}", verdict.grants.words().join(", "));
+    }
+    if !explanation.checks.is_empty() {
+        text.push_str("\nChecks:\n");
+        for fired in &explanation.checks {
+            let _ = writeln!(text, "  {}: {}", one_line(&fired.check), one_line(&fired.why));
+        }
+    }
+    for command in &explanation.commands {
+        let _ = writeln!(
+            text,
+            "\n`{}` → {}: {}",
+            one_line(&command.command),
+            word(command.decision),
+            one_line(&command.rule)
+        );
+        considered(&mut text, &command.rules);
+    }
+    if explanation.commands.is_empty() {
+        text.push_str("\nRules:\n");
+        considered(&mut text, &explanation.rules);
+    }
+    text
+}
+
+fn considered(text: &mut String, rules: &[Considered]) {
+    for rule in rules {
+        let outcome = rule.why_not.unwrap_or("it matches");
+        let _ = writeln!(text, "  {}: {outcome}", one_line(&rule.rule));
+    }
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask => "ask",
+        Decision::Deny => "deny",
+    }
+}
+
+fn pretty(value: Result<Value, serde_json::Error>) -> String {
+    let value = value.unwrap_or_else(|error| json!(error.to_string()));
+    format!("{value:#}\n")
+}
+
+fn refused(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+fn warn(warnings: &[String]) {
+    let mut stderr = io::stderr();
+    for warning in warnings {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(stderr, "parallax: {}", one_line(warning));
+    }
+}
+
+/// Prints a text; a reader that has gone away is no failure.
+fn say(text: &str) -> ExitCode {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,
+        _ => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,272 @@
+//! `parallax trust`: see and say which folders are trusted.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use parallax_config::trust::{self, Standing, TrustLevel, TrustReason};
+use parallax_config::{LoadOptions, RulePlaces, Survey};
+use parallax_headless::one_line;
+use parallax_protocol::event::{Failure, FailureKind};
+use serde_json::{Value, json};
+
+use crate::arguments::TrustAction;
+
+/// Does it and gives what is printed.
+///
+/// # Errors
+/// A folder or file that cannot be used.
+pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
+    let here = std::env::current_dir()
+        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+    let said = match action {
+        TrustAction::Status { path } => status(&Place::at(&here, path)?),
+        TrustAction::Show { path } => show(&Place::at(&here, path)?),
+        TrustAction::Add { path, parent, settings } => {
+            let level = if parent { TrustLevel::TrustParent } else { TrustLevel::TrustFolder };
+            add(Place::at(&here, path)?, level, settings)?
+        }
+        TrustAction::Remove { path } => remove(Place::anywhere(&here, path)?)?,
+        TrustAction::Deny { path } => {
+            let mut place = Place::at(&here, path)?;
+            place.set(Some(TrustLevel::DoNotTrust))?;
+            status(&place)
+        }
+        TrustAction::List => list(&Place::at(&here, None)?)?,
+    };
+    Ok(if json { format!("{:#}\n", said.json) } else { said.text })
+}
+
+/// The same for people and for programs.
+struct Said {
+    text: String,
+    json: Value,
+}
+
+fn refused(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+fn config(error: &parallax_config::ConfigError) -> Failure {
+    Failure { kind: FailureKind::Config, message: error.to_string(), status: None }
+}
+
+/// A folder and how it stands.
+struct Place {
+    folder: PathBuf,
+    options: LoadOptions,
+    standing: Standing,
+}
+
+impl Place {
+    /// A folder that is there.
+    fn at(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
+        let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
+        let real = std::fs::canonicalize(&folder)
+            .map_err(|error| refused(format!("`{}` cannot be used: {error}", folder.display())))?;
+        if !real.is_dir() {
+            return Err(refused(format!("`{}` is not a folder", folder.display())));
+        }
+        Self::of(here, real)
+    }
+
+    /// A folder that may be gone.
+    fn anywhere(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
+        let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
+        Self::of(here, std::fs::canonicalize(&folder).unwrap_or(folder))
+    }
+
+    fn of(here: &Path, folder: PathBuf) -> Result<Self, Failure> {
+        let options = LoadOptions {
+            cwd: here.to_owned(),
+            variables: std::env::vars_os().collect(),
+            skip_trust: false,
+            ignore_env: false,
+        };
+        let standing = trust::standing(&options, &folder).map_err(|error| config(&error))?;
+        Ok(Self { folder, options, standing })
+    }
+
+    fn set(&mut self, level: Option<TrustLevel>) -> Result<(), Failure> {
+        trust::set(&self.standing.files, &self.folder, level).map_err(|error| config(&error))?;
+        self.standing =
+            trust::standing(&self.options, &self.folder).map_err(|error| config(&error))?;
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        one_line(&self.folder.display().to_string())
+    }
+}
+
+fn status(place: &Place) -> Said {
+    let trust = &place.standing.trust;
+    let (reason, why) = match &trust.reason {
+        TrustReason::Flag => ("flag", "`--skip-trust`".to_owned()),
+        TrustReason::Variable => ("variable", "`GEMINI_CLI_TRUST_WORKSPACE` says so".to_owned()),
+        TrustReason::FeatureOff => {
+            ("setting", "the setting `security.folderTrust.enabled` is off".to_owned())
+        }
+        TrustReason::Rule { file, folder } => (
+            "rule",
+            format!(
+                "the rule for `{}` in `{}` says so",
+                one_line(folder),
+                one_line(&file.display().to_string())
+            ),
+        ),
+        TrustReason::Unknown => ("unknown", "nothing is said of it".to_owned()),
+    };
+    let word = if trust.trusted { "trusted" } else { "not trusted" };
+    let mut text = format!("`{}` is {word}: {why}\n", place.name());
+    if trust.reason == TrustReason::Unknown {
+        text.push_str(
+            "`parallax trust show` says what it would bring, `parallax trust add` trusts it\n",
+        );
+    }
+    let mut json = json!({
+        "folder": place.folder.to_string_lossy(),
+        "trusted": trust.trusted,
+        "reason": reason,
+    });
+    if let (TrustReason::Rule { file, folder }, Value::Object(fields)) = (&trust.reason, &mut json)
+    {
+        fields.insert("file".to_owned(), json!(file.to_string_lossy()));
+        fields.insert("rule".to_owned(), json!(folder));
+    }
+    Said { text, json }
+}
+
+fn show(place: &Place) -> Said {
+    let mut said = status(place);
+    let survey = parallax_config::survey(&place.folder);
+    said.text.push_str(&shown(&survey));
+    if let Value::Object(fields) = &mut said.json {
+        fields.insert("brings".to_owned(), survey.to_json());
+    }
+    said
+}
+
+/// A survey for people. All texts are the folder's: nothing of them reaches the
+/// terminal as a control.
+fn shown(survey: &Survey) -> String {
+    if survey.is_empty() {
+        return "It brings no settings, commands or other files that count.\n".to_owned();
+    }
+    let mut text = String::new();
+    let mut list = |title: &str, items: Vec<String>| {
+        if items.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "{title}:");
+        for item in items {
+            let _ = writeln!(text, "  {}", one_line(&item));
+        }
+    };
+    let hook =
+        |it: &parallax_config::SurveyedHook| format!("{}: {} ({})", it.event, it.command, it.file);
+    let server =
+        |it: &parallax_config::SurveyedServer| format!("{}: {} ({})", it.name, it.target, it.file);
+    list("Settings that lower security", survey.loosening.clone());
+    list("Hooks", survey.hooks.iter().map(hook).collect());
+    list("MCP servers", survey.mcp_servers.iter().map(server).collect());
+    list("Programs in settings", survey.programs.clone());
+    list("Commands", survey.commands.clone());
+    list("Skills", survey.skills.clone());
+    list("Agents", survey.agents.clone());
+    list("Extensions", survey.extensions.clone());
+    list("Rules", survey.policies.clone());
+    list("Context files", survey.context_files.clone());
+    list("`.env` files", survey.env_files.clone());
+    list("Not looked into", survey.problems.clone());
+    if survey.cut {
+        text.push_str("There is more than is listed here.\n");
+    }
+    text
+}
+
+fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Failure> {
+    place.set(Some(level))?;
+    let mut said = status(&place);
+    let homes = &place.standing.homes;
+    // What is there now is what the person has decided on.
+    let rules = parallax_config::policy_files(&RulePlaces {
+        homes,
+        cwd: &place.folder,
+        trusted: true,
+        extensions: &[],
+        instead_of_user: &[],
+        admin: &[],
+    });
+    parallax_config::accept_workspace_rules(homes, &place.folder, &rules.files)
+        .map_err(|error| config(&error))?;
+    let mut accepted = Vec::new();
+    if settings {
+        let files = parallax_config::accept_settings(homes, &place.folder)
+            .map_err(|error| config(&error))?;
+        for file in &files {
+            for key in &file.keys {
+                accepted.push(format!("{key} ({})", file.file.display()));
+            }
+        }
+        for entry in &accepted {
+            let _ = writeln!(said.text, "accepted: {}", one_line(entry));
+        }
+        if accepted.is_empty() {
+            said.text.push_str("none of its settings lowers security\n");
+        }
+    } else {
+        let survey = parallax_config::survey(&place.folder);
+        if !survey.loosening.is_empty() {
+            let list: Vec<String> = survey.loosening.iter().map(|key| one_line(key)).collect();
+            let _ = writeln!(
+                said.text,
+                "these settings of it lower security and do not count: {}; `parallax trust add \
+                 --settings` accepts them as they are now",
+                list.join(", ")
+            );
+        }
+    }
+    if let Value::Object(fields) = &mut said.json {
+        fields.insert("accepted_settings".to_owned(), json!(accepted));
+    }
+    Ok(said)
+}
+
+fn remove(mut place: Place) -> Result<Said, Failure> {
+    place.set(None)?;
+    let mut said = status(&place);
+    if let TrustReason::Rule { file, .. } = &place.standing.trust.reason
+        && file != place.standing.files.ours()
+    {
+        said.text.push_str(
+            "that file belongs to another program and is not changed; `parallax trust deny` \
+             overrules it\n",
+        );
+    }
+    Ok(said)
+}
+
+fn list(place: &Place) -> Result<Said, Failure> {
+    let rules = place.standing.files.rules().map_err(|error| config(&error))?;
+    let mut text = String::new();
+    for rule in &rules {
+        let _ = writeln!(
+            text,
+            "{:<13} {} ({})",
+            rule.level.as_str(),
+            one_line(&rule.folder),
+            one_line(&rule.file.display().to_string())
+        );
+    }
+    if rules.is_empty() {
+        text.push_str("nothing is said of any folder\n");
+    }
+    let rules = rules.iter().map(|rule| {
+        json!({
+            "folder": rule.folder,
+            "level": rule.level.as_str(),
+            "file": rule.file.to_string_lossy(),
+        })
+    });
+    Ok(Said { text, json: Value::Array(rules.collect()) })
+}

@@ -1,0 +1,149 @@
+//! `parallax undo`: gives files back what they were before a turn.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_protocol::event::{Failure, FailureKind, Undone};
+use parallax_sdk::undo::{ChangeKind, TurnChanges, Undo};
+
+use crate::arguments::UndoArguments;
+
+/// Files that are named of a turn in a list for people.
+const SHOWN: usize = 20;
+
+/// Does what the words say and prints it.
+///
+/// # Errors
+/// When there is nothing to undo, or it cannot be done.
+pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
+    let directory = std::env::current_dir().map_err(|error| Failure {
+        kind: FailureKind::Input,
+        message: format!("the working folder cannot be used: {error}"),
+        status: None,
+    })?;
+    let undo =
+        Undo::of_project(&directory, std::env::vars_os().collect(), typed.session.as_deref())?;
+    if typed.list {
+        let turns = undo.list()?;
+        return Ok(say(&match format(typed) {
+            OutputFormat::Text => list(&turns),
+            _ => json(serde_json::to_value(&turns)),
+        }));
+    }
+    if typed.redo {
+        let redone = undo.redo(typed.force)?;
+        say(&match format(typed) {
+            OutputFormat::Text => told(&redone),
+            _ => json(serde_json::to_value(&redone)),
+        });
+        return Ok(if redone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
+    }
+    let mut undone = undo.undo(typed.turn, typed.force)?;
+    if !typed.force && !undone.kept.is_empty() && asks(typed) && confirmed(&undone) {
+        let again = undo.undo(Some(undone.turn), true)?;
+        undone.restored.extend(again.restored);
+        undone.kept = again.kept;
+    }
+    say(&match format(typed) {
+        OutputFormat::Text => told(&undone),
+        _ => json(serde_json::to_value(&undone)),
+    });
+    // What was left alone is no success.
+    Ok(if undone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
+}
+
+fn format(typed: &UndoArguments) -> OutputFormat {
+    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+}
+
+fn asks(typed: &UndoArguments) -> bool {
+    !typed.json && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks whether what changed since is to be given up.
+fn confirmed(undone: &Undone) -> bool {
+    let mut stderr = io::stderr();
+    let mut text = String::new();
+    for (path, why) in undone.kept.iter().take(SHOWN) {
+        text.push_str(&format!("  {}: {}\n", one_line(&path.to_string_lossy()), one_line(why)));
+    }
+    text.push_str("Restore these too, and lose what is there now? [y/N] ");
+    if stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).is_err() {
+        return false;
+    }
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+fn json(value: serde_json::Result<serde_json::Value>) -> String {
+    format!("{:#}\n", value.unwrap_or_default())
+}
+
+fn list(turns: &[TurnChanges]) -> String {
+    if turns.is_empty() {
+        return "Nothing to undo.\n".to_owned();
+    }
+    let mut text = String::new();
+    for turn in turns {
+        text.push_str(&format!("Turn {} ({}):\n", turn.turn, turn.time));
+        for file in turn.files.iter().take(SHOWN) {
+            let what = match file.kind {
+                ChangeKind::Created => "created",
+                ChangeKind::Changed => "changed",
+                ChangeKind::Deleted => "deleted",
+            };
+            let path = one_line(&file.path.to_string_lossy());
+            match &file.not_undoable {
+                None => text.push_str(&format!("  {what} {path}\n")),
+                Some(why) => text
+                    .push_str(&format!("  {what} {path} (cannot be undone: {})\n", one_line(why))),
+            }
+        }
+        if let Some(more) = turn.files.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            text.push_str(&format!("  and {more} more\n"));
+        }
+        if !turn.undone.is_empty() {
+            text.push_str(&format!("  undone: {} files\n", turn.undone.len()));
+        }
+    }
+    text
+}
+
+fn told(undone: &Undone) -> String {
+    let mut text = format!("Turn {}: {} restored", undone.turn, count(undone.restored.len()));
+    if !undone.kept.is_empty() {
+        text.push_str(&format!(", {} left alone", count(undone.kept.len())));
+    }
+    text.push_str(".\n");
+    for path in undone.restored.iter().take(SHOWN) {
+        text.push_str(&format!("  {}\n", one_line(&path.to_string_lossy())));
+    }
+    for (path, why) in undone.kept.iter().take(SHOWN) {
+        text.push_str(&format!(
+            "  left alone: {} ({})\n",
+            one_line(&path.to_string_lossy()),
+            one_line(why)
+        ));
+    }
+    if !undone.kept.is_empty() {
+        text.push_str("`parallax undo --force` restores these too, and loses what is there now.\n");
+    }
+    text
+}
+
+fn count(files: usize) -> String {
+    match files {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    }
+}
+
+/// Prints; a reader that has gone away is no failure.
+fn say(text: &str) -> ExitCode {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,
+        _ => ExitCode::SUCCESS,
+    }
+}

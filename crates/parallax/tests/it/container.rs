@@ -1,0 +1,185 @@
+//! The whole program in a container, with a `docker` that writes down how it is
+//! called.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use testkit::measure::{Finished, run};
+
+use crate::support::{LIMIT, PROGRAM, World, finish};
+
+const ANSWER: &str = r#"[{"text": "Hello."}]"#;
+
+/// Writes down arguments, variables and stdin; then runs what stands behind
+/// the image, or ends with a code.
+const DOCKER: &str = r#"#!/bin/sh
+out="$RECORD"
+echo "$*" >> "$out/lines"
+[ "$1" = run ] || exit "${STEP_CODE:-0}"
+for word in "$@"; do printf '%s\n' "$word"; done > "$out/argv"
+env > "$out/env"
+if [ -n "$INSIDE" ]; then
+    while [ "$1" != img ]; do shift; done
+    shift 2
+    SANDBOX=inside exec "$INSIDE" "$@"
+fi
+cat > "$out/stdin"
+exit "${CODE:-0}"
+"#;
+
+struct Engine {
+    world: World,
+    record: PathBuf,
+}
+
+impl Engine {
+    fn new(name: &str, script: &str) -> Self {
+        let world = World::new(script);
+        let record = world.home.root().join("record");
+        std::fs::create_dir_all(&record).expect("folder");
+        let program = world.home.root().join("bin").join(name);
+        std::fs::create_dir_all(program.parent().expect("parent")).expect("folder");
+        std::fs::write(&program, DOCKER).expect("script");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        Self { world, record }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.world.command(args);
+        let path = std::env::var("PATH").unwrap_or_default();
+        let own = self.world.home.root().join("bin");
+        command.env("PATH", format!("{}:{path}", own.display()));
+        command.env("RECORD", &self.record).env("GEMINI_SANDBOX_IMAGE", "img");
+        command
+    }
+
+    fn recorded(&self, name: &str) -> String {
+        std::fs::read_to_string(self.record.join(name)).unwrap_or_default()
+    }
+}
+
+fn with_stdin(command: Command, stdin: &str) -> Finished {
+    run(command, Some(stdin.as_bytes()), LIMIT).expect("run")
+}
+
+#[test]
+fn the_engine_gets_the_line_the_variables_and_stdin_and_its_code_is_ours() {
+    let engine = Engine::new("docker", "[]");
+    let mut command = engine.command(&["--sandbox=docker", "-p", "say 'hi'", "-o", "json"]);
+    command.env("CODE", "53").env("SANDBOX_ENV", "A=1").env("SANDBOX_FLAGS", "--cpus 2");
+    let done = with_stdin(command, "from stdin");
+    assert_eq!(done.code(), 53, "{}", done.err());
+    assert_eq!(done.out(), "");
+    let argv = engine.recorded("argv");
+    let lines: Vec<&str> = argv.lines().collect();
+    assert_eq!(lines[..4], ["run", "-i", "--rm", "--init"]);
+    let end = lines.iter().position(|word| *word == "img").expect("image");
+    assert_eq!(
+        lines[end..],
+        ["img", "/opt/parallax/parallax", "--sandbox=docker", "-p", "say 'hi'", "-o", "json"]
+    );
+    let project = engine.world.home.project().canonicalize().expect("real");
+    let mount = format!("{0}:{0}:rw", project.display());
+    let binary = format!("{PROGRAM}:/opt/parallax/parallax:ro");
+    for word in [mount.as_str(), &binary, "A=1", "--cpus", "GEMINI_API_KEY"] {
+        assert!(lines[..end].contains(&word), "{word} in {argv}");
+    }
+    assert!(!argv.contains(testkit::API_KEY), "{argv}");
+    assert!(engine.recorded("env").contains(&format!("GEMINI_API_KEY={}", testkit::API_KEY)));
+    assert_eq!(engine.recorded("stdin"), "from stdin");
+}
+
+#[test]
+fn variable_before_flag_before_setting_and_inside_there_is_no_second_one() {
+    let engine = Engine::new("podman", ANSWER);
+    engine
+        .world
+        .home
+        .write_home(".gemini/settings.json", r#"{"tools": {"sandbox": "docker"}}"#)
+        .expect("settings");
+    let mut command = engine.command(&["--sandbox=docker", "-p", "hello"]);
+    command.env("GEMINI_SANDBOX", "podman").env("INSIDE", PROGRAM);
+    let done = finish(command);
+    assert_eq!((done.code(), done.out().trim()), (0, "Hello."), "{}", done.err());
+    assert_eq!(engine.recorded("lines").lines().count(), 1);
+}
+
+#[test]
+fn a_project_says_nothing_of_its_container() {
+    let engine = Engine::new("docker", "[]");
+    let world = &engine.world;
+    world
+        .home
+        .write(".env", "SANDBOX=1\nGEMINI_SANDBOX=false\nSANDBOX_FLAGS=--privileged\n")
+        .expect("file");
+    let settings = r#"{"tools": {"sandbox": {"command": "docker", "image": "evil"}}}"#;
+    world.home.write(".gemini/settings.json", settings).expect("file");
+    let done = finish(engine.command(&["-s=docker", "-p", "hello"]));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let argv = engine.recorded("argv");
+    assert!(argv.contains("\nimg\n") && !argv.contains("evil"), "{argv}");
+    assert!(!argv.contains("--privileged"), "{argv}");
+}
+
+#[test]
+fn what_cannot_start_is_told_with_exit_code_44() {
+    let engine = Engine::new("docker", "[]");
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = engine.command(args);
+        command.envs(variables.iter().copied());
+        finish(command)
+    };
+    let docker = &["--sandbox=docker", "-p", "x"][..];
+    for (args, variables, part) in [
+        (
+            &["--sandbox=podman", "-p", "x"][..],
+            &[("PATH", "/nowhere")][..],
+            "`podman`, which is not on the path",
+        ),
+        (docker, &[("GEMINI_SANDBOX_IMAGE", "")], "needs an image"),
+        (docker, &[("CODE", "125")], "could not start the sandbox (exit code 125)"),
+        (docker, &[("SANDBOX_MOUNTS", "/gone-from-here")], "`SANDBOX_MOUNTS` cannot be used"),
+        (
+            docker,
+            &[("GEMINI_SANDBOX_PROXY_COMMAND", "p"), ("STEP_CODE", "1")],
+            "`docker network create` failed",
+        ),
+        (&["--sandbox=lxc", "-p", "x"], &[], "LXC is not supported"),
+        (&["--sandbox=windows-native", "-p", "x"], &[], "this is not Windows"),
+        (&["-p", "x"], &[("GEMINI_SANDBOX", "dokcer")], "There is no sandbox `dokcer`"),
+    ] {
+        let done = run(args, variables);
+        assert_eq!(done.code(), 44, "{args:?} {variables:?}: {}", done.err());
+        assert!(done.err().contains(part), "{args:?} {variables:?}: {}", done.err());
+    }
+    let done = run(&["--sandbox=lxc", "-p", "x", "-o", "json"], &[]);
+    let out: serde_json::Value = serde_json::from_str(&done.out()).expect("JSON");
+    assert_eq!(out["error"]["type"], "FatalSandboxError");
+    assert_eq!(out["error"]["code"], 44);
+}
+
+#[test]
+fn a_closed_network_is_made_once_and_used() {
+    let engine = Engine::new("docker", "[]");
+    let settings = r#"{"tools": {"sandbox": {"command": "docker", "networkAccess": false}}}"#;
+    engine.world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let done = finish(engine.command(&["-p", "x"]));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let lines = engine.recorded("lines");
+    assert!(lines.starts_with("network inspect gemini-cli-sandbox\nrun "), "{lines}");
+    assert!(lines.contains(" --network gemini-cli-sandbox "), "{lines}");
+}
+
+#[test]
+fn a_signal_reaches_what_runs_inside() {
+    let engine = Engine::new("docker", "[]");
+    let script = "#!/bin/sh\ntrap 'exit 9' TERM\necho started > \"$RECORD/argv\"\nwhile :; do sleep 0.01; done\n";
+    std::fs::write(engine.world.home.root().join("bin/docker"), script).expect("script");
+    let running = testkit::measure::Running::start(engine.command(&["-s=docker", "-p", "x"]), None)
+        .expect("start");
+    crate::support::until("the start", || !engine.recorded("argv").is_empty());
+    rustix::process::kill_process(running.pid(), rustix::process::Signal::TERM).expect("signal");
+    let done = running.finish(LIMIT).expect("end");
+    assert_eq!(done.code(), 9, "{}", done.err());
+}

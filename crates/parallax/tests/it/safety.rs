@@ -1,0 +1,298 @@
+//! What the agent's commands may do, as a user meets it: the sandbox, its
+//! questions, rules that are kept, and the way back.
+
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use testkit::ModelServer;
+
+use crate::support::{Conversation, World, finish};
+
+/// One answer with one command each, then the end.
+fn commands(lines: &[&str]) -> String {
+    let call =
+        |line: &&str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
+    let mut script: Vec<Value> = lines.iter().map(call).collect();
+    script.push(json!({"text": "done"}));
+    Value::Array(script).to_string()
+}
+
+/// What the model read of each call, in order.
+fn answers(server: &ModelServer) -> Vec<String> {
+    let requests = server.requests();
+    let body: Value =
+        serde_json::from_slice(&requests.last().expect("requests").body).expect("json");
+    let contents = body["contents"].as_array().expect("contents").clone();
+    let parts = contents
+        .iter()
+        .flat_map(|content| content["parts"].as_array().cloned().unwrap_or_default());
+    parts
+        .filter_map(|part| {
+            let response = part.get("functionResponse")?.get("response")?.clone();
+            let text = response.get("output").or_else(|| response.get("error"))?;
+            text.as_str().map(str::to_owned)
+        })
+        .collect()
+}
+
+fn git(world: &World, arguments: &[&str]) {
+    let mut command = world.home.command(std::path::Path::new("git"), "");
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("git").success(), "{arguments:?}");
+}
+
+fn repository(world: &World) {
+    git(world, &["init", "-q"]);
+    git(world, &["config", "user.name", "A"]);
+    git(world, &["config", "user.email", "a@b"]);
+}
+
+#[test]
+fn commands_write_the_project_and_nothing_else() {
+    let world = World::new(&commands(&[
+        "echo in > inside; echo out > ../outside; cat ../outside",
+        "cat ~/.ssh/id_test",
+        "cat .env",
+        "echo x > .git/hooks/pre-commit",
+        "git commit -qm one --allow-empty && git log --oneline",
+        "echo one > /tmp/kept; cat /tmp/kept",
+        "cat /tmp/kept",
+    ]));
+    repository(&world);
+    world.home.write_home(".ssh/id_test", "the key").expect("written");
+    world.home.write(".env", "SECRET=1").expect("written");
+    // Rules let the commands through; the sandbox is what stops them.
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\n";
+    world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(done.out(), "done\n");
+    let answers = answers(&world.server);
+    assert_eq!(world.read("inside"), "in\n");
+    assert!(!world.home.project().join("../outside").exists());
+    for (index, secret) in [(1, "the key"), (2, "SECRET")] {
+        assert!(!answers[index].contains(secret), "{}", answers[index]);
+        assert!(
+            answers[index].contains("[The sandbox refused this command: to read"),
+            "{}",
+            answers[index]
+        );
+    }
+    assert!(answers[4].contains(" one"), "{}", answers[4]);
+    assert!(answers[5].contains("Output: one") && answers[6].contains("Output: one"));
+    assert!(!std::path::Path::new("/tmp/kept").exists());
+}
+
+#[test]
+fn a_protected_file_is_closed_or_put_back() {
+    for tier in ["namespaces", "landlock"] {
+        let world = World::new(&commands(&[
+            "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > .vscode/tasks.json",
+        ]));
+        repository(&world);
+        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\npathGlob = \"**\"\n";
+        world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+        let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        finish(command);
+        let hook = world.home.project().join(".git/hooks/pre-commit");
+        assert!(!hook.exists(), "{tier}");
+        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}");
+    }
+}
+
+#[test]
+fn what_the_sandbox_refused_is_asked_and_given_once() {
+    let world = World::new(&commands(&["cat ~/.ssh/id_test", "cat ~/.ssh/id_test"]));
+    world.home.write_home(".ssh/id_test", "the key").expect("written");
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let mut questions = Vec::new();
+    for answer in ["proceed_once", "proceed_once", "proceed_once", "cancel"] {
+        let ask = face.next("ask");
+        questions.push(ask["question"].as_str().expect("a word").to_owned());
+        if ask["question"] == "sandbox_expansion" {
+            let read = ask["permissions"]["fileSystem"]["read"][0].as_str().expect("a path");
+            assert!(read.ends_with("/.ssh/id_test"), "{read}");
+        }
+        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": answer}));
+    }
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert_eq!(questions, ["exec", "sandbox_expansion", "exec", "sandbox_expansion"]);
+    let answers = answers(&world.server);
+    assert!(answers[0].contains("the key"), "{}", answers[0]);
+    assert!(!answers[1].contains("the key"), "{}", answers[1]);
+}
+
+#[test]
+fn a_rule_is_shown_saved_and_never_allows_more() {
+    let script = |lines: &[&str]| commands(lines);
+    let world = World::new(&script(&["touch a", "touch b", "touch c > d", "touch e && rm e"]));
+    let settings = r#"{"security": {"enablePermanentToolApproval": true}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    let rules = ask["rules"].as_array().expect("rules").clone();
+    assert_eq!(rules[0]["commandPrefix"], json!(["touch a"]));
+    // The person widens it to the program.
+    let mut rule = rules[0].clone();
+    rule["commandPrefix"] = json!(["touch"]);
+    let decide = json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save", "rule": rule});
+    face.say(&decide);
+    // `touch b` runs unasked; redirection and another program are asked about.
+    for _ in 0..2 {
+        let ask = face.next("ask");
+        assert_ne!(ask["title"], "touch b");
+        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    }
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert!(world.home.project().join("b").exists() && !world.home.project().join("c").exists());
+    let saved = world.home.parallax().join("policies/auto-saved.toml");
+    let saved = std::fs::read_to_string(saved).expect("saved");
+    assert!(saved.contains("commandPrefix") && saved.contains("priority = 950"), "{saved}");
+    // The next run knows it.
+    let next = World::in_home(world.home, &script(&["touch f"]));
+    next.run_well(&["-p", "again"]);
+    assert!(next.home.project().join("f").exists());
+}
+
+#[test]
+fn an_approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
+    let script = commands(&["git commit -qm one --allow-empty"]);
+    let world = World::new(&script);
+    repository(&world);
+    let hook = world.home.project().join(".git/hooks/post-commit");
+    std::fs::create_dir_all(hook.parent().expect("hooks")).expect("hooks");
+    std::fs::write(&hook, "#!/bin/sh\ntouch hooked\n").expect("a hook");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hook, mode).expect("mode");
+    world.run_well(&["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
+    assert!(!world.home.project().join("hooked").exists());
+    let world = World::in_home(world.home, &script);
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert!(world.home.project().join("hooked").exists());
+}
+
+#[test]
+fn turns_are_undone_without_git() {
+    let world = World::new(&commands(&[
+        "echo new > made; rm gone; echo changed > kept; mv moved elsewhere",
+    ]));
+    for name in ["gone", "kept", "moved", "mine"] {
+        world.home.write(name, "old").expect("written");
+    }
+    world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(world.read("kept"), "changed\n");
+    let undo = |args: &[&str]| {
+        let mut command = world.command(&["undo"]);
+        command.args(args);
+        finish(command)
+    };
+    assert!(undo(&["--list"]).out().contains("deleted"), "{}", undo(&["--list"]).out());
+    world.home.write("kept", "the user's").expect("written");
+    let done = undo(&[]);
+    assert_eq!(done.code(), 1, "one file was left alone: {}", done.out());
+    assert_eq!((world.read("gone"), world.read("moved")), ("old".into(), "old".into()));
+    assert_eq!(world.read("kept"), "the user's");
+    assert!(!world.home.project().join("made").exists());
+    assert!(!world.home.project().join("elsewhere").exists());
+    undo(&["--force", "1"]);
+    assert_eq!(world.read("kept"), "old");
+    assert_eq!(undo(&["--redo"]).code(), 0);
+    assert_eq!(world.read("kept"), "the user's");
+}
+
+#[test]
+fn dropped_variables_are_named_with_what_keeps_them() {
+    let world = World::new(&commands(&["echo \"token: $A_TOKEN, marks: $GEMINI_CLI$PARALLAX\""]));
+    let mut command = world.command(&["-p", "go", "-y"]);
+    command.env("A_TOKEN", "hush");
+    let done = finish(command);
+    assert!(
+        done.err().contains("`A_TOKEN`")
+            && done.err().contains("environmentVariableRedaction.allowed"),
+        "{}",
+        done.err()
+    );
+    assert!(!done.err().contains("hush"));
+    assert!(answers(&world.server)[0].contains("token: , marks: 11"));
+}
+
+#[test]
+fn rules_are_explained_and_checked() {
+    let world = World::new("[]");
+    let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"deny\"\npriority = 5\ndenyMessage = \"no make\"\n";
+    world.home.write_home(".gemini/policies/mine.toml", rules).expect("written");
+    let explained = world.run(&["policy", "explain", "--command", "make all", "--json"]);
+    let explained: Value = serde_json::from_str(&explained.out()).expect("json");
+    let text = explained.to_string();
+    assert!(text.contains("deny") && text.contains("mine.toml"), "{text}");
+    world
+        .home
+        .write("bad.toml", "[[rule]]\ntoolName = \"x\"\ndecision = \"perhaps\"\npriority = 1\n")
+        .expect("written");
+    let lint = world.run(&["policy", "lint", "bad.toml"]);
+    assert_eq!(lint.code(), 1);
+    assert!((lint.out() + &lint.err()).contains("perhaps"));
+    assert_eq!(world.run(&["policy", "list"]).code(), 0);
+}
+
+/// Another process exchanges a folder of the project for a link to the outside,
+/// thousands of times, while files are written through it.
+#[test]
+fn a_folder_exchanged_for_a_link_never_leads_a_write_outside() {
+    const WRITES: usize = 150;
+    let call = |n: usize| json!({"name": "write_file", "args": {"file_path": format!("place/f{n}"), "content": "x"}});
+    let calls: Vec<Value> = (0..WRITES).map(call).collect();
+    let script = json!([{"calls": calls}, {"calls": [{"name": "run_shell_command", "args": {"command": "for i in $(seq 400); do echo x > place/s$i; done 2>/dev/null"}}]}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let outside = tempfile::tempdir().expect("a folder");
+    let project = world.home.project();
+    let (place, link) = (project.join("place"), project.join("link"));
+    std::fs::create_dir(&place).expect("a folder");
+    std::os::unix::fs::symlink(outside.path(), &link).expect("a link");
+    let (stop, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    &place,
+                    rustix::fs::CWD,
+                    &link,
+                    exchange,
+                )
+                .expect("exchanged");
+                swaps.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let done = world.run(&["-p", "go", "-y"]);
+        while swaps.load(Ordering::Relaxed) < 10_000 {
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(done.out(), "done\n", "{}", done.err());
+    });
+    let left: Vec<_> = std::fs::read_dir(outside.path()).expect("the folder").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_sandbox_runs_any_command_and_says_what_holds() {
+    let world = World::new("[]");
+    let explained = world.run(&["sandbox", "explain"]);
+    assert!(explained.out().contains("Network"), "{}", explained.out());
+    let ran = world.run(&["sandbox", "run", "--", "sh", "-c", "echo hello; exit 7"]);
+    assert_eq!((ran.code(), ran.out().as_str()), (7, "hello\n"), "{}", ran.err());
+    let nothing = world.run(&["sandbox", "run"]);
+    assert_ne!(nothing.code(), 0, "a command is needed");
+}

@@ -1,0 +1,25 @@
+//! Shell lines: what a text handed to `bash -c` would do, by the grammar of bash.
+
+mod analyse;
+mod arguments;
+mod builtins;
+mod danger;
+mod found;
+mod git;
+mod grammar;
+mod line;
+mod needs;
+mod prefix;
+mod reader;
+mod safe;
+mod wrappers;
+mod written;
+
+pub use analyse::analyse;
+pub use danger::{Destruction, dangerous, destructive, steering};
+pub use git::{GitCall, git_subcommand, uses_git};
+pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
+pub use needs::{needs_network, needs_outside, runs_code};
+pub use prefix::{narrowest_prefixes, prefixes};
+pub use safe::{SafePlace, command_is_safe, known_safe, known_safe_text, redirects_nowhere};
+pub use written::written;

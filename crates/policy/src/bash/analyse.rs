@@ -1,0 +1,259 @@
+//! From a text to everything that it may start.
+
+use super::builtins;
+use super::danger;
+use super::found::{Found, Simple, Token, Values};
+use super::grammar;
+use super::line::{Command, Line, Place, RedirectionKind, Word};
+use super::reader;
+use super::wrappers::{self, Inside, shells};
+
+/// A longer text is not taken apart.
+const LONGEST: usize = 64 * 1024;
+/// Scripts in scripts, and wrappers around wrappers.
+const DEEPEST: usize = 8;
+/// Scripts and wrapped commands of one line.
+const MOST: usize = 64;
+
+/// Takes a text that a shell would get apart. What it finds is judged by the
+/// strictest reading: whenever the meaning hangs on the run, on rare syntax, or
+/// on a change of how the shell reads, [`Line::trouble`] says so.
+///
+/// Two readings must agree: one that follows bash character by character, and
+/// the published grammar.
+pub fn analyse(text: &str) -> Line {
+    let mut analysis = Analysis { line: Line::default(), budget: MOST, values: Values::default() };
+    analysis.text(text, &Context::default());
+    if let Some(name) = analysis.values.evaluated_text() {
+        let why = format!("`{name}` is evaluated, and its value may hold commands");
+        analysis.trouble(why);
+    }
+    if analysis.values.arrays && analysis.values.declared {
+        analysis.trouble("the text of an array may be expanded");
+    }
+    analysis.line
+}
+
+struct Analysis {
+    line: Line,
+    budget: usize,
+    values: Values,
+}
+
+#[derive(Clone, Default)]
+struct Context {
+    place: Place,
+    wrappers: Vec<String>,
+    background: bool,
+    depth: usize,
+    /// The shell may be another one than bash.
+    plain_sh: bool,
+}
+
+impl Analysis {
+    fn trouble(&mut self, why: impl Into<String>) {
+        if self.line.trouble.is_none() {
+            self.line.trouble = Some(why.into());
+        }
+    }
+
+    fn text(&mut self, text: &str, context: &Context) {
+        if text.len() > LONGEST {
+            self.trouble("it is too long");
+            return;
+        }
+        let mut found = Found::default();
+        if let Some(why) = odd_characters(text) {
+            found.trouble(why);
+        }
+        reader::read(text, context.place, true, 0, &mut found);
+        if context.plain_sh && found.only_bash {
+            found.trouble("another shell than bash may read it otherwise");
+        }
+        if found.trouble.is_none()
+            && let Some(why) = grammar::disagrees(text, &found)
+        {
+            found.trouble(why);
+        }
+        let commands = std::mem::take(&mut found.commands);
+        for simple in commands {
+            self.command(simple, context, &mut found);
+        }
+        self.values.extend(&found.values);
+        self.roundabout(&mut found);
+        if let Some(why) = found.trouble {
+            self.trouble(why);
+        }
+        self.line.redirections.extend(found.redirections);
+        for feature in found.features {
+            if !self.line.features.contains(&feature) {
+                self.line.features.push(feature);
+            }
+        }
+    }
+
+    /// `for PATH in …`, `read PATH`: a variable that steers programs and that no
+    /// assignment shows.
+    fn roundabout(&self, found: &mut Found) {
+        let steers = found.values.assigned.iter().chain(&found.values.evaluated).find(|name| {
+            let mut shown = self.line.commands.iter().flat_map(|command| &command.assignments);
+            danger::steers(name).is_some() && !shown.any(|shown| shown.name == **name)
+        });
+        if let Some(name) = steers.cloned() {
+            found.trouble(format!(
+                "`{name}` decides what programs do, and is set without an assignment"
+            ));
+        }
+    }
+
+    fn command(&mut self, mut simple: Simple, context: &Context, found: &mut Found) {
+        simple.command.wrappers = context.wrappers.clone();
+        simple.command.background |= context.background;
+        for assignment in &simple.command.assignments {
+            if matches!(assignment.name.as_str(), "BASH_CMDS" | "BASH_ALIASES") {
+                found.trouble(format!("`{}` changes which programs names mean", assignment.name));
+            }
+            let plain =
+                assignment.value.text.as_deref().is_some_and(|text| !text.contains(['$', '`']));
+            if assignment.name == "PS4" && !plain {
+                found.trouble("`PS4` runs what its value says");
+            }
+        }
+        let scripts = builtins::look(&simple, 0, found);
+        self.line.commands.push(simple.command.clone());
+        self.inside(&simple, context, found);
+        for script in scripts {
+            let mut inner = deeper(&simple.command, context);
+            inner.place = Place::Script;
+            self.enter(&inner, |analysis| analysis.text(&script, &inner));
+        }
+    }
+
+    fn enter(&mut self, inner: &Context, run: impl FnOnce(&mut Self)) {
+        if inner.depth > DEEPEST || self.budget == 0 {
+            self.trouble("it is nested too deeply");
+            return;
+        }
+        self.budget -= 1;
+        run(self);
+    }
+
+    /// What the newest command starts.
+    fn inside(&mut self, simple: &Simple, context: &Context, found: &mut Found) {
+        let command = &simple.command;
+        if let Some(why) = unclear_program(command) {
+            found.trouble(why);
+            return;
+        }
+        for inside in wrappers::inside(&command.words) {
+            let mut inner = deeper(command, context);
+            match inside {
+                Inside::Words { words, assignments } => {
+                    let names = assignments.iter().map(|assignment| assignment.name.clone());
+                    self.values.assigned.extend(names);
+                    let wrapped = Simple {
+                        tokens: words.iter().map(token).collect(),
+                        command: Command {
+                            assignments,
+                            place: command.place,
+                            background: command.background,
+                            source: words
+                                .iter()
+                                .map(|word| word.source.as_str())
+                                .collect::<Vec<_>>()
+                                .join(" "),
+                            words,
+                            wrappers: Vec::new(),
+                        },
+                        redirections: simple.redirections.clone(),
+                        start: None,
+                    };
+                    self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
+                }
+                Inside::Script { text, plain_sh } => {
+                    inner.place = Place::Script;
+                    inner.plain_sh = plain_sh;
+                    self.enter(&inner, |analysis| analysis.text(&text, &inner));
+                }
+                Inside::Unclear(why) => match (why.as_str(), input(simple)) {
+                    (shells::READS_INPUT, Some(text)) => {
+                        for inside in shells::text_for(command.name().unwrap_or("sh"), text) {
+                            match inside {
+                                Inside::Script { text, plain_sh } => {
+                                    inner.place = Place::Script;
+                                    inner.plain_sh = plain_sh;
+                                    self.enter(&inner, |analysis| analysis.text(&text, &inner));
+                                }
+                                Inside::Unclear(why) => found.trouble(why),
+                                Inside::Words { .. } => {}
+                            }
+                        }
+                    }
+                    _ => found.trouble(why),
+                },
+            }
+        }
+    }
+}
+
+/// The text that a here-document gives the command, if nothing else does.
+fn input(simple: &Simple) -> Option<String> {
+    let mut inputs = simple.redirections.iter().filter(|redirection| {
+        !matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
+    });
+    let only = inputs.next()?;
+    if inputs.next().is_some() {
+        return None;
+    }
+    matches!(only.kind, RedirectionKind::HereDocument | RedirectionKind::HereString)
+        .then(|| only.target.text.clone())?
+        .filter(|_| !only.target.glob)
+}
+
+fn deeper(command: &Command, context: &Context) -> Context {
+    let mut inner = context.clone();
+    inner.depth += 1;
+    inner.background = command.background;
+    inner.place = command.place;
+    inner.wrappers.push(command.name().unwrap_or_default().to_owned());
+    inner
+}
+
+/// A word of a wrapped command, as if it had been read there.
+fn token(word: &Word) -> Token {
+    let assignment = None;
+    Token {
+        plain: !word.quoted,
+        splits: word.text.is_none(),
+        substitutes: word.text.is_none(),
+        word: word.clone(),
+        assignment,
+        ..Token::default()
+    }
+}
+
+/// Why it cannot be told which program the command is.
+fn unclear_program(command: &Command) -> Option<String> {
+    let program = command.words.first()?;
+    match &program.text {
+        None => Some(format!("only the run tells which program `{}` is", program.source)),
+        Some(text) if program.glob && text.contains(['*', '?', '[', '{']) && text != "[" => {
+            Some(format!("only the disk tells which program `{}` is", program.source))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Characters that people, terminals and shells do not agree about.
+fn odd_characters(text: &str) -> Option<String> {
+    let odd = text.chars().find(|character| {
+        (character.is_control() && !matches!(character, '\n' | '\t'))
+            || (character.is_whitespace() && !matches!(character, ' ' | '\n' | '\t'))
+            || matches!(
+                character,
+                '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+            )
+    })?;
+    Some(format!("it holds the character U+{:04X}", u32::from(odd)))
+}

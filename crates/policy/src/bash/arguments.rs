@@ -1,0 +1,110 @@
+//! Words of a command as options and operands, read so that nothing hides:
+//! a word that only the run tells may be any of them.
+
+use super::line::{Command, Word};
+
+/// The literal texts of the arguments; words known to the run alone are left out.
+pub(super) fn texts(command: &Command) -> impl Iterator<Item = &str> {
+    command.arguments().iter().filter_map(|word| word.text.as_deref())
+}
+
+/// Whether an argument is `-x` with one of the letters, alone or in a cluster,
+/// or may become one.
+pub(super) fn has_letter(command: &Command, letters: &[char]) -> bool {
+    before_dashes(command.arguments()).any(|word| match &word.text {
+        Some(text) if word.glob && text.starts_with('{') => {
+            text.contains('-') && text.contains(letters)
+        }
+        Some(text) => text
+            .strip_prefix('-')
+            .is_some_and(|flags| !flags.starts_with('-') && flags.contains(letters)),
+        None => false,
+    })
+}
+
+/// Whether an argument is the long option, or a beginning of it at least as
+/// long as `shortest`, with or without a value.
+pub(super) fn has_long(command: &Command, option: &str, shortest: &str) -> bool {
+    before_dashes(command.arguments()).filter_map(|word| word.text.as_deref()).any(|text| {
+        let name = text.split('=').next().unwrap_or(text);
+        name.starts_with(shortest) && option.starts_with(name)
+    })
+}
+
+/// The value of an option: joined to the letter, behind `=`, or the next word.
+pub(super) fn values(command: &Command, letter: char, long: &str) -> Vec<Word> {
+    let mut found = Vec::new();
+    let mut words = command.arguments().iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.text.as_deref() else { continue };
+        if text == "--" {
+            break;
+        }
+        if let Some(name) = text.strip_prefix("--") {
+            let (name, glued) = match name.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (name, None),
+            };
+            if !long.is_empty() && name.len() >= 3 && long.starts_with(name) {
+                match glued {
+                    Some(value) => found.push(part(word, value)),
+                    None => found.extend(words.next().cloned()),
+                }
+            }
+            continue;
+        }
+        let Some(letters) = text.strip_prefix('-') else { continue };
+        if let Some((_, value)) = letters.split_once(letter) {
+            if value.is_empty() {
+                found.extend(words.next().cloned());
+            } else {
+                found.push(part(word, value));
+            }
+        }
+    }
+    found
+}
+
+/// A word that is a part of another one.
+pub(super) fn part(word: &Word, text: &str) -> Word {
+    Word {
+        text: Some(text.to_owned()),
+        source: word.source.clone(),
+        glob: word.glob,
+        quoted: word.quoted,
+    }
+}
+
+/// The words that are no options; `values` are letters whose value is the next
+/// word, `long` the long options of that kind.
+pub(super) fn operands(command: &Command, letters: &str, long: &[&str]) -> Vec<Word> {
+    let mut found = Vec::new();
+    let mut words = command.arguments().iter();
+    let mut options = true;
+    while let Some(word) = words.next() {
+        let Some(text) = word.text.as_deref() else {
+            found.push(word.clone());
+            continue;
+        };
+        if !options || !text.starts_with('-') || text == "-" {
+            found.push(word.clone());
+        } else if text == "--" {
+            options = false;
+        } else if long.contains(&text)
+            || text.strip_prefix('-').is_some_and(|flags| {
+                !flags.starts_with('-')
+                    && flags
+                        .char_indices()
+                        .find(|(_, letter)| letters.contains(*letter))
+                        .is_some_and(|(at, letter)| at + letter.len_utf8() == flags.len())
+            })
+        {
+            words.next();
+        }
+    }
+    found
+}
+
+fn before_dashes(words: &[Word]) -> impl Iterator<Item = &Word> {
+    words.iter().take_while(|word| word.text.as_deref() != Some("--"))
+}

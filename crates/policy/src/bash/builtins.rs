@@ -1,0 +1,510 @@
+//! Builtins of bash that read code, evaluate names, or change how later
+//! commands are read.
+
+use super::found::{Found, Simple, Token};
+use super::line::Word;
+use super::reader::is_name;
+
+/// Names whose meaning the analysis takes for granted.
+const MEANINGS: &[&str] = &[
+    ".",
+    ":",
+    "[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "declare",
+    "dirs",
+    "disown",
+    "echo",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+    // Programs that are known to be safe, or looked through.
+    "cat",
+    "cut",
+    "expr",
+    "grep",
+    "head",
+    "id",
+    "ls",
+    "nl",
+    "paste",
+    "rev",
+    "seq",
+    "stat",
+    "tail",
+    "tr",
+    "uname",
+    "uniq",
+    "wc",
+    "which",
+    "whoami",
+    "numfmt",
+    "tac",
+    "base64",
+    "find",
+    "rg",
+    "sed",
+    "git",
+    "env",
+    "sudo",
+    "doas",
+    "su",
+    "xargs",
+    "timeout",
+    "nice",
+    "ionice",
+    "nohup",
+    "setsid",
+    "stdbuf",
+    "time",
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "busybox",
+    "parallel",
+    "watch",
+    "flock",
+    "strace",
+    "script",
+    "fd",
+    "sort",
+    "diff",
+    "file",
+    "date",
+    "cargo",
+    "npm",
+    "make",
+    "python",
+    "python3",
+    "node",
+    "rm",
+    "cp",
+    "mv",
+    "jq",
+    "basename",
+    "dirname",
+    "realpath",
+    "readlink",
+    "du",
+    "df",
+    "tree",
+    "test",
+    "cmp",
+    "comm",
+    "column",
+    "md5sum",
+    "sha256sum",
+    "sleep",
+    "hostname",
+];
+
+/// Whether a function of this name would change what the analysis says.
+pub(super) fn has_meaning(name: &str) -> bool {
+    name.contains('/') || name == "command_not_found_handle" || MEANINGS.contains(&name)
+}
+
+/// Whether the words behind this builtin may be assignments.
+pub(super) fn declares(name: &str) -> bool {
+    matches!(name, "declare" | "typeset" | "local" | "export" | "readonly")
+}
+
+/// Texts that a builtin hands to the shell.
+pub(super) type Scripts = Vec<String>;
+
+/// Looks at a command that may be a builtin, from its `first` word on.
+pub(super) fn look(simple: &Simple, first: usize, found: &mut Found) -> Scripts {
+    let Some((name, arguments)) = simple.tokens.get(first..).and_then(<[Token]>::split_first)
+    else {
+        return Vec::new();
+    };
+    let Some(name) = name.word.text.as_deref() else { return Vec::new() };
+    match name {
+        "eval" => return evaluated(arguments, found).into_iter().collect(),
+        "trap" => return trapped(arguments, found),
+        "." | "source" => match operands(arguments).next().map(|token| &token.word) {
+            Some(Word { text: Some(file), glob: false, .. })
+                if !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
+            _ => found.trouble(format!("`{name}` reads a file that only the run tells")),
+        },
+        "alias"
+            if arguments
+                .iter()
+                .any(|token| token.word.text.as_deref().is_none_or(|text| text.contains('='))) =>
+        {
+            found.trouble("an alias changes what later words mean");
+        }
+        "shopt" => shopt(arguments, found),
+        "set" => set(arguments, found),
+        "enable" | "bind" | "complete" | "compgen" | "compopt" | "fc" | "history"
+            if !arguments.is_empty() =>
+        {
+            found.trouble(format!("`{name}` may run or replace commands"));
+        }
+        "hash" if arguments.iter().any(|token| token.word.text.as_deref() != Some("-r")) => {
+            found.trouble("`hash` may replace commands");
+        }
+        "let" => {
+            for token in arguments {
+                arithmetic(token, found);
+            }
+        }
+        _ if declares(name) => declaration(name, arguments, found),
+        "unset" => names(arguments, "fvn", "", found),
+        "read" => {
+            found.values.arrays |= has_option(arguments, 'a');
+            found.values.assigned.insert("REPLY".to_owned());
+            names(arguments, "ers", "adinNptu", found);
+        }
+        "mapfile" | "readarray" => {
+            found.values.arrays = true;
+            found.values.assigned.insert("MAPFILE".to_owned());
+            names(arguments, "t", "dnOsu", found);
+        }
+        "getopts" => {
+            found.values.assigned.insert("OPTARG".to_owned());
+            match arguments.get(1).map(|token| token.word.text.as_deref()) {
+                Some(Some(name)) if is_name(name) => {
+                    found.values.assigned.insert(name.to_owned());
+                }
+                _ => found.trouble("`getopts` sets a variable that only the run tells"),
+            }
+        }
+        "printf" => printf(arguments, found),
+        "wait" if has_option(arguments, 'p') => found.trouble("`wait -p` evaluates a name"),
+        "test" | "[" => test(arguments, found),
+        _ => {}
+    }
+    Vec::new()
+}
+
+fn operands(arguments: &[Token]) -> impl Iterator<Item = &Token> {
+    let skip = usize::from(
+        arguments.first().is_some_and(|token| token.word.text.as_deref() == Some("--")),
+    );
+    arguments.iter().skip(skip)
+}
+
+fn has_option(arguments: &[Token], letter: char) -> bool {
+    arguments.iter().any(|token| {
+        token.word.text.as_deref().is_none_or(|text| text.starts_with('-') && text.contains(letter))
+    })
+}
+
+fn is_literal(token: &Token) -> bool {
+    token.word.text.is_some() && !token.word.glob
+}
+
+fn evaluated(arguments: &[Token], found: &mut Found) -> Option<String> {
+    let texts: Option<Vec<&str>> = operands(arguments)
+        .map(|token| token.word.text.as_deref().filter(|_| is_literal(token)))
+        .collect();
+    let script = texts.map(|texts| texts.join(" "));
+    if script.is_none() {
+        found.trouble("`eval` runs a text that only the run tells");
+    }
+    script
+}
+
+fn trapped(arguments: &[Token], found: &mut Found) -> Scripts {
+    let Some(action) = operands(arguments).next() else { return Vec::new() };
+    match action.word.text.as_deref() {
+        Some("-" | "" | "-l" | "-p") => Vec::new(),
+        Some(script) if is_literal(action) && !script.starts_with('-') => vec![script.to_owned()],
+        _ => {
+            found.trouble("`trap` sets a text that only the run tells");
+            Vec::new()
+        }
+    }
+}
+
+fn shopt(arguments: &[Token], found: &mut Found) {
+    const HARMLESS: [&str; 14] = [
+        "-s",
+        "-u",
+        "-q",
+        "globstar",
+        "nullglob",
+        "dotglob",
+        "nocaseglob",
+        "failglob",
+        "inherit_errexit",
+        "lastpipe",
+        "checkwinsize",
+        "globasciiranges",
+        "huponexit",
+        "-p",
+    ];
+    for token in arguments {
+        if !token.word.text.as_deref().is_some_and(|text| HARMLESS.contains(&text)) {
+            found.trouble("`shopt` changes how the shell reads");
+        }
+    }
+}
+
+fn set(arguments: &[Token], found: &mut Found) {
+    const OPTIONS: [&str; 12] = [
+        "errexit",
+        "nounset",
+        "pipefail",
+        "xtrace",
+        "noglob",
+        "noclobber",
+        "verbose",
+        "errtrace",
+        "functrace",
+        "allexport",
+        "noexec",
+        "notify",
+    ];
+    let mut arguments = arguments.iter();
+    while let Some(token) = arguments.next() {
+        let Some(text) = token.word.text.as_deref() else {
+            found.trouble("`set` changes options that only the run tells");
+            return;
+        };
+        let Some(letters) = text.strip_prefix(['-', '+']) else { return };
+        if matches!(letters, "-" | "") {
+            return;
+        }
+        for letter in letters.chars() {
+            let known = match letter {
+                'o' => arguments.next().is_some_and(|token| {
+                    token.word.text.as_deref().is_some_and(|name| OPTIONS.contains(&name))
+                }),
+                other => "eufxvCETabnB".contains(other),
+            };
+            if !known {
+                found.trouble("`set` changes how the shell reads");
+                return;
+            }
+        }
+    }
+}
+
+/// Notes the variables of a text that is evaluated as arithmetic.
+fn arithmetic(token: &Token, found: &mut Found) {
+    let Some(text) = token.word.text.as_deref() else {
+        found.trouble("arithmetic evaluates a text that only the run tells");
+        return;
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_+-*/%=<>!&|^~?:,() \t".contains(c);
+    if !text.chars().all(plain) {
+        found.trouble("arithmetic holds something that is not plain");
+    }
+    for name in
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| is_name(name))
+    {
+        found.values.evaluated.insert(name.to_owned());
+    }
+}
+
+fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
+    let mut integer = false;
+    for token in arguments {
+        if let Some(assignment) = &token.assignment {
+            if integer {
+                found.values.evaluated.insert(assignment.name.clone());
+            }
+            // A text such as `([$(x)]=1)` becomes an array, and is expanded.
+            let value = &assignment.value;
+            let expands = match value.text.as_deref() {
+                Some(text) => text.starts_with('('),
+                None => {
+                    found.values.declared |= !value.source.starts_with('(');
+                    false
+                }
+            };
+            if expands {
+                found.trouble(format!("`{builtin}` expands the text of an array"));
+            }
+            continue;
+        }
+        match token.word.text.as_deref() {
+            Some(flags) if flags.starts_with(['-', '+']) => {
+                integer |= flags.contains('i');
+                found.values.arrays |= flags.contains(['a', 'A']);
+                if flags.contains('n') && builtin != "export" {
+                    found.trouble(format!("`{builtin} -n` makes one name stand for another"));
+                }
+            }
+            Some(name) if is_name(name) => {
+                if integer {
+                    found.values.evaluated.insert(name.to_owned());
+                }
+            }
+            _ => found.trouble(format!("`{builtin}` sets a variable that only the run tells")),
+        }
+    }
+}
+
+/// Looks at builtins whose operands are names of variables.
+fn names(arguments: &[Token], flags: &str, values: &str, found: &mut Found) {
+    let mut arguments = arguments.iter();
+    let mut options = true;
+    while let Some(token) = arguments.next() {
+        let Some(text) = token.word.text.as_deref().filter(|_| !token.word.glob) else {
+            found.trouble("a name of a variable is known to the run alone");
+            return;
+        };
+        let letters = text.strip_prefix('-').filter(|letters| options && !letters.is_empty());
+        let Some(letters) = letters else {
+            options = false;
+            if !is_name(text) {
+                found.trouble("a name of a variable is not plain");
+            }
+            found.values.assigned.insert(text.to_owned());
+            continue;
+        };
+        if letters == "-" {
+            options = false;
+            continue;
+        }
+        for (at, letter) in letters.char_indices() {
+            if values.contains(letter) {
+                let glued = letters.get(at + 1..).unwrap_or_default();
+                let value = if glued.is_empty() {
+                    arguments.next().map(|token| (token.word.text.clone(), token.splits))
+                } else {
+                    Some((Some(glued.to_owned()), false))
+                };
+                match value {
+                    Some((text, false)) if letter != 'a' => drop(text),
+                    Some((Some(name), false)) if is_name(&name) => {
+                        found.values.assigned.insert(name);
+                    }
+                    _ => found.trouble("a name of a variable is not plain"),
+                }
+                break;
+            }
+            if !flags.contains(letter) {
+                found.trouble("an option is not known");
+                return;
+            }
+        }
+    }
+}
+
+fn printf(arguments: &[Token], found: &mut Found) {
+    let Some(first) = arguments.first() else { return };
+    match first.word.text.as_deref() {
+        Some("-v") => match arguments.get(1).and_then(|token| token.word.text.as_deref()) {
+            Some(name) if is_name(name) => {
+                found.values.assigned.insert(name.to_owned());
+            }
+            _ => found.trouble("`printf -v` evaluates a name"),
+        },
+        Some(text) if text.starts_with("-v") || first.word.glob => {
+            found.trouble("`printf -v` evaluates a name");
+        }
+        Some(_) => {}
+        // `$x` may be `-v a[…]`; so may `"$x" "$y"`.
+        None if first.splits || arguments.len() > 1 => {
+            found.trouble("`printf` has options that only the run tells");
+        }
+        None => {}
+    }
+}
+
+fn test(arguments: &[Token], found: &mut Found) {
+    let texts: Vec<Option<&str>> =
+        arguments.iter().map(|token| token.word.text.as_deref()).collect();
+    for (at, token) in arguments.iter().enumerate() {
+        if matches!(texts.get(at), Some(Some("-v" | "-R")))
+            && !texts
+                .get(at + 1)
+                .is_some_and(|next| next.is_some_and(|text| is_name(text) || text == "]"))
+        {
+            found.trouble("`test -v` evaluates a name");
+        }
+        // Such words may become `-v` and `a[…]`.
+        if token.substitutes {
+            found.trouble("`test` has words that only the run tells");
+        }
+        found.values.evaluated.extend(token.variables.iter().cloned());
+        if token.variables.iter().any(|name| {
+            matches!(name.as_str(), "@" | "*") || name.starts_with(|c: char| c.is_ascii_digit())
+        }) {
+            found.trouble("`test` has words that only the run tells");
+        }
+        let operator_next = texts.get(at + 1).is_some_and(|next| {
+            next.is_some_and(|text| {
+                matches!(
+                    text,
+                    "=" | "=="
+                        | "!="
+                        | "-eq"
+                        | "-ne"
+                        | "-lt"
+                        | "-le"
+                        | "-gt"
+                        | "-ge"
+                        | "-nt"
+                        | "-ot"
+                        | "-ef"
+                        | "]"
+                        | "<"
+                        | ">"
+                        | "-a"
+                        | "-o"
+                        | ")"
+                )
+            })
+        });
+        let last = at + 1 == arguments.len();
+        if token.word.text.is_none() && !operator_next && !last {
+            found.trouble("`test` has operators that only the run tells");
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Commands that a person should see even where commands are allowed.
+
+mod destruction;
+
+use super::arguments::{has_letter, has_long, texts};
+use super::git::git_subcommand;
+use super::line::{Assignment, Command, Word};
+use super::safe::rg_runs_programs;
+
+pub use destruction::{Destruction, destructive};
+
+/// Why the command needs a person although commands are allowed, in words: it
+/// deletes by force, runs programs through its options, plants a link, or sets
+/// a variable that decides what programs do.
+pub fn dangerous(command: &Command) -> Option<&'static str> {
+    if let Some(why) = command.assignments.iter().find_map(steering) {
+        return Some(why);
+    }
+    let name = command.name()?;
+    let arguments = command.arguments();
+    // A file may be named like an option.
+    let names_as_options = || arguments.iter().any(may_become_option);
+    match name {
+        "rm" if has_letter(command, &['f', 'r', 'R'])
+            || has_long(command, "--force", "--f")
+            || has_long(command, "--recursive", "--r")
+            || names_as_options() =>
+        {
+            Some("it deletes by force or whole folders")
+        }
+        "find" | "gfind" if texts(command).any(find_acts) => {
+            Some("`find` deletes, writes or runs programs")
+        }
+        "fd" | "fdfind"
+            if texts(command).any(|text| {
+                matches!(text, "-x" | "-X") || text.starts_with("--ex") && text.contains("exec")
+            }) =>
+        {
+            Some("`fd` runs programs")
+        }
+        "rg" if texts(command).any(rg_runs_programs) => Some("`rg` runs programs"),
+        "git" => git(command),
+        "base64"
+            if texts(command).any(|text| text.starts_with("-o") || text.starts_with("--o")) =>
+        {
+            Some("`base64` writes a file")
+        }
+        "ln" if has_letter(command, &['s']) || has_long(command, "--symbolic", "--s") => {
+            Some("it makes a symbolic link")
+        }
+        "tar" | "rsync" | "zip" | "7z" | "chown" | "chmod" if names_as_options() => {
+            Some("names of files may become options")
+        }
+        "tar" | "bsdtar" | "gtar"
+            if has_long(command, "--to-command", "--to-c")
+                || has_long(command, "--checkpoint-action", "--checkpoint-")
+                || has_long(command, "--use-compress-program", "--us")
+                || has_long(command, "--info-script", "--inf")
+                || has_long(command, "--new-volume-script", "--new-v")
+                || has_long(command, "--rsh-command", "--rs")
+                || has_long(command, "--rmt-command", "--rm")
+                || has_letter(command, &['I', 'F']) =>
+        {
+            Some("`tar` runs programs")
+        }
+        "awk" | "gawk" | "mawk" | "nawk" if awk_runs(command) => {
+            Some("`awk` runs programs or writes files")
+        }
+        "sort" if has_long(command, "--compress-program", "--com") => Some("`sort` runs a program"),
+        "rsync"
+            if has_letter(command, &['e'])
+                || has_long(command, "--rsh", "--rs")
+                || has_long(command, "--rsync-path", "--rsync-") =>
+        {
+            Some("`rsync` runs programs")
+        }
+        "ssh" | "scp" | "sftp"
+            if texts(command).any(|text| {
+                text.to_ascii_lowercase().contains("command=")
+                    || text.to_ascii_lowercase().contains("proxyusefdpass")
+            }) =>
+        {
+            Some("its options run programs")
+        }
+        "zip"
+            if has_letter(command, &['T']) && has_long(command, "--unzip-command", "--unz")
+                || name == "zip" && texts(command).any(|text| text.starts_with("-TT")) =>
+        {
+            Some("`zip` runs programs")
+        }
+        "sed" | "gsed" if sed_runs(command) => Some("`sed` runs programs or writes files"),
+        "date" if has_letter(command, &['s']) || has_long(command, "--set", "--s") => {
+            Some("it sets the clock")
+        }
+        "dd" if texts(command).any(|text| text.starts_with("of=")) => Some("`dd` overwrites"),
+        "shred" | "wipefs" | "fdisk" | "parted" | "mkswap" => Some("it destroys data"),
+        "shutdown" | "reboot" | "halt" | "poweroff" => Some("it stops the machine"),
+        _ if name.starts_with("mkfs") => Some("it destroys data"),
+        _ => None,
+    }
+}
+
+fn git(command: &Command) -> Option<&'static str> {
+    let Some(call) = git_subcommand(command) else {
+        let asks = |word: &Word| {
+            matches!(word.text.as_deref(), Some("--version" | "-v" | "--help" | "-h"))
+        };
+        return (!command.arguments().iter().all(asks))
+            .then_some("only the run tells what git is to do");
+    };
+    if call.configured {
+        return Some("options of git set what it runs");
+    }
+    let runs = call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
+        let name = text.split('=').next().unwrap_or(text);
+        // Any beginning of a long option counts.
+        [
+            "--config-env",
+            "--exec-path",
+            "--ext-diff",
+            "--textconv",
+            "--output",
+            "--upload-pack",
+            "--receive-pack",
+            "--exec",
+            "--extcmd",
+            "--open-files-in-pager",
+            "--show-signature",
+            "--filters",
+            "--template",
+            "--config",
+            "--use-askpass",
+        ]
+        .iter()
+        .any(|option| {
+            name.len() > 4
+                && name.starts_with("--")
+                && option.starts_with(name)
+                && !matches!(name, "--up" | "--ex")
+        }) || matches!(name, "--ex" | "--ou" | "--out")
+    });
+    let short = |letters: &[&str]| {
+        call.rest
+            .iter()
+            .filter_map(|word| word.text.as_deref())
+            .any(|text| letters.iter().any(|letter| text.starts_with(letter)))
+    };
+    if runs
+        || (call.name == "grep" && short(&["-O"]))
+        || (call.name == "rebase" && short(&["-x"]))
+        || (call.name == "difftool" && short(&["-x"]))
+        || (call.name == "clone" && short(&["-c", "-u"]))
+        || (matches!(
+            call.name,
+            "fetch" | "pull" | "clone" | "ls-remote" | "push" | "archive" | "submodule" | "remote"
+        ) && call
+            .rest
+            .iter()
+            .filter_map(|word| word.text.as_deref())
+            .any(|text| text.contains("ext::")))
+    {
+        return Some("options of git run programs or write files");
+    }
+    match call.name {
+        "filter-branch" | "daemon" | "shell" | "upload-pack" | "receive-pack" | "difftool"
+        | "mergetool" | "instaweb" | "send-email" | "credential" | "hook" | "web--browse"
+        | "bisect" | "fast-import" | "p4" | "svn" | "cvsimport" => {
+            Some("this git command runs programs")
+        }
+        "config" if !config_only_reads(call.rest) => Some("it changes what git runs"),
+        "submodule" if call.rest.iter().any(|word| word.text.as_deref() == Some("foreach")) => {
+            Some("this git command runs programs")
+        }
+        _ => None,
+    }
+}
+
+fn config_only_reads(words: &[Word]) -> bool {
+    let texts: Vec<&str> = words.iter().filter_map(|word| word.text.as_deref()).collect();
+    texts.len() == words.len()
+        && texts.iter().any(|text| {
+            matches!(
+                *text,
+                "--get"
+                    | "--get-all"
+                    | "--list"
+                    | "-l"
+                    | "get"
+                    | "list"
+                    | "--get-regexp"
+                    | "--get-urlmatch"
+            )
+        })
+        && !texts.iter().any(|text| {
+            matches!(*text, "--unset" | "--add" | "--replace-all" | "--unset-all" | "--edit" | "-e")
+        })
+}
+
+/// Why a variable decides what programs do, if it does.
+pub fn steering(assignment: &Assignment) -> Option<&'static str> {
+    steers(&assignment.name)
+}
+
+/// Why the variable of this name decides what programs do, if it does.
+pub(super) fn steers(name: &str) -> Option<&'static str> {
+    const CODE: &[&str] = &[
+        "BASH_ENV",
+        "ENV",
+        "PROMPT_COMMAND",
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "ZDOTDIR",
+        "PYTHONSTARTUP",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONINSPECT",
+        "PYTHONBREAKPOINT",
+        "PYTHONWARNINGS",
+        "PERL5OPT",
+        "PERL5LIB",
+        "PERLLIB",
+        "PERL5DB",
+        "RUBYOPT",
+        "RUBYLIB",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "JAVA_TOOL_OPTIONS",
+        "_JAVA_OPTIONS",
+        "JDK_JAVA_OPTIONS",
+        "LUA_INIT",
+        "LUA_PATH",
+        "LUA_CPATH",
+        "PHPRC",
+        "PHP_INI_SCAN_DIR",
+        "CLASSPATH",
+        "MAKEFLAGS",
+        "GNUMAKEFLAGS",
+        "MAKEFILES",
+        "R_PROFILE",
+        "R_ENVIRON",
+        "RIPGREP_CONFIG_PATH",
+        "GREP_OPTIONS",
+        "FZF_DEFAULT_COMMAND",
+        "FZF_DEFAULT_OPTS",
+        "AWKPATH",
+        "AWKLIBPATH",
+        "GIT",
+        "TAR_OPTIONS",
+        "RSYNC_RSH",
+        "RSYNC_CONNECT_PROG",
+        "CURL_HOME",
+        "WGETRC",
+        "SSH_ASKPASS",
+        "SUDO_ASKPASS",
+        "ZIPOPT",
+        "UNZIP",
+        "OPENSSL_CONF",
+        "GCONV_PATH",
+        "HOSTALIASES",
+        "LOCPATH",
+        "TERMINFO",
+        "NLSPATH",
+        "GDK_PIXBUF_MODULE_FILE",
+        "GTK_MODULES",
+        "QT_PLUGIN_PATH",
+    ];
+    const PROGRAM: &[&str] = &[
+        "PATH",
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+        "MANPAGER",
+        "BROWSER",
+        "SHELL",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "LESS",
+        "CC",
+        "CXX",
+        "LD",
+        "AR",
+        "RUSTC",
+        "RUSTDOC",
+        "RUSTC_WRAPPER",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTFLAGS",
+        "CARGO",
+        "CDPATH",
+        "HOME",
+        "XDG_CONFIG_HOME",
+        "TEXTDOMAIN",
+        "TEXTDOMAINDIR",
+        "GOFLAGS",
+        "GOROOT",
+        "GOPATH",
+        "TMUX",
+        "MANOPT",
+        "MANROFFOPT",
+        "CMAKE_PROGRAM_PATH",
+        "CONFIG_SITE",
+        "EXECIGNORE",
+        "BASH_LOADABLES_PATH",
+        "BASH_CMDS",
+        "BASH_ALIASES",
+    ];
+    if ["LD_", "DYLD_", "BASH_FUNC_", "GLIBC_", "_RLD"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    {
+        return Some("a variable loads code into programs");
+    }
+    if [
+        "GIT_",
+        "NPM_CONFIG_",
+        "npm_config_",
+        "CARGO_",
+        "PIP_",
+        "YARN_",
+        "BUNDLE_",
+        "RUSTUP_",
+        "DOCKER_",
+        "KUBE",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
+        && !harmless(name)
+    {
+        return Some("a variable sets what a program runs");
+    }
+    if CODE.contains(&name) {
+        return Some("a variable makes programs run code");
+    }
+    PROGRAM.contains(&name).then_some("a variable decides which programs run")
+}
+
+fn harmless(name: &str) -> bool {
+    matches!(
+        name,
+        "CARGO_TERM_COLOR"
+            | "CARGO_INCREMENTAL"
+            | "CARGO_TARGET_DIR"
+            | "CARGO_NET_OFFLINE"
+            | "CARGO_BUILD_JOBS"
+            | "CARGO_TERM_PROGRESS_WHEN"
+            | "GIT_PAGER_IN_USE"
+            | "GIT_TERMINAL_PROMPT"
+            | "GIT_OPTIONAL_LOCKS"
+            | "GIT_AUTHOR_NAME"
+            | "GIT_AUTHOR_EMAIL"
+            | "GIT_AUTHOR_DATE"
+            | "GIT_COMMITTER_NAME"
+            | "GIT_COMMITTER_EMAIL"
+            | "GIT_COMMITTER_DATE"
+            | "PIP_NO_CACHE_DIR"
+            | "PIP_DISABLE_PIP_VERSION_CHECK"
+    )
+}
+
+/// `find` words that run programs, delete, or write files.
+fn find_acts(word: &str) -> bool {
+    ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
+        .iter()
+        .any(|action| word.starts_with(action))
+}
+
+/// An unquoted pattern at the start of a word matches a file named `-x`.
+fn may_become_option(word: &Word) -> bool {
+    word.glob
+        && word
+            .text
+            .as_deref()
+            .is_some_and(|text| text.starts_with(['*', '?', '[']) || text.starts_with("{-"))
+}
+
+/// Whether an awk program may run programs or write files. In doubt yes.
+fn awk_runs(command: &Command) -> bool {
+    let comparison = |text: &str| text.contains('>') && !text.contains(['"', '(']);
+    has_letter(command, &['f', 'i', 'l', 'E', 'e'])
+        || command.arguments().iter().any(|word| match word.text.as_deref() {
+            Some(text) => {
+                ["system", "|", "getline", "@load", "@include", "close", "--"]
+                    .iter()
+                    .any(|part| text.contains(part))
+                    || text.contains('>') && !comparison(text)
+            }
+            None => true,
+        })
+}
+
+/// Whether a sed script has commands that run programs or write files. In
+/// doubt yes, for every script that is more than printing, deleting and
+/// substituting.
+fn sed_runs(command: &Command) -> bool {
+    let mut scripts = super::arguments::values(command, 'e', "expression");
+    if !super::arguments::values(command, 'f', "file").is_empty() {
+        return true;
+    }
+    if scripts.is_empty() {
+        let operands = super::arguments::operands(
+            command,
+            "elf",
+            &["--expression", "--line-length", "--file"],
+        );
+        scripts.extend(operands.into_iter().next());
+    }
+    scripts.iter().any(|script| script.text.as_deref().is_none_or(|text| !sed_is_plain(text)))
+}
+
+fn sed_is_plain(script: &str) -> bool {
+    script.split(['\n', ';']).all(|part| {
+        let Some(command) = behind_addresses(part.trim()) else { return false };
+        if matches!(
+            command,
+            "" | "p" | "d" | "q" | "=" | "n" | "N" | "g" | "G" | "h" | "H" | "x" | "P" | "D"
+        ) {
+            return true;
+        }
+        let Some(rest) = command.strip_prefix('s') else { return false };
+        let Some(separator) = rest.chars().next().filter(|c| !c.is_alphanumeric() && *c != '\\')
+        else {
+            return false;
+        };
+        // The flags stand behind the last separator.
+        let Some((_, flags)) = rest.rsplit_once(separator) else { return false };
+        rest.matches(separator).count() >= 3
+            && flags
+                .chars()
+                .all(|flag| matches!(flag, 'g' | 'i' | 'I' | 'p' | '0'..='9' | 'm' | 'M'))
+    })
+}
+
+/// The command behind `1,5`, `$!`, `/a/,/b/` and their like.
+fn behind_addresses(part: &str) -> Option<&str> {
+    let mut rest = part;
+    loop {
+        rest = rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, ',' | '$' | '!' | '~' | '+' | ' ')
+        });
+        let Some(pattern) = rest.strip_prefix('/') else { return Some(rest) };
+        let mut escaped = false;
+        let end = pattern.char_indices().find(|(_, character)| {
+            let ends = *character == '/' && !escaped;
+            escaped = *character == '\\' && !escaped;
+            ends
+        });
+        rest = pattern.get(end?.0 + 1..)?;
+    }
+}

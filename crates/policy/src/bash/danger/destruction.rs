@@ -1,0 +1,171 @@
+//! Commands whose loss only an undo brings back.
+
+use super::super::arguments::{has_letter, has_long, operands, texts};
+use super::super::git::git_subcommand;
+use super::super::line::{Command, Word};
+
+/// What a command destroys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destruction {
+    /// In words.
+    pub why: &'static str,
+    /// What it names, so that it can be compared with what the agent made
+    /// itself. Empty when it may be anything.
+    pub operands: Vec<Word>,
+}
+
+/// Whether the command throws away work that nothing else keeps.
+pub fn destructive(command: &Command) -> Option<Destruction> {
+    let name = command.name()?;
+    let all = |why: &'static str| Some(Destruction { why, operands: Vec::new() });
+    let named = |why: &'static str, operands: Vec<Word>| Some(Destruction { why, operands });
+    match name {
+        "git" => git(command),
+        "rm" if has_letter(command, &['r', 'R'])
+            || has_long(command, "--recursive", "--r")
+            || command.arguments().iter().any(|word| word.text.is_none() && !word.quoted) =>
+        {
+            named("it deletes whole folders", operands(command, "", &[]))
+        }
+        "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
+            all("`find` deletes what it finds")
+        }
+        "dd" => {
+            let targets: Vec<Word> = command
+                .arguments()
+                .iter()
+                .filter_map(|word| {
+                    let target = word.text.as_deref()?.strip_prefix("of=")?;
+                    Some(super::super::arguments::part(word, target))
+                })
+                .collect();
+            if targets.is_empty() { None } else { named("`dd` overwrites", targets) }
+        }
+        "shred" => named("it destroys files", operands(command, "ns", &["--iterations", "--size"])),
+        "truncate" => {
+            named("it cuts files short", operands(command, "sr", &["--size", "--reference"]))
+        }
+        "chmod" | "chown" | "chgrp"
+            if has_letter(command, &['R']) || has_long(command, "--recursive", "--rec") =>
+        {
+            let top: Vec<Word> = operands(command, "", &[]).into_iter().filter(is_top).collect();
+            if top.is_empty() {
+                None
+            } else {
+                named("it changes the rights of a whole system or home", top)
+            }
+        }
+        "wipefs" | "mkswap" | "fdisk" | "parted" => all("it destroys a file system"),
+        "rsync"
+            if has_long(command, "--delete", "--del")
+                || texts(command).any(|text| {
+                    text.starts_with("--delete") || text == "--remove-source-files"
+                }) =>
+        {
+            all("`rsync` deletes what the source has not")
+        }
+        _ if name.starts_with("mkfs") => all("it destroys a file system"),
+        _ => None,
+    }
+}
+
+fn is_top(word: &Word) -> bool {
+    match word.text.as_deref() {
+        Some(text) => {
+            let text = text.trim_end_matches(['/', '*', '.']);
+            text.is_empty()
+                || text == "~"
+                || matches!(text, "/home" | "/etc" | "/usr" | "/var" | "/root")
+        }
+        None => word.source.contains("HOME"),
+    }
+}
+
+fn git(command: &Command) -> Option<Destruction> {
+    let call = git_subcommand(command)?;
+    let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
+    let letter = |letters: &[char]| {
+        words.iter().take_while(|word| **word != "--").any(|word| {
+            word.strip_prefix('-')
+                .is_some_and(|flags| !flags.starts_with('-') && flags.contains(letters))
+        })
+    };
+    // Any beginning of a long option that git takes.
+    let long = |option: &str, shortest: &str| {
+        words.iter().any(|word| {
+            let name = word.split('=').next().unwrap_or(word);
+            name.starts_with(shortest) && option.starts_with(name)
+        })
+    };
+    let operand = |text: &str| words.contains(&text);
+    let everything = || {
+        words.iter().any(|word| matches!(*word, "." | "./" | ":/" | "*" | "./*" | ":(top)" | ":"))
+    };
+    let first = words.first().copied();
+    let why = match call.name {
+        "reset" if long("--hard", "--h") || long("--merge", "--mer") || long("--keep", "--k") => {
+            "`git reset` throws changes away"
+        }
+        "clean" if (letter(&['f']) || long("--force", "--f")) && !letter(&['n']) => {
+            "`git clean` deletes files that git does not keep"
+        }
+        "checkout"
+            if letter(&['f'])
+                || long("--force", "--f")
+                || operand("--")
+                || everything()
+                || letter(&['B']) =>
+        {
+            "`git checkout` throws changes away"
+        }
+        "switch"
+            if letter(&['f', 'C'])
+                || long("--force", "--f")
+                || long("--discard-changes", "--di") =>
+        {
+            "`git switch` throws changes away"
+        }
+        "restore"
+            if !(operand("--staged") || operand("-S"))
+                || operand("--worktree")
+                || operand("-W") =>
+        {
+            "`git restore` throws changes away"
+        }
+        "stash" if matches!(first, Some("drop" | "clear")) => "`git stash` throws changes away",
+        "branch"
+            if letter(&['D', 'M', 'C', 'f'])
+                || (letter(&['d']) || long("--delete", "--d")) && long("--force", "--f") =>
+        {
+            "it deletes a branch by force"
+        }
+        "tag" if letter(&['d', 'f']) || long("--delete", "--d") => "it deletes or moves a tag",
+        "push"
+            if letter(&['f', 'd'])
+                || long("--force", "--f")
+                || words.iter().any(|word| word.starts_with("--force"))
+                || long("--delete", "--d")
+                || long("--mirror", "--m")
+                || long("--prune", "--pru")
+                || words.iter().any(|word| word.starts_with('+') || word.starts_with(':')) =>
+        {
+            "it overwrites what others have"
+        }
+        "reflog" if matches!(first, Some("expire" | "delete")) => {
+            "it deletes what git could bring back"
+        }
+        "gc" if long("--prune", "--p") || long("--aggressive", "--a") && long("--prune", "--p") => {
+            "it deletes what git could bring back"
+        }
+        "prune" | "filter-branch" | "filter-repo" => "it rewrites or deletes history",
+        "update-ref" if letter(&['d']) => "it deletes a reference",
+        "worktree" if first == Some("remove") && (letter(&['f']) || long("--force", "--f")) => {
+            "it deletes a working tree"
+        }
+        "rm" if letter(&['f', 'r']) || long("--force", "--f") => "`git rm` deletes files",
+        "read-tree" if letter(&['u']) || long("--reset", "--re") => "it throws changes away",
+        "checkout-index" if letter(&['f']) || long("--force", "--f") => "it throws changes away",
+        _ => return None,
+    };
+    Some(Destruction { why, operands: Vec::new() })
+}

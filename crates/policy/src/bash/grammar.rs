@@ -1,0 +1,114 @@
+//! The second reading: the published grammar of bash must find the same
+//! commands at the same places, or the line is not understood.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser};
+
+use super::found::Found;
+
+/// A parse that takes longer is given up.
+const LONGEST: Duration = Duration::from_millis(200);
+/// The grammar's scanner keeps a count of them in one byte.
+const MOST_DOUBLE_ANGLES: usize = 64;
+
+thread_local! {
+    static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
+}
+
+/// Why the grammar does not agree with what was found, if it does not.
+pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
+    if text.matches("<<").count() > MOST_DOUBLE_ANGLES {
+        return Some("it has too many `<<`".to_owned());
+    }
+    let Some(commands) = commands(text) else {
+        return Some("the grammar of bash does not accept it".to_owned());
+    };
+    let apart = |at: &usize| found.apart.iter().any(|range| range.contains(at));
+    let theirs: BTreeSet<usize> = commands.into_iter().filter(|at| !apart(at)).collect();
+    let mut ours: BTreeSet<usize> =
+        found.commands.iter().filter_map(|simple| simple.start).collect();
+    for (keyword, behind) in &found.prefixed {
+        // To the grammar the reserved word is the program.
+        if let Some(start) = found.commands.get(*behind).and_then(|simple| simple.start)
+            && !theirs.contains(&start)
+            && theirs.contains(keyword)
+        {
+            ours.remove(&start);
+            ours.insert(*keyword);
+        }
+    }
+    ours.retain(|at| !apart(at));
+    let odd = ours.symmetric_difference(&theirs).next()?;
+    let near: String = text
+        .get(*odd..)
+        .unwrap_or_default()
+        .chars()
+        .take_while(|c| !c.is_whitespace())
+        .take(24)
+        .collect();
+    Some(format!("there are two ways to read it, at `{near}`"))
+}
+
+/// Where simple commands start; nothing when the text has errors.
+fn commands(text: &str) -> Option<Vec<usize>> {
+    PARSER.with(|cell| {
+        let mut slot = cell.try_borrow_mut().ok()?;
+        if slot.is_none() {
+            let mut parser = Parser::new();
+            parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+            *slot = Some(parser);
+        }
+        let parser = slot.as_mut()?;
+        let begun = Instant::now();
+        let mut too_long = |_: &ParseState| {
+            if begun.elapsed() > LONGEST {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let tree = parser.parse_with_options(
+            &mut |at: usize, _| text.as_bytes().get(at..).unwrap_or_default(),
+            None,
+            Some(ParseOptions::new().progress_callback(&mut too_long)),
+        );
+        let Some(tree) = tree else {
+            parser.reset();
+            return None;
+        };
+        let root = tree.root_node();
+        if root.has_error() {
+            return None;
+        }
+        Some(starts(root))
+    })
+}
+
+fn starts(root: Node<'_>) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut cursor = root.walk();
+    loop {
+        let node = cursor.node();
+        match node.kind() {
+            "command_name" | "declaration_command" | "unset_command" => {
+                starts.push(node.start_byte());
+            }
+            "test_command" if node.child(0).is_some_and(|child| child.kind() == "[") => {
+                starts.push(node.start_byte());
+            }
+            _ => {}
+        }
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return starts;
+            }
+        }
+    }
+}

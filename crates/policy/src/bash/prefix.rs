@@ -1,0 +1,207 @@
+//! What "always allow" would say about a line.
+
+use super::line::{Command, Line};
+use super::safe::{SafePlace, command_is_safe};
+use std::path::Path;
+
+/// Programs whose first word says what they do.
+const BY_SUBCOMMAND: &[&str] = &[
+    "git",
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "go",
+    "docker",
+    "podman",
+    "kubectl",
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "pdm",
+    "pipenv",
+    "rustup",
+    "gh",
+    "glab",
+    "dotnet",
+    "mvn",
+    "gradle",
+    "terraform",
+    "helm",
+    "brew",
+    "apt",
+    "apt-get",
+    "systemctl",
+    "deno",
+    "bundle",
+    "gem",
+    "rails",
+    "rake",
+    "make",
+    "just",
+    "nx",
+    "turbo",
+    "npx",
+    "bunx",
+    "uvx",
+    "composer",
+    "php",
+    "flutter",
+    "dart",
+    "swift",
+    "mix",
+    "zig",
+    "conda",
+    "az",
+    "aws",
+    "gcloud",
+    "ruff",
+    "task",
+    "invoke",
+    "tox",
+];
+
+/// Subcommands that say what they do with a further word.
+const BY_SECOND: &[(&str, &str)] = &[
+    ("npm", "run"),
+    ("pnpm", "run"),
+    ("yarn", "run"),
+    ("bun", "run"),
+    ("npm", "exec"),
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pdm", "run"),
+    ("pipenv", "run"),
+    ("bundle", "exec"),
+    ("docker", "compose"),
+    ("docker", "container"),
+    ("docker", "image"),
+    ("git", "stash"),
+    ("git", "remote"),
+    ("git", "submodule"),
+    ("git", "worktree"),
+    ("git", "config"),
+    ("cargo", "xtask"),
+    ("go", "mod"),
+    ("gh", "pr"),
+    ("gh", "issue"),
+    ("gh", "repo"),
+    ("gh", "run"),
+    ("kubectl", "get"),
+    ("uv", "pip"),
+    ("npm", "pkg"),
+    ("dotnet", "tool"),
+    ("aws", "s3"),
+];
+
+/// Programs that run what their words say, so that no beginning of their words
+/// is narrower than everything.
+const WRAPPERS: &[&str] = &[
+    "env",
+    "sudo",
+    "doas",
+    "timeout",
+    "nice",
+    "ionice",
+    "nohup",
+    "setsid",
+    "stdbuf",
+    "time",
+    "command",
+    "builtin",
+    "exec",
+    "xargs",
+    "watch",
+    "flock",
+    "strace",
+    "busybox",
+    "caffeinate",
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+];
+
+/// For each command of the line that is not known to be safe, the beginnings of
+/// its words that a rule could allow: the narrowest useful one first (`git
+/// log`, `cargo test`, `npm run build`, `python -m pytest`), broader ones behind
+/// it, the program alone last. Wrappers are left out, what they start is not. A
+/// program with a path keeps it. Commands without a literal program give
+/// nothing, and neither does a line that cannot be judged.
+pub fn narrowest_prefixes(line: &Line) -> Vec<Vec<String>> {
+    if line.trouble.is_some() {
+        return Vec::new();
+    }
+    let nowhere = Path::new("/nowhere");
+    let roots = [nowhere.to_path_buf()];
+    let place = SafePlace { directory: nowhere, roots: &roots };
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for command in &line.commands {
+        if command_is_safe(command, &place) || starts_another(line, command) {
+            continue;
+        }
+        for prefix in prefixes(command) {
+            if !found.contains(&prefix) {
+                found.push(prefix);
+            }
+        }
+    }
+    found
+}
+
+/// Whether the command is a wrapper of another command of the line.
+fn starts_another(line: &Line, command: &Command) -> bool {
+    command.name().is_some_and(|name| {
+        WRAPPERS.contains(&name)
+            && line.commands.iter().any(|other| {
+                other.wrappers.len() == command.wrappers.len() + 1
+                    && other.wrappers.starts_with(&command.wrappers)
+                    && other.wrappers.last().is_some_and(|last| last == name)
+            })
+    })
+}
+
+/// The beginnings of one command's words that a rule could allow, narrow first.
+pub fn prefixes(command: &Command) -> Vec<Vec<String>> {
+    let words: Vec<&str> = command
+        .words
+        .iter()
+        .map_while(|word| word.text.as_deref().filter(|text| !word.glob && !text.is_empty()))
+        .collect();
+    let Some((program, rest)) = words.split_first() else { return Vec::new() };
+    let name = command.name().unwrap_or(program);
+    let mut width = 1;
+    let is_word = |word: Option<&&str>| {
+        word.is_some_and(|word| {
+            !word.starts_with('-')
+                && word.chars().all(|c| c.is_alphanumeric() || "_-:./@".contains(c))
+        })
+    };
+    match name {
+        "python" | "python3" | "py" if rest.first() == Some(&"-m") && is_word(rest.get(1)) => {
+            width = 3
+        }
+        "python" | "python3" | "py" | "node" | "ruby" | "perl" | "bash" | "sh" | "deno"
+            if is_word(rest.first()) =>
+        {
+            width = 2;
+        }
+        _ if BY_SUBCOMMAND.contains(&name) && is_word(rest.first()) => {
+            width = 2;
+            let second = BY_SECOND
+                .iter()
+                .any(|(program, sub)| *program == name && rest.first() == Some(sub));
+            if second && is_word(rest.get(1)) {
+                width = 3;
+            }
+        }
+        _ => {}
+    }
+    (1..=width.min(words.len()))
+        .rev()
+        .map(|count| words.iter().take(count).map(|word| (*word).to_owned()).collect())
+        .collect()
+}

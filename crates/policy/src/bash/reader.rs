@@ -1,0 +1,219 @@
+//! Reads a text as bash does: character by character, keeping quotes, nesting
+//! and here-documents apart. Where bash would take a rare turn it gives up.
+
+mod arithmetic;
+mod compound;
+mod condition;
+mod expansion;
+mod here_document;
+mod simple;
+mod word;
+
+use super::found::{Found, Reading, Refusal};
+use super::line::Place;
+
+/// Deeper nesting is not looked at.
+const DEEPEST: usize = 40;
+
+/// The position in a text, and what stands around it.
+pub(super) struct Reader<'t, 'f> {
+    text: &'t str,
+    at: usize,
+    end: usize,
+    depth: usize,
+    place: Place,
+    /// Whether positions are those of the whole text.
+    mapped: bool,
+    waiting: Vec<here_document::Waiting>,
+    /// Here-documents of the text around a substitution wait for their body.
+    outer_waits: bool,
+    found: &'f mut Found,
+}
+
+/// Reads all of a text; what makes the reader give up is noted as trouble.
+pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: &mut Found) {
+    let mut reader = Reader {
+        text,
+        at: 0,
+        end: text.len(),
+        depth,
+        place,
+        mapped,
+        waiting: Vec::new(),
+        outer_waits: false,
+        found,
+    };
+    // What stands behind an error is read as well as can be: rules that
+    // forbid look at it.
+    loop {
+        let result = reader.whole();
+        let Err(Refusal(why)) = result else { return };
+        reader.found.trouble(why);
+        reader.waiting.clear();
+        let rest = reader.text.get(reader.at..).unwrap_or_default();
+        match rest.find('\n') {
+            Some(line_end) => reader.at += line_end + 1,
+            None => return,
+        }
+        reader.depth = depth;
+        reader.place = place;
+        reader.end = text.len();
+    }
+}
+
+/// The characters that end an unquoted word.
+pub(super) fn ends_word(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.chars().all(is_name_character)
+}
+
+fn is_name_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
+}
+
+impl Reader<'_, '_> {
+    fn whole(&mut self) -> Reading<()> {
+        self.list(&[])?;
+        match self.peek() {
+            None if self.waiting.is_empty() => Ok(()),
+            None => Err(Refusal::new("a here-document has no end")),
+            Some(character) => {
+                Err(Refusal::new(format!("`{character}` stands where no command can begin")))
+            }
+        }
+    }
+
+    fn rest(&self) -> &str {
+        self.text.get(self.at..self.end).unwrap_or_default()
+    }
+
+    /// The character here as it is written.
+    fn raw(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// The character here; a backslash before a line end joins lines.
+    fn peek(&mut self) -> Option<char> {
+        while self.rest().starts_with("\\\n") {
+            self.at += 2;
+        }
+        self.raw()
+    }
+
+    /// The `count`th character from here, joined lines skipped.
+    fn ahead(&self, count: usize) -> Option<char> {
+        let mut rest = self.rest();
+        let mut seen = 0;
+        loop {
+            while let Some(joined) = rest.strip_prefix("\\\n") {
+                rest = joined;
+            }
+            let character = rest.chars().next()?;
+            if seen == count {
+                return Some(character);
+            }
+            seen += 1;
+            rest = rest.get(character.len_utf8()..)?;
+        }
+    }
+
+    /// Goes over the character here.
+    fn bump(&mut self) -> Option<char> {
+        let character = self.raw()?;
+        self.at += character.len_utf8();
+        Some(character)
+    }
+
+    /// Goes over `count` characters, joined lines not counted.
+    fn eat(&mut self, count: usize) {
+        for _ in 0..count {
+            self.peek();
+            self.bump();
+        }
+    }
+
+    /// Whether this stands here.
+    fn stands(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(index, wanted)| self.ahead(index) == Some(wanted))
+    }
+
+    /// Goes over it if it stands here.
+    fn take(&mut self, text: &str) -> bool {
+        let stands = self.stands(text);
+        if stands {
+            self.eat(text.chars().count());
+        }
+        stands
+    }
+
+    /// Goes over blanks and a comment.
+    fn skip_blank(&mut self) {
+        loop {
+            match self.peek() {
+                Some(' ' | '\t') => self.at += 1,
+                Some('#') => {
+                    let length = self.rest().find('\n').unwrap_or(self.rest().len());
+                    self.at += length;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Goes over blanks, comments and line ends.
+    fn skip_lines(&mut self) -> Reading<()> {
+        loop {
+            self.skip_blank();
+            if self.raw() != Some('\n') {
+                return Ok(());
+            }
+            self.line_end()?;
+        }
+    }
+
+    fn source(&self, start: usize) -> String {
+        self.text.get(start..self.at).unwrap_or_default().to_owned()
+    }
+
+    /// Runs `inner` one level deeper.
+    fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
+        if self.depth >= DEEPEST {
+            return Err(Refusal::new("it is nested too deeply"));
+        }
+        self.depth += 1;
+        let result = inner(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Reads commands in a text of their own: `$(…)`, `<(…)`, a function body.
+    fn placed<T>(
+        &mut self,
+        place: Place,
+        inner: impl FnOnce(&mut Self) -> Reading<T>,
+    ) -> Reading<T> {
+        let before = std::mem::replace(&mut self.place, place);
+        let result = self.deeper(inner);
+        self.place = before;
+        result
+    }
+
+    /// Reads a substitution, whose here-documents end inside it.
+    fn substitution<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let outer_waits = self.outer_waits;
+        self.outer_waits |= !waiting.is_empty();
+        let result = self.placed(Place::Substitution, inner);
+        let open = !self.waiting.is_empty();
+        self.waiting = waiting;
+        self.outer_waits = outer_waits;
+        if result.is_ok() && open {
+            return Err(Refusal::new("a here-document has no end inside its substitution"));
+        }
+        result
+    }
+}

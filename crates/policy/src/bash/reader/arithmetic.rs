@@ -1,0 +1,186 @@
+//! Arithmetic and `${…}`: what is evaluated there may run commands.
+
+use super::{Reader, is_name_character};
+use crate::bash::found::{Reading, Refusal};
+
+impl Reader<'_, '_> {
+    /// Reads arithmetic up to the `))` that closes it.
+    pub(super) fn arithmetic(&mut self, semicolons: bool) -> Reading<()> {
+        let mut open = 0usize;
+        loop {
+            let Some(character) = self.peek() else {
+                return Err(Refusal::new("arithmetic is not closed"));
+            };
+            match character {
+                ')' if open > 0 => {
+                    open -= 1;
+                    self.bump();
+                }
+                ')' if self.ahead(1) == Some(')') => {
+                    self.eat(2);
+                    return Ok(());
+                }
+                '(' => {
+                    open += 1;
+                    self.bump();
+                }
+                ';' if semicolons => {
+                    self.bump();
+                }
+                '[' | ']' | '?' | ':' => {
+                    self.bump();
+                }
+                _ => self.arithmetic_part(character)?,
+            }
+        }
+    }
+
+    /// Reads one part of arithmetic.
+    fn arithmetic_part(&mut self, character: char) -> Reading<()> {
+        match character {
+            '$' => self.value_in_arithmetic(),
+            digit if digit.is_ascii_digit() => {
+                while self.peek().is_some_and(|next| is_name_character(next) || next == '#') {
+                    self.bump();
+                }
+                Ok(())
+            }
+            first if is_name_character(first) => {
+                let name = self.variable_name();
+                self.found.values.evaluated.insert(name);
+                Ok(())
+            }
+            ' ' | '\t' | '+' | '-' | '*' | '/' | '%' | '<' | '>' | '=' | '!' | '&' | '|' | '^'
+            | '~' | ',' => {
+                self.bump();
+                Ok(())
+            }
+            _ => Err(Refusal::new("arithmetic holds something that is not plain")),
+        }
+    }
+
+    fn value_in_arithmetic(&mut self) -> Reading<()> {
+        let calculated = self.ahead(1) == Some('(') && self.ahead(2) == Some('(');
+        match self.expansion(true)? {
+            None => return Err(Refusal::new("arithmetic holds a lone `$`")),
+            Some(_) if calculated => {}
+            Some(name) if name.is_empty() => {
+                self.found.trouble("arithmetic evaluates the output of a command");
+            }
+            Some(name)
+                if name.starts_with(is_name_character)
+                    && !name.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                self.found.values.evaluated.insert(name);
+            }
+            Some(name) if matches!(name.as_str(), "#" | "?" | "$" | "!") => {}
+            Some(_) => self.found.trouble("arithmetic evaluates a parameter"),
+        }
+        Ok(())
+    }
+
+    /// Reads the rest of `${…}`; the name of the variable.
+    pub(super) fn parameter(&mut self, quoted: bool) -> Reading<String> {
+        let closes_next = self.ahead(1) == Some('}');
+        let length = !closes_next && self.take("#");
+        let indirect = !length && !closes_next && self.take("!");
+        let name = match self.peek() {
+            Some(first) if is_name_character(first) => self.variable_name(),
+            Some(special @ ('@' | '*' | '#' | '?' | '-' | '$' | '!')) => {
+                self.bump();
+                special.to_string()
+            }
+            _ => return Err(Refusal::new("`${…}` holds no plain name")),
+        };
+        let mut all_of_array = false;
+        if self.peek() == Some('[') {
+            self.bump();
+            all_of_array = self.stands("@]") || self.stands("*]");
+            self.subscript()?;
+        }
+        if indirect {
+            let names = self.stands("*}") || self.stands("@}");
+            if !(names || all_of_array && self.stands("}")) {
+                return Err(Refusal::new("`${!…}` names its variable when it runs"));
+            }
+            if names {
+                self.bump();
+            }
+        }
+        match self.peek() {
+            Some('}') => {
+                self.bump();
+                return Ok(if length { "#".to_owned() } else { name });
+            }
+            Some('@') => {
+                self.bump();
+                if !matches!(self.bump(), Some('U' | 'u' | 'L' | 'Q' | 'a' | 'A' | 'E' | 'K' | 'k'))
+                {
+                    return Err(Refusal::new("`${…@P}` runs what its value says"));
+                }
+                if !self.take("}") {
+                    return Err(Refusal::new("`${…}` is not closed"));
+                }
+                return Ok(name);
+            }
+            Some(':') if !matches!(self.ahead(1), Some('-' | '=' | '?' | '+')) => {
+                self.bump();
+                self.slice()?;
+                return Ok(name);
+            }
+            Some(':' | '=') => {
+                if self.stands("=") || self.stands(":=") {
+                    self.found.values.assigned.insert(name.clone());
+                }
+                self.bump();
+            }
+            Some('-' | '?' | '+' | '#' | '%' | '/' | '^' | ',') => {
+                self.bump();
+            }
+            _ => return Err(Refusal::new("`${…}` is not plain")),
+        }
+        self.parameter_word(quoted)?;
+        // Whatever it becomes is text, not the variable's value alone.
+        Ok("@".to_owned())
+    }
+
+    /// Reads the arithmetic of `${x:offset:length}`.
+    fn slice(&mut self) -> Reading<()> {
+        loop {
+            match self.peek() {
+                Some('}') => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some(':' | '(' | ')') => {
+                    self.bump();
+                }
+                Some(character) => self.arithmetic_part(character)?,
+                None => return Err(Refusal::new("`${…}` is not closed")),
+            }
+        }
+    }
+
+    /// Reads the word of `${x:-word}` and its like.
+    fn parameter_word(&mut self, quoted: bool) -> Reading<()> {
+        let mut word = super::word::Building::default();
+        loop {
+            match self.peek() {
+                Some('}') => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some('"' | '\'') if quoted => {
+                    return Err(Refusal::new("a quoted `${…}` holds quotes of its own"));
+                }
+                Some('<' | '>') if self.ahead(1) == Some('(') => {
+                    return Err(Refusal::new("`${…}` holds a process substitution"));
+                }
+                Some('{' | '\n') | None => return Err(Refusal::new("`${…}` is not plain")),
+                Some('$') if quoted => self.dollar(&mut word, true)?,
+                Some('`') if quoted => self.backtick(true)?,
+                Some(_) => self.part(&mut word)?,
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Lists, pipes and compound commands.
+
+use super::{Reader, ends_word, is_name};
+use crate::bash::builtins;
+use crate::bash::found::{Reading, Refusal};
+use crate::bash::line::Place;
+
+const RESERVED: [&str; 23] = [
+    "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
+    "function", "if", "in", "select", "then", "time", "until", "while", "{", "}", "@",
+];
+
+pub(super) fn unexpected(what: &str) -> Refusal {
+    Refusal::new(format!("`{what}` stands where it cannot"))
+}
+
+impl Reader<'_, '_> {
+    /// Reads commands up to the end of the text, a `)`, the end of a case, or
+    /// one of the reserved words in `stops`; those are left to the caller.
+    pub(super) fn list(&mut self, stops: &[&str]) -> Reading<()> {
+        loop {
+            self.skip_lines()?;
+            match self.peek() {
+                None | Some(')') => return Ok(()),
+                Some(';') if matches!(self.ahead(1), Some(';' | '&')) => return Ok(()),
+                _ => {}
+            }
+            if let Some(word) = self.reserved()
+                && stops.contains(&word)
+            {
+                return Ok(());
+            }
+            let first = self.found.commands.len();
+            self.and_or()?;
+            self.skip_blank();
+            match self.peek() {
+                None | Some('\n' | ')') => {}
+                Some(';') if matches!(self.ahead(1), Some(';' | '&')) => {}
+                Some(';') => self.eat(1),
+                Some('&') => {
+                    self.eat(1);
+                    self.found.feature("background job");
+                    for simple in self.found.commands.iter_mut().skip(first) {
+                        simple.command.background = true;
+                    }
+                }
+                Some(other) => {
+                    // Behind a compound command a reserved word may follow at once.
+                    if !self.reserved().is_some_and(|word| stops.contains(&word)) {
+                        return Err(unexpected(&other.to_string()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The reserved word that stands here, not gone over.
+    pub(super) fn reserved(&self) -> Option<&'static str> {
+        let mut word = String::new();
+        while let Some(character) = self.ahead(word.len()) {
+            if ends_word(character) {
+                break;
+            }
+            if word.len() > 8 || !(character.is_ascii_lowercase() || "{}![]".contains(character)) {
+                return None;
+            }
+            word.push(character);
+        }
+        RESERVED.iter().find(|reserved| **reserved == word).copied()
+    }
+
+    fn expect(&mut self, word: &str) -> Reading<()> {
+        self.skip_blank();
+        if self.reserved()
+            == Some(RESERVED.iter().find(|known| **known == word).copied().unwrap_or("@"))
+        {
+            self.eat(word.len());
+            return Ok(());
+        }
+        Err(Refusal::new(format!("`{word}` is missing")))
+    }
+
+    fn and_or(&mut self) -> Reading<()> {
+        loop {
+            self.pipeline()?;
+            self.skip_blank();
+            if !(self.take("&&") || self.take("||")) {
+                return Ok(());
+            }
+            self.skip_lines()?;
+        }
+    }
+
+    fn pipeline(&mut self) -> Reading<()> {
+        let mut timed = None;
+        loop {
+            self.skip_blank();
+            match self.reserved() {
+                Some("!") => self.eat(1),
+                Some("time") if timed.is_none() => {
+                    timed = Some(self.at);
+                    self.found.only_bash = true;
+                    self.eat(4);
+                    self.skip_blank();
+                    for option in ["-p", "--"] {
+                        if self.stands(option) && self.ahead(2).is_none_or(ends_word) {
+                            self.eat(2);
+                            self.skip_blank();
+                        }
+                    }
+                }
+                _ => break,
+            }
+        }
+        let first = self.found.commands.len();
+        if let Some(at) = timed {
+            if self.at_end_of_command() {
+                self.found.apart.push(at..at + 4);
+                return Ok(());
+            }
+            self.found.prefixed.push((at, first));
+        }
+        self.command()?;
+        loop {
+            self.skip_blank();
+            if self.stands("||") {
+                return Ok(());
+            }
+            if self.take("|&") {
+                self.found.only_bash = true;
+            } else if !self.take("|") {
+                return Ok(());
+            }
+            self.skip_lines()?;
+            // `time` is a program behind a pipe, and bash knows no `!` there.
+            if self.reserved() == Some("time") {
+                self.simple()?;
+            } else {
+                self.command()?;
+            }
+        }
+    }
+
+    fn at_end_of_command(&mut self) -> bool {
+        self.skip_blank();
+        self.peek().is_none_or(|next| matches!(next, '\n' | ';' | '&' | ')' | '|'))
+    }
+
+    fn command(&mut self) -> Reading<()> {
+        self.skip_blank();
+        if self.peek() == Some('(') {
+            self.deeper(Self::parenthesis)?;
+            return self.redirections();
+        }
+        match self.reserved() {
+            Some(word) => {
+                self.deeper(|inner| inner.compound(word))?;
+                match word {
+                    "coproc" | "function" => Ok(()),
+                    _ => self.redirections(),
+                }
+            }
+            None => self.simple(),
+        }
+    }
+
+    /// The redirections behind a compound command.
+    fn redirections(&mut self) -> Reading<()> {
+        loop {
+            self.skip_blank();
+            if self.redirection()?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn parenthesis(&mut self) -> Reading<()> {
+        if self.stands("((") {
+            self.found.only_bash = true;
+            self.eat(2);
+            return self.arithmetic(false);
+        }
+        self.eat(1);
+        self.found.feature("subshell");
+        self.list(&[])?;
+        if self.take(")") { Ok(()) } else { Err(Refusal::new("a subshell is not closed")) }
+    }
+
+    fn compound(&mut self, word: &str) -> Reading<()> {
+        let start = self.at;
+        self.eat(word.len());
+        match word {
+            "{" => {
+                self.list(&["}"])?;
+                self.expect("}")
+            }
+            "if" => loop {
+                self.list(&["then"])?;
+                self.expect("then")?;
+                self.list(&["elif", "else", "fi"])?;
+                match self.reserved() {
+                    Some("elif") => self.eat(4),
+                    Some("else") => {
+                        self.eat(4);
+                        self.list(&["fi"])?;
+                        return self.expect("fi");
+                    }
+                    _ => return self.expect("fi"),
+                }
+            },
+            "while" | "until" => {
+                self.found.feature("loop");
+                self.list(&["do"])?;
+                self.expect("do")?;
+                self.list(&["done"])?;
+                self.expect("done")
+            }
+            "for" | "select" => self.each(word),
+            "case" => self.case(),
+            "[[" => self.condition(),
+            "function" => {
+                self.found.only_bash = true;
+                self.skip_blank();
+                let name = self.word(false)?;
+                self.skip_blank();
+                if self.take("(") {
+                    self.skip_blank();
+                    if !self.take(")") {
+                        return Err(unexpected("("));
+                    }
+                }
+                self.function(name.word.text.as_deref())
+            }
+            "coproc" => self.coprocess(start),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Reads the body of a function.
+    pub(super) fn function(&mut self, name: Option<&str>) -> Reading<()> {
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return Err(Refusal::new("a function's name is not plain"));
+        };
+        self.found.feature("function definition");
+        if builtins::has_meaning(name) {
+            self.found.trouble(format!("it defines a function in place of `{name}`"));
+        }
+        self.placed(Place::Function, |reader| {
+            reader.skip_lines()?;
+            let compound = reader.peek() == Some('(')
+                || reader.reserved().is_some_and(|word| {
+                    matches!(
+                        word,
+                        "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[["
+                    )
+                });
+            if compound { reader.command() } else { Err(Refusal::new("a function has no body")) }
+        })
+    }
+
+    fn each(&mut self, keyword: &str) -> Reading<()> {
+        self.skip_blank();
+        if keyword == "select" {
+            self.found.only_bash = true;
+            self.found.feature("loop");
+            self.found.values.assigned.insert("REPLY".to_owned());
+        }
+        if keyword == "for" && self.take("((") {
+            self.found.only_bash = true;
+            self.found.feature("loop");
+            self.arithmetic(true)?;
+            self.skip_blank();
+            self.take(";");
+        } else {
+            let name = self.word(false)?;
+            let Some(name) = name.word.text.filter(|name| is_name(name)) else {
+                return Err(Refusal::new("a loop's variable is not plain"));
+            };
+            self.found.values.assigned.insert(name);
+            self.skip_lines()?;
+            if self.reserved() == Some("in") {
+                self.eat(2);
+                loop {
+                    self.skip_blank();
+                    match self.peek() {
+                        Some(';') => {
+                            self.eat(1);
+                            break;
+                        }
+                        Some('\n') => break,
+                        Some('<' | '>') if self.ahead(1) == Some('(') => {
+                            self.word(false)?;
+                        }
+                        Some(end) if ends_word(end) => return Err(unexpected(&end.to_string())),
+                        None => return Err(Refusal::new("a loop has no body")),
+                        Some(_) => {
+                            self.word(false)?;
+                        }
+                    }
+                }
+            } else {
+                self.take(";");
+            }
+        }
+        self.skip_lines()?;
+        let (open, close) = if self.reserved() == Some("{") { ("{", "}") } else { ("do", "done") };
+        self.expect(open)?;
+        self.list(&[close])?;
+        self.expect(close)
+    }
+
+    fn case(&mut self) -> Reading<()> {
+        self.skip_blank();
+        self.word(false)?;
+        self.skip_lines()?;
+        self.expect("in")?;
+        loop {
+            self.skip_lines()?;
+            if self.reserved() == Some("esac") {
+                return self.expect("esac");
+            }
+            let opened = self.take("(");
+            if !opened && self.place == Place::Substitution {
+                // Older shells take its `)` for the end of the substitution.
+                return Err(Refusal::new("a case stands in a substitution"));
+            }
+            loop {
+                self.skip_blank();
+                if self.peek().is_none_or(ends_word) {
+                    return Err(Refusal::new("a case has no pattern"));
+                }
+                self.word(false)?;
+                self.skip_blank();
+                if self.take(")") {
+                    break;
+                }
+                if !self.take("|") {
+                    return Err(Refusal::new("a case's pattern is not plain"));
+                }
+            }
+            self.list(&["esac"])?;
+            if self.take(";;&") || self.take(";&") {
+                self.found.only_bash = true;
+            } else if !self.take(";;") {
+                return self.expect("esac");
+            }
+        }
+    }
+
+    fn coprocess(&mut self, start: usize) -> Reading<()> {
+        self.found.only_bash = true;
+        self.found.feature("co-process");
+        let first = self.found.commands.len();
+        self.found.prefixed.push((start, first));
+        self.skip_blank();
+        let before = self.at;
+        // `coproc NAME { …; }`
+        let named =
+            self.reserved().is_none() && self.peek().is_some_and(|next| !ends_word(next)) && {
+                let word = self.word(false)?;
+                self.skip_blank();
+                word.plain && (self.peek() == Some('(') || self.reserved().is_some())
+            };
+        if named {
+            return Err(Refusal::new("a co-process has a name"));
+        }
+        self.at = before;
+        self.command()?;
+        for simple in self.found.commands.iter_mut().skip(first) {
+            simple.command.background = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! `[[ … ]]`: its operands are no commands, but some are evaluated.
+
+use super::compound::unexpected;
+use super::{Reader, ends_word, is_name};
+use crate::bash::found::{Reading, Refusal, Token};
+
+impl Reader<'_, '_> {
+    /// Reads `[[ … ]]`.
+    pub(super) fn condition(&mut self) -> Reading<()> {
+        self.found.only_bash = true;
+        // The last words, to see what an operator stands between.
+        let mut operator = String::new();
+        let mut before: Option<Token> = None;
+        let mut open = 0usize;
+        loop {
+            self.skip_lines()?;
+            if self.take("&&") || self.take("||") {
+                operator.clear();
+                before = None;
+                continue;
+            }
+            let Some(next) = self.peek() else {
+                return Err(Refusal::new("`[[` is not closed"));
+            };
+            match next {
+                '(' => {
+                    if operator.is_empty() && before.is_none() {
+                        open += 1;
+                        self.eat(1);
+                        continue;
+                    }
+                    if operator != "=~" {
+                        return Err(Refusal::new("a pattern in `[[` is not plain"));
+                    }
+                }
+                ')' if open > 0 => {
+                    open -= 1;
+                    self.eat(1);
+                    operator.clear();
+                    continue;
+                }
+                '<' | '>' if self.ahead(1) != Some('(') => {
+                    self.eat(1);
+                    operator = "<".to_owned();
+                    continue;
+                }
+                '<' | '>' => {}
+                end if ends_word(end) => return Err(unexpected(&end.to_string())),
+                _ => {}
+            }
+            if self.reserved() == Some("]]") && operator.is_empty() {
+                self.eat(2);
+                return if open == 0 { Ok(()) } else { Err(Refusal::new("`[[` is not closed")) };
+            }
+            if operator == "=~" {
+                self.found.values.arrays = true;
+                self.regular_expression()?;
+                operator.clear();
+                continue;
+            }
+            let token = self.word(false)?;
+            let text = token.word.text.clone().unwrap_or_default();
+            if operator.starts_with('-') {
+                self.operand(&operator, &token)?;
+                if is_arithmetic(&operator)
+                    && let Some(left) = before.take()
+                {
+                    self.operand(&operator, &left)?;
+                }
+                operator.clear();
+            } else if !operator.is_empty() {
+                operator.clear();
+            } else if token.plain
+                && (text.starts_with('-') && text.len() > 1
+                    || matches!(text.as_str(), "=~" | "==" | "=" | "!="))
+            {
+                operator = text;
+            } else if !(token.plain && text == "!") {
+                before = Some(token);
+            }
+        }
+    }
+
+    /// Looks at what an operator of `[[` takes: some of it is evaluated.
+    fn operand(&mut self, operator: &str, token: &Token) -> Reading<()> {
+        if matches!(operator, "-v" | "-R") && !token.word.text.as_deref().is_some_and(is_name) {
+            return Err(Refusal::new(format!("`[[ {operator} …` evaluates a name")));
+        }
+        if !is_arithmetic(operator) {
+            return Ok(());
+        }
+        if token.word.source.contains("$(") && !token.word.source.contains("$((")
+            || token.word.source.contains('`')
+        {
+            self.found.trouble("`[[` evaluates the output of a command");
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_+-*/%$\"{}#?()@ \t".contains(c);
+        if !token.word.source.chars().all(plain)
+            || ["$@", "$*", "${@"].iter().any(|all| token.word.source.contains(all))
+        {
+            self.found.trouble("`[[` evaluates something that is not plain");
+        }
+        let mut parameter = false;
+        for name in token.word.source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            if is_name(name) {
+                self.found.values.evaluated.insert(name.to_owned());
+            }
+        }
+        let mut rest = token.word.source.as_str();
+        while let Some((_, behind)) = rest.split_once('$') {
+            let digit = behind.trim_start_matches('{');
+            parameter |= digit.starts_with(|c: char| c.is_ascii_digit());
+            rest = behind;
+        }
+        if parameter {
+            self.found.trouble("`[[` evaluates a parameter");
+        }
+        Ok(())
+    }
+
+    /// Reads the word behind `=~`, in which parentheses are no operators.
+    fn regular_expression(&mut self) -> Reading<()> {
+        let mut word = super::word::Building::default();
+        let mut open = 0usize;
+        while let Some(character) = self.peek() {
+            match character {
+                '(' => {
+                    open += 1;
+                    self.bump();
+                }
+                ')' if open > 0 => {
+                    open -= 1;
+                    self.bump();
+                }
+                '|' if open > 0 => {
+                    self.bump();
+                }
+                ' ' | '\t' | '\n' if open == 0 => return Ok(()),
+                end if ends_word(end) => {
+                    return Err(Refusal::new("a pattern in `[[` is not plain"));
+                }
+                _ => self.part(&mut word)?,
+            }
+        }
+        Err(Refusal::new("`[[` is not closed"))
+    }
+}
+
+fn is_arithmetic(operator: &str) -> bool {
+    matches!(operator, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge")
+}

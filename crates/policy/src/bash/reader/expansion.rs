@@ -1,0 +1,233 @@
+//! What a `$` or a back-tick begins.
+
+use super::word::Building;
+use super::{Reader, is_name_character, read};
+use crate::bash::found::{Reading, Refusal};
+use crate::bash::line::Place;
+
+impl Reader<'_, '_> {
+    /// Reads what the `$` here begins, as part of a word.
+    pub(super) fn dollar(&mut self, word: &mut Building, quoted: bool) -> Reading<()> {
+        match self.ahead(1) {
+            Some('\'') if !quoted => return self.ansi_string(word),
+            Some('"') if !quoted => {
+                return Err(Refusal::new("`$\"…\"` is translated when it runs"));
+            }
+            _ => {}
+        }
+        let before = self.at;
+        match self.expansion(quoted)? {
+            None => {
+                self.at = before;
+                self.eat(1);
+                word.literal('$');
+            }
+            Some(expanded) => {
+                word.dynamic = true;
+                if !quoted {
+                    word.splits = true;
+                    word.substitutes |= expanded.is_empty();
+                    word.variables.push(expanded);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a `$` or back-tick in the body of a here-document; whether it
+    /// expands to something.
+    pub(super) fn expansion_in_body(&mut self) -> Reading<bool> {
+        if self.raw() == Some('`') {
+            self.backtick(true)?;
+            return Ok(true);
+        }
+        let before = self.at;
+        if self.expansion(true)?.is_some() {
+            return Ok(true);
+        }
+        self.at = before;
+        self.eat(1);
+        Ok(false)
+    }
+
+    /// Reads an expansion; the variable's name, empty for a substitution, or
+    /// nothing when the `$` stands for itself.
+    pub(super) fn expansion(&mut self, quoted: bool) -> Reading<Option<String>> {
+        let Some(next) = self.ahead(1) else { return Ok(None) };
+        match next {
+            '(' if self.ahead(2) == Some('(') => {
+                self.eat(3);
+                self.deeper(|reader| reader.arithmetic(false))?;
+                // The result is a number.
+                Ok(Some("#".to_owned()))
+            }
+            '(' => {
+                self.eat(2);
+                self.command_substitution()?;
+                Ok(Some(String::new()))
+            }
+            '{' => {
+                self.eat(2);
+                self.deeper(|reader| reader.parameter(quoted)).map(Some)
+            }
+            '[' => Err(Refusal::new("`$[…]` is evaluated when it runs")),
+            first if first.is_ascii_alphabetic() || first == '_' => {
+                self.eat(1);
+                Ok(Some(self.variable_name()))
+            }
+            special
+                if special.is_ascii_digit()
+                    || matches!(special, '@' | '*' | '#' | '?' | '-' | '$' | '!') =>
+            {
+                self.eat(2);
+                Ok(Some(special.to_string()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn variable_name(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(character) = self.peek().filter(|character| is_name_character(*character)) {
+            name.push(character);
+            self.bump();
+        }
+        name
+    }
+
+    /// Reads the rest of `$(…)`.
+    pub(super) fn command_substitution(&mut self) -> Reading<()> {
+        self.found.feature("command substitution");
+        self.substitution(Self::up_to_parenthesis)
+    }
+
+    /// Reads `<(…)` or `>(…)`.
+    pub(super) fn process_substitution(&mut self) -> Reading<()> {
+        self.eat(2);
+        self.found.only_bash = true;
+        self.found.feature("process substitution");
+        self.substitution(Self::up_to_parenthesis)
+    }
+
+    fn up_to_parenthesis(&mut self) -> Reading<()> {
+        self.list(&[])?;
+        if self.take(")") { Ok(()) } else { Err(Refusal::new("a substitution is not closed")) }
+    }
+
+    /// Reads a substitution in back-ticks.
+    pub(super) fn backtick(&mut self, quoted: bool) -> Reading<()> {
+        self.bump();
+        self.found.feature("command substitution");
+        let start = self.at;
+        let mut escaped = false;
+        let end = loop {
+            match self.bump() {
+                None => return Err(Refusal::new("a back-tick is not closed")),
+                Some('`') => break self.at - 1,
+                Some('\\') => {
+                    escaped = true;
+                    let next = self.bump();
+                    if next == Some('\n') || (quoted && next == Some('"')) {
+                        return Err(Refusal::new("back-ticks hold an escape with two readings"));
+                    }
+                }
+                Some(_) => {}
+            }
+        };
+        let behind = self.at;
+        if !escaped {
+            let outer_end = std::mem::replace(&mut self.end, end);
+            self.at = start;
+            let result = self.substitution(|reader| {
+                reader.list(&[])?;
+                match reader.peek() {
+                    None => Ok(()),
+                    Some(_) => Err(Refusal::new("back-ticks hold half a command")),
+                }
+            });
+            self.end = outer_end;
+            self.at = behind;
+            return result;
+        }
+        let mut text = String::new();
+        let inside = self.text.get(start..end).unwrap_or_default();
+        let mut characters = inside.chars();
+        while let Some(character) = characters.next() {
+            match (character, characters.clone().next()) {
+                ('\\', Some(next @ ('$' | '`' | '\\'))) => {
+                    characters.next();
+                    text.push(next);
+                }
+                _ => text.push(character),
+            }
+        }
+        self.found.apart.push(start..end);
+        self.deeper(|reader| {
+            read(&text, Place::Substitution, false, reader.depth, reader.found);
+            Ok(())
+        })
+    }
+
+    /// Reads `$'…'`.
+    fn ansi_string(&mut self, word: &mut Building) -> Reading<()> {
+        self.found.only_bash = true;
+        self.eat(2);
+        word.quoted = true;
+        loop {
+            let Some(character) = self.bump() else {
+                return Err(Refusal::new("a quote `$'` is not closed"));
+            };
+            match character {
+                '\'' => return Ok(()),
+                '\\' => match self.ansi_escape()? {
+                    Some(decoded) => word.text.push_str(&decoded),
+                    None => word.dynamic = true,
+                },
+                other => word.literal(other),
+            }
+        }
+    }
+
+    /// What an escape of `$'…'` stands for; nothing when it is no character.
+    fn ansi_escape(&mut self) -> Reading<Option<String>> {
+        let Some(letter) = self.bump() else {
+            return Err(Refusal::new("a quote `$'` is not closed"));
+        };
+        let character = match letter {
+            'a' => '\u{7}',
+            'b' => '\u{8}',
+            'e' | 'E' => '\u{1b}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'v' => '\u{b}',
+            '\\' | '\'' | '"' | '?' => letter,
+            '0'..='7' => {
+                self.at -= 1;
+                return Ok(self.code(8, 3, 0x7f));
+            }
+            'x' if self.raw() != Some('{') => return Ok(self.code(16, 2, 0x7f)),
+            'u' => return Ok(self.code(16, 4, u32::MAX)),
+            'U' => return Ok(self.code(16, 8, u32::MAX)),
+            'c' | 'x' => return Err(Refusal::new("a quote `$'` holds a rare escape")),
+            other => return Ok(Some(format!("\\{other}"))),
+        };
+        Ok(Some(character.to_string()))
+    }
+
+    /// Up to `most` digits of a character's number; nothing when it is none, or
+    /// is beyond `last`, where it would be a byte and no character.
+    fn code(&mut self, base: u32, most: usize, last: u32) -> Option<String> {
+        let mut number: u32 = 0;
+        for _ in 0..most {
+            let Some(digit) = self.raw().and_then(|digit| digit.to_digit(base)) else { break };
+            self.bump();
+            number = number.wrapping_mul(base).wrapping_add(digit);
+        }
+        if number == 0 || number > last {
+            return None;
+        }
+        char::from_u32(number).map(String::from)
+    }
+}

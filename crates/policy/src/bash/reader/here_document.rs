@@ -1,0 +1,166 @@
+//! Here-documents: their bodies stand behind the line that opens them.
+
+use super::Reader;
+use crate::bash::found::{Reading, Refusal};
+use crate::bash::line::{Redirection, RedirectionKind, Word};
+
+/// More in one text are not looked at.
+const MOST: usize = 16;
+const LONGEST_DELIMITER: usize = 64;
+
+/// A here-document whose body is still to come.
+pub(in crate::bash) struct Waiting {
+    delimiter: String,
+    literal: bool,
+    strips_tabs: bool,
+    redirection: usize,
+    /// The command that reads it, and which of its redirections it is.
+    reader: Option<(usize, usize)>,
+}
+
+impl Reader<'_, '_> {
+    /// Reads the delimiter behind `<<`.
+    pub(super) fn here_document(&mut self, strips_tabs: bool) -> Reading<Redirection> {
+        self.skip_blank();
+        let token = self.word(false)?;
+        let Some(delimiter) = token.word.text.clone() else {
+            return Err(Refusal::new("the end of a here-document is not plain"));
+        };
+        let odd = |character: char| character.is_control() || matches!(character, '$' | '`');
+        if delimiter.is_empty()
+            || delimiter.len() > LONGEST_DELIMITER
+            || delimiter.contains(odd)
+            || token.word.source.contains(['$', '`', '\n'])
+        {
+            return Err(Refusal::new("the end of a here-document is not plain"));
+        }
+        self.found.here_documents += 1;
+        if self.found.here_documents > MOST {
+            return Err(Refusal::new("it has too many here-documents"));
+        }
+        self.found.feature("here-document");
+        self.waiting.push(Waiting {
+            delimiter,
+            literal: token.word.quoted,
+            strips_tabs,
+            redirection: usize::MAX,
+            reader: None,
+        });
+        Ok(Redirection { kind: RedirectionKind::HereDocument, target: token.word })
+    }
+
+    /// The place of the newest here-document among the redirections.
+    pub(super) fn note_here_document(&mut self, redirection: usize) {
+        if let Some(last) = self.waiting.last_mut() {
+            last.redirection = redirection;
+        }
+    }
+
+    /// Ties here-documents from `first` on to the command that reads them.
+    pub(super) fn tie_here_documents(&mut self, first: usize, command: usize, own: &[usize]) {
+        for (waiting, own) in self.waiting.iter_mut().skip(first).zip(own) {
+            waiting.reader = Some((command, *own));
+        }
+    }
+
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Goes over a line end and the bodies behind it.
+    pub(super) fn line_end(&mut self) -> Reading<()> {
+        self.bump();
+        if self.outer_waits {
+            return Err(Refusal::new("a line ends while a here-document of the outer text waits"));
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.body(&waiting)?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, waiting: &Waiting) -> Reading<()> {
+        let start = self.at;
+        let stop = loop {
+            let line_start = self.at;
+            let Some(line) = self.body_line(waiting.literal) else {
+                return Err(Refusal::new("a here-document has no end"));
+            };
+            let line = if waiting.strips_tabs { line.trim_start_matches('\t') } else { &line };
+            if line == waiting.delimiter {
+                break line_start;
+            }
+        };
+        let after = self.at;
+        let body = self.text.get(start..stop).unwrap_or_default().to_owned();
+        let mut target = Word { source: body.clone(), quoted: waiting.literal, ..Word::default() };
+        if waiting.literal {
+            target.text = Some(body);
+        } else {
+            let end = std::mem::replace(&mut self.end, stop);
+            self.at = start;
+            let dynamic = self.deeper(Self::body_expansions);
+            self.end = end;
+            self.at = after;
+            if !dynamic? {
+                target.text = Some(body);
+            }
+        }
+        if waiting.strips_tabs {
+            target.text = target.text.map(|text| {
+                text.split_inclusive('\n').map(|line| line.trim_start_matches('\t')).collect()
+            });
+        }
+        if let Some((command, own)) = waiting.reader
+            && let Some(simple) = self.found.commands.get_mut(command)
+            && let Some(redirection) = simple.redirections.get_mut(own)
+        {
+            redirection.target = target.clone();
+        }
+        if let Some(redirection) = self.found.redirections.get_mut(waiting.redirection) {
+            redirection.target = target;
+        }
+        Ok(())
+    }
+
+    /// One line; unless the body is literal, a backslash joins it with the next.
+    fn body_line(&mut self, literal: bool) -> Option<String> {
+        if self.at >= self.end {
+            return None;
+        }
+        let mut line = String::new();
+        while let Some(character) = self.bump() {
+            match character {
+                '\n' => break,
+                '\\' if !literal => match self.bump() {
+                    Some('\n') => {}
+                    Some(next) => line.extend(['\\', next]),
+                    None => line.push('\\'),
+                },
+                other => line.push(other),
+            }
+        }
+        Some(line)
+    }
+
+    /// Reads the expansions of a body; whether there is any, or an escape.
+    fn body_expansions(&mut self) -> Reading<bool> {
+        let mut dynamic = false;
+        while let Some(character) = self.raw() {
+            match character {
+                '\\' => {
+                    dynamic = true;
+                    self.bump();
+                    self.bump();
+                }
+                '$' | '`' => {
+                    dynamic |= self.expansion_in_body()?;
+                }
+                _ => {
+                    self.bump();
+                }
+            }
+        }
+        Ok(dynamic)
+    }
+}

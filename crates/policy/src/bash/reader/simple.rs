@@ -1,0 +1,228 @@
+//! Simple commands and redirections.
+
+use super::{Reader, ends_word, is_name};
+use crate::bash::builtins;
+use crate::bash::found::{Reading, Refusal, Simple, Token};
+use crate::bash::line::{Redirection, RedirectionKind, Word};
+
+const OPERATORS: [(&str, RedirectionKind); 12] = [
+    ("&>>", RedirectionKind::Append),
+    ("<<<", RedirectionKind::HereString),
+    ("<<-", RedirectionKind::HereDocument),
+    ("&>", RedirectionKind::Write),
+    (">>", RedirectionKind::Append),
+    ("<<", RedirectionKind::HereDocument),
+    (">&", RedirectionKind::Descriptor),
+    ("<&", RedirectionKind::Descriptor),
+    ("<>", RedirectionKind::Write),
+    (">|", RedirectionKind::Write),
+    ("<", RedirectionKind::Read),
+    (">", RedirectionKind::Write),
+];
+
+impl Reader<'_, '_> {
+    /// Reads a simple command, or the definition of a function.
+    pub(super) fn simple(&mut self) -> Reading<()> {
+        let index = self.found.commands.len();
+        let first_waiting = self.waiting_count();
+        let first_prefixed = self.found.prefixed.len();
+        let start = self.at;
+        let mut simple = Simple::default();
+        let mut here_documents = Vec::new();
+        let mut declares = false;
+        loop {
+            self.skip_blank();
+            if let Some(redirection) = self.redirection()? {
+                if redirection.kind == RedirectionKind::HereDocument {
+                    here_documents.push(simple.redirections.len());
+                }
+                simple.redirections.push(redirection);
+                continue;
+            }
+            match self.peek() {
+                None => break,
+                Some('<' | '>') => {}
+                Some('(') => {
+                    let alone = simple.tokens.len() == 1
+                        && simple.command.assignments.is_empty()
+                        && simple.redirections.is_empty();
+                    self.eat(1);
+                    self.skip_blank();
+                    let (true, Some(name)) = (alone && self.take(")"), simple.tokens.first())
+                    else {
+                        return Err(Refusal::new("`(` stands where it cannot"));
+                    };
+                    let text = name.word.text.clone().filter(|_| !name.word.quoted);
+                    return self.function(text.as_deref());
+                }
+                Some(end) if ends_word(end) => break,
+                Some(_) => {}
+            }
+            let leading = simple.tokens.is_empty();
+            let token = match self.word(leading || declares) {
+                Ok(token) => token,
+                Err(refusal) => {
+                    // What there is of it, for rules that forbid.
+                    if !simple.tokens.is_empty() {
+                        self.found.commands.push(self.finished(start, simple, declares));
+                    }
+                    return Err(refusal);
+                }
+            };
+            if leading && let Some(assignment) = token.assignment.clone() {
+                simple.command.assignments.push(assignment);
+                continue;
+            }
+            if leading {
+                declares = token.word.text.as_deref().is_some_and(builtins::declares);
+            }
+            simple.tokens.push(token);
+        }
+        if simple.tokens.is_empty() && simple.command.assignments.is_empty() {
+            if simple.redirections.is_empty() {
+                return Err(Refusal::new("a command is missing"));
+            }
+            return Ok(());
+        }
+        let simple = self.finished(start, simple, declares);
+        self.push((index, first_prefixed, first_waiting), &here_documents, simple);
+        Ok(())
+    }
+
+    fn finished(&self, start: usize, mut simple: Simple, declares: bool) -> Simple {
+        simple.start = simple.tokens.first().filter(|_| self.mapped).map(|token| token.start);
+        simple.command.words = simple.tokens.iter().map(|token| token.word.clone()).collect();
+        if simple.command.words.is_empty() {
+            simple.command.words.push(Word { text: Some(String::new()), ..Word::default() });
+        }
+        if declares {
+            simple
+                .command
+                .assignments
+                .extend(simple.tokens.iter().filter_map(|token| token.assignment.clone()));
+        }
+        simple.command.place = self.place;
+        simple.command.source = self.source(start).trim_end().to_owned();
+        simple
+    }
+
+    fn push(
+        &mut self,
+        (index, first_prefixed, first_waiting): (usize, usize, usize),
+        here_documents: &[usize],
+        simple: Simple,
+    ) {
+        self.found.commands.insert(index, simple);
+        // What was found inside its words moved back.
+        for (_, behind) in self.found.prefixed.iter_mut().skip(first_prefixed) {
+            *behind += 1;
+        }
+        self.tie_here_documents(first_waiting, index, here_documents);
+    }
+
+    /// Reads a redirection, if one stands here.
+    pub(super) fn redirection(&mut self) -> Reading<Option<Redirection>> {
+        let descriptor = self.descriptor();
+        let skipped = match &descriptor {
+            Some(Descriptor::Number(length)) => *length,
+            Some(Descriptor::Name(name)) => name.len() + 2,
+            None => 0,
+        };
+        let stands = |operator: &str| {
+            operator
+                .chars()
+                .enumerate()
+                .all(|(index, wanted)| self.ahead(skipped + index) == Some(wanted))
+        };
+        let Some((operator, kind)) = OPERATORS.iter().find(|(operator, _)| stands(operator)) else {
+            return Ok(None);
+        };
+        let (operator, mut kind) = (*operator, *kind);
+        // `<(…)` is a word.
+        if matches!(operator, "<" | ">") && self.ahead(skipped + 1) == Some('(') {
+            if skipped > 0 {
+                return Err(Refusal::new("a redirection is joined to a substitution"));
+            }
+            return Ok(None);
+        }
+        // In `1&>x` the `1` is a word.
+        if operator.starts_with('&') && skipped > 0 {
+            return Ok(None);
+        }
+        if let Some(Descriptor::Name(name)) = descriptor {
+            self.found.values.assigned.insert(name);
+            self.found.only_bash = true;
+        }
+        self.found.only_bash |= operator.starts_with('&') || matches!(operator, "<<<");
+        self.eat(skipped + operator.len());
+        if kind == RedirectionKind::HereDocument {
+            let redirection = self.here_document(operator == "<<-")?;
+            self.note_here_document(self.found.redirections.len());
+            self.found.redirections.push(redirection.clone());
+            return Ok(Some(redirection));
+        }
+        self.skip_blank();
+        let target = self.word(false)?;
+        if target.word.source.is_empty() {
+            return Err(Refusal::new(format!("`{operator}` has no target")));
+        }
+        if kind == RedirectionKind::Descriptor {
+            kind = self.descriptor_kind(operator, &target);
+        }
+        if target.word.text.as_deref().is_some_and(|text| {
+            ["/dev/tcp/", "/dev/udp/"].iter().any(|network| text.contains(network))
+        }) {
+            self.found.trouble("a redirection opens a connection");
+        }
+        let redirection = Redirection { kind, target: target.word };
+        self.found.redirections.push(redirection.clone());
+        Ok(Some(redirection))
+    }
+
+    fn descriptor_kind(&mut self, operator: &str, target: &Token) -> RedirectionKind {
+        let number = |text: &str| {
+            text == "-"
+                || (!text.is_empty()
+                    && text
+                        .strip_suffix('-')
+                        .unwrap_or(text)
+                        .bytes()
+                        .all(|byte| byte.is_ascii_digit()))
+        };
+        if target.word.text.as_deref().is_some_and(number) {
+            return RedirectionKind::Descriptor;
+        }
+        self.found.only_bash = true;
+        if operator == "<&" { RedirectionKind::Read } else { RedirectionKind::Write }
+    }
+
+    /// The `2` of `2>`, the `{name}` of `{name}>`.
+    fn descriptor(&self) -> Option<Descriptor> {
+        let mut text = String::new();
+        while let Some(character) = self.ahead(text.len()).filter(|next| next.is_ascii_digit()) {
+            text.push(character);
+        }
+        if !text.is_empty() {
+            return self.opens(text.len()).then_some(Descriptor::Number(text.len()));
+        }
+        if self.ahead(0) != Some('{') {
+            return None;
+        }
+        while let Some(character) =
+            self.ahead(text.len() + 1).filter(|next| next.is_ascii_alphanumeric() || *next == '_')
+        {
+            text.push(character);
+        }
+        (is_name(&text) && self.ahead(text.len() + 1) == Some('}') && self.opens(text.len() + 2))
+            .then_some(Descriptor::Name(text))
+    }
+
+    fn opens(&self, at: usize) -> bool {
+        matches!(self.ahead(at), Some('<' | '>'))
+    }
+}
+
+enum Descriptor {
+    Number(usize),
+    Name(String),
+}

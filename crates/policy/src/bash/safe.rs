@@ -1,0 +1,314 @@
+//! Commands that only read inside the workspace, and so need no question.
+
+mod git;
+mod operands;
+
+use std::path::{Path, PathBuf};
+
+use super::analyse::analyse;
+use super::line::{Command, Line, Place, Redirection, RedirectionKind, Word};
+use crate::paths;
+use operands::Where;
+
+/// Where a line runs and what it may read.
+#[derive(Debug, Clone, Copy)]
+pub struct SafePlace<'a> {
+    /// The working directory, resolved.
+    pub directory: &'a Path,
+    /// The folders of the workspace, resolved.
+    pub roots: &'a [PathBuf],
+}
+
+/// Whether the text only reads files below `roots` when run in `directory`:
+/// [`known_safe`] of what [`analyse`] finds.
+pub fn known_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool {
+    known_safe(&analyse(command), &SafePlace { directory, roots })
+}
+
+/// Whether the line only reads inside the workspace. Judged by its text alone
+/// and in doubt `false`. Symbolic links are not looked at.
+pub fn known_safe(line: &Line, place: &SafePlace<'_>) -> bool {
+    let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
+    line.trouble.is_none()
+        && !line.commands.is_empty()
+        // Such a loop may have no end.
+        && !line.features.contains(&"loop")
+        && line.redirections.iter().all(redirects_nowhere)
+        && line.commands.iter().all(|command| safe(command, place, moved))
+}
+
+/// Whether one command only reads inside the workspace, when no `cd` comes
+/// before it. What it starts besides itself is a command of its own.
+pub fn command_is_safe(command: &Command, place: &SafePlace<'_>) -> bool {
+    safe(command, place, false)
+}
+
+/// Whether the redirection joins streams, throws away, or reads a literal text.
+pub fn redirects_nowhere(redirection: &Redirection) -> bool {
+    let target = redirection.target.text.as_deref();
+    match redirection.kind {
+        RedirectionKind::Descriptor => true,
+        RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => {
+            target == Some("/dev/null")
+        }
+        RedirectionKind::HereDocument | RedirectionKind::HereString => target.is_some(),
+    }
+}
+
+fn safe(command: &Command, place: &SafePlace<'_>, moved: bool) -> bool {
+    let here = Where { directory: place.directory, roots: place.roots, moved };
+    if command.background
+        || !command.assignments.is_empty()
+        || command.place == Place::Function
+        || !paths::inside(place.directory, place.roots)
+    {
+        return false;
+    }
+    let Some((program, words)) = command.words.split_first() else { return false };
+    // A name with a path is another program.
+    let Some(name) = program.text.as_deref() else { return false };
+    let Some(arguments) = Argument::all(words) else {
+        return name == "echo" && words.iter().all(is_text_or_status);
+    };
+    program_is_safe(name, &arguments, &here)
+}
+
+/// A word whose text is known.
+#[derive(Clone, Copy)]
+struct Argument<'a> {
+    text: &'a str,
+    quoted: bool,
+}
+
+impl<'a> Argument<'a> {
+    fn all(words: &'a [Word]) -> Option<Vec<Self>> {
+        words
+            .iter()
+            // What a glob becomes is known to the disk alone.
+            .filter(|word| word.text.as_deref() != Some("[") || word.quoted)
+            .map(|word| {
+                let tilde = word.glob
+                    && word
+                        .text
+                        .as_deref()
+                        .is_some_and(|text| !text.contains(['*', '?', '[', '{']));
+                let text = word.text.as_deref().filter(|_| !word.glob || tilde)?;
+                Some(Self { text, quoted: word.quoted })
+            })
+            .collect()
+    }
+
+    fn is_option(&self) -> bool {
+        self.text.starts_with('-') && self.text.len() > 1
+    }
+
+    /// Whether it is the option, or a beginning of it of at least `shortest` bytes.
+    fn is_long(&self, option: &str, shortest: usize) -> bool {
+        let name = self.text.split('=').next().unwrap_or(self.text);
+        name.len() >= shortest && option.starts_with(name)
+    }
+
+    /// Whether it is a cluster of short options with one of the letters.
+    fn has_letter(&self, letters: &[char]) -> bool {
+        self.text
+            .strip_prefix('-')
+            .is_some_and(|flags| !flags.starts_with('-') && flags.contains(letters))
+    }
+}
+
+/// A literal, or the status of the last command.
+fn is_text_or_status(word: &Word) -> bool {
+    !word.glob
+        && (word.text.is_some() || {
+            let rest = word.source.replace("$?", "");
+            !rest.contains(['$', '`', '~', '\\', '(']) && word.source.contains("$?")
+        })
+}
+
+fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> bool {
+    if arguments.iter().any(|word| follows(name, word)) {
+        return false;
+    }
+    let stays = || arguments.iter().all(|word| here.holds(word));
+    let none = |refused: &dyn Fn(&Argument<'_>) -> bool| !arguments.iter().any(refused);
+    let operands = || arguments.iter().filter(|word| !word.is_option()).count();
+    match name {
+        // No file operands.
+        "echo" | "expr" | "true" | "false" | "pwd" | "whoami" | "uname" | "id" | "tr"
+        | "numfmt" | ":" | "nproc" | "arch" | "groups" | "type" | "basename" | "dirname"
+        | "exit" => {
+            arguments.iter().all(|word| word.quoted || !word.text.contains('~') || here.holds(word))
+        }
+        "printf" => {
+            // `%n` sets a variable, any variable.
+            none(&|word| word.text.starts_with("-v") || sets_by_format(word.text))
+                && arguments.first().is_some_and(|first| !first.is_option())
+        }
+        // Without arguments it prints all variables.
+        "set" => {
+            !arguments.is_empty()
+                && arguments.iter().all(|word| {
+                    matches!(word.text, "-e" | "-u" | "-eu" | "-euo" | "-eo" | "-o" | "pipefail")
+                })
+        }
+        "hostname" | "uptime" => arguments.is_empty(),
+        "seq" => operands::counts_not_far(arguments),
+        // No option of these writes or runs anything.
+        "cat" | "head" | "ls" | "nl" | "paste" | "rev" | "stat" | "tac" | "tail" | "which"
+        | "od" | "fold" | "expand" | "unexpand" | "cmp" | "comm" | "column" | "df" | "test"
+        | "[" | "realpath" | "readlink" | "join" => stays(),
+        "diff" => {
+            none(&|word| {
+                word.is_long("--to-file", 4)
+                    || word.is_long("--from-file", 4)
+                    || word.is_long("--exclude-from", 10)
+                    || word.has_letter(&['X', 'l'])
+                    || word.is_long("--paginate", 4)
+            }) && stays()
+        }
+        "date" => arguments.iter().all(|word| {
+            word.text.starts_with('+')
+                || matches!(word.text, "-u" | "--utc" | "-I" | "-R")
+                || word.text.starts_with("-I")
+        }),
+        // A list of files would name any file.
+        "wc" | "du" => {
+            none(&|word| {
+                word.is_long("--files0-from", 3)
+                    || word.is_long("--exclude-from", 10)
+                    || (name == "du" && word.has_letter(&['X', 'L', 'D', 'H']))
+                    || word.is_long("--dereference", 4)
+            }) && stays()
+        }
+        "md5sum" | "sha1sum" | "sha256sum" | "sha512sum" | "cksum" => {
+            none(&|word| word.has_letter(&['c']) || word.is_long("--check", 3)) && stays()
+        }
+        "sort" => {
+            arguments.iter().all(|word| {
+                !word.text.starts_with("--")
+                    || matches!(
+                        word.text,
+                        "--numeric-sort"
+                            | "--reverse"
+                            | "--unique"
+                            | "--human-numeric-sort"
+                            | "--version-sort"
+                            | "--ignore-case"
+                    )
+            }) && none(&|word| word.has_letter(&['o', 'T', 'S']))
+                && stays()
+        }
+        "file" => {
+            none(&|word| {
+                word.has_letter(&['C', 'm', 'f', 'z', 'Z', 'L', 'p', 's'])
+                    || word.text.starts_with("--")
+            }) && stays()
+        }
+        "tree" => {
+            none(&|word| {
+                word.has_letter(&['o', 'l', 'R'])
+                    || word.text.starts_with("--from")
+                    || word.text.starts_with("--gitfile")
+                    || word.text.starts_with("--infofile")
+                    || word.text.starts_with("--output")
+            }) && stays()
+        }
+        // The second operand is the output.
+        "xxd" => {
+            none(&|word| word.has_letter(&['r']) || word.text.starts_with("--"))
+                && operands() <= 1
+                && stays()
+                && arguments
+                    .iter()
+                    .all(|word| !word.is_option() || matches!(word.text, "-p" | "-u" | "-i"))
+        }
+        "cut" => arguments.iter().all(|word| word.text.starts_with("-d") || here.holds(word)),
+        "grep" | "egrep" | "fgrep" => {
+            none(&takes_patterns_of_file) && operands::pattern_and_paths_stay(arguments, here)
+        }
+        "cd" => matches!(arguments, [folder] if !folder.text.starts_with('-')) && stays(),
+        // The second operand of uniq is its output; `-` is one too.
+        "uniq" => operands() <= 1 && stays(),
+        "sed" => {
+            operands::sed_prints_lines(arguments)
+                && arguments.get(2..).unwrap_or_default().iter().all(|word| here.holds(word))
+        }
+        "find" => none(&find_acts) && stays(),
+        "rg" => {
+            none(&|word| rg_runs_programs(word.text))
+                && none(&takes_patterns_of_file)
+                && operands::pattern_and_paths_stay(arguments, here)
+        }
+        "git" => git::only_looks(arguments) && stays(),
+        "base64" => {
+            arguments.iter().all(|word| !word.text.starts_with('-') || base64_reads(word.text))
+                && stays()
+        }
+        "command" => matches!(arguments, [option, _] if matches!(option.text, "-v" | "-V")),
+        "node" | "python" | "python3" | "gcc" | "bash" | "make" if arguments.len() == 1 => {
+            arguments.iter().all(|word| word.text == "--version")
+        }
+        // What it runs is a command of its own.
+        "bash" | "sh" => matches!(arguments, [option, _] if option.text == "-c"),
+        "timeout" => {
+            arguments.len() >= 2
+                && none(&|word| word.text.is_empty())
+                && arguments.first().is_some_and(|first| !first.is_option())
+        }
+        _ => false,
+    }
+}
+
+/// Whether an option makes the program follow links out of the workspace, or
+/// a file for ever.
+fn follows(program: &str, word: &Argument<'_>) -> bool {
+    match program {
+        "tail" => {
+            word.has_letter(&['f', 'F'])
+                || word.text.starts_with('+') && word.text.contains('f')
+                || word.is_long("--follow", 3)
+                || word.is_long("--retry", 3)
+        }
+        "ls" => word.has_letter(&['L', 'H']) || word.text.starts_with("--de"),
+        "stat" => word.has_letter(&['L']) || word.text.starts_with("--de"),
+        "grep" | "egrep" | "fgrep" => word.has_letter(&['R']) || word.text.starts_with("--de"),
+        "rg" => word.has_letter(&['L']) || word.text.starts_with("--fo"),
+        "find" => matches!(word.text, "-L" | "-H" | "-follow"),
+        _ => false,
+    }
+}
+
+/// `grep` and `rg` words with a file joined to a short option (`-fFILE`).
+fn takes_patterns_of_file(word: &Argument<'_>) -> bool {
+    word.has_letter(&['f']) || word.is_long("--file", 5)
+}
+
+/// `find` words that run programs, delete, or write files.
+fn find_acts(word: &Argument<'_>) -> bool {
+    ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"]
+        .iter()
+        .any(|action| word.text.starts_with(action))
+}
+
+/// `rg` words that make it start other programs.
+pub(super) fn rg_runs_programs(word: &str) -> bool {
+    word.starts_with("--pre")
+        || word.starts_with("--hostname-bin")
+        || word.starts_with("--search-zip")
+        || (word.starts_with('-') && !word.starts_with("--") && word.contains('z'))
+}
+
+fn base64_reads(word: &str) -> bool {
+    matches!(word, "-" | "-d" | "-D" | "-i" | "-w" | "-w0" | "--decode" | "--ignore-garbage")
+        || word.starts_with("--wrap")
+}
+/// Whether `printf` would set a variable: a `%` with an `n` before any other
+/// letter of a directive.
+fn sets_by_format(text: &str) -> bool {
+    text.split('%').skip(1).any(|rest| {
+        let rest = rest.trim_start_matches(|letter: char| {
+            letter.is_ascii_digit() || "#0- +'.*hlqjzt$L".contains(letter)
+        });
+        rest.starts_with('n')
+    })
+}

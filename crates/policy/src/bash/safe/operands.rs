@@ -1,0 +1,124 @@
+//! Words of safe commands: paths that stay inside, patterns, numbers.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Argument;
+use crate::paths;
+
+/// Where a command runs and what it may read.
+pub(super) struct Where<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) roots: &'a [PathBuf],
+    /// A `cd` comes first, so `..` says nothing.
+    pub(super) moved: bool,
+}
+
+impl Where<'_> {
+    /// Whether nothing in the word names a file outside the workspace.
+    pub(super) fn holds(&self, word: &Argument<'_>) -> bool {
+        let text = word.text;
+        if !word.quoted && (text.contains("=~") || text.contains(":~")) {
+            return false;
+        }
+        let Some(option) = text.strip_prefix('-') else { return self.holds_path(text) };
+        let value = match option.split_once('=') {
+            Some((_, value)) => value,
+            // A value joined to a short option: `-f/etc/passwd`, `-f../x`.
+            None => match option.find('/').into_iter().chain(option.find("..")).min() {
+                Some(start) => option.get(start..).unwrap_or_default(),
+                None => return true,
+            },
+        };
+        self.holds_path(value)
+    }
+
+    fn holds_path(&self, text: &str) -> bool {
+        if text.starts_with('~') {
+            return false;
+        }
+        let path = Path::new(text);
+        // `..` behind a folder that is a link leads elsewhere than the text
+        // says, and so does any `..` behind a `cd`.
+        let below =
+            path.components().skip_while(|part| *part == Component::ParentDir && !self.moved);
+        if below.into_iter().any(|part| part == Component::ParentDir) {
+            return false;
+        }
+        let resolved = paths::resolve(self.directory, path);
+        resolved == Path::new("/dev/null") || paths::inside(&resolved, self.roots)
+    }
+}
+
+/// Whether `seq` comes to an end soon.
+pub(super) fn counts_not_far(arguments: &[Argument<'_>]) -> bool {
+    const MOST: f64 = 10_000_000.0;
+    const LONGEST: usize = 8;
+    if arguments.iter().any(|word| word.text.len() > LONGEST) {
+        return false;
+    }
+    let mut numbers = Vec::new();
+    for word in arguments {
+        match word.text.parse::<f64>() {
+            Ok(number) if number.is_finite() => numbers.push(number),
+            Ok(_) => return false,
+            Err(_) if word.text == "-w" || word.text.starts_with("-s") => {}
+            Err(_) => return false,
+        }
+    }
+    let (first, step, last) = match numbers[..] {
+        [last] => (1.0, 1.0, last),
+        [first, last] => (first, 1.0, last),
+        [first, step, last] => (first, step, last),
+        _ => return false,
+    };
+    step != 0.0 && (last - first) / step <= MOST
+}
+
+/// `-n` and one script that prints lines by number.
+pub(super) fn sed_prints_lines(arguments: &[Argument<'_>]) -> bool {
+    let [flag, script, files @ ..] = arguments else { return false };
+    let Some(range) = script.text.strip_suffix('p') else { return false };
+    let is_number = |text: &str| {
+        text == "$" || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_range = match range.split_once(',') {
+        Some((first, last)) => is_number(first) && is_number(last),
+        None => is_number(range),
+    };
+    flag.text == "-n" && is_range && files.iter().all(|file| !file.text.starts_with('-'))
+}
+
+/// For `grep` and `rg`: the pattern may look like any path, files must stay.
+/// The pattern is recognised only beside options that take no value.
+pub(super) fn pattern_and_paths_stay(arguments: &[Argument<'_>], here: &Where<'_>) -> bool {
+    let simple =
+        arguments.iter().all(|word| !word.text.starts_with('-') || takes_no_value(word.text));
+    let pattern =
+        if simple { arguments.iter().position(|word| !word.text.starts_with('-')) } else { None };
+    arguments.iter().enumerate().all(|(index, word)| {
+        let is_pattern = pattern == Some(index) && (word.quoted || !word.text.starts_with('~'));
+        is_pattern || here.holds(word)
+    })
+}
+
+fn takes_no_value(word: &str) -> bool {
+    match word.strip_prefix("--") {
+        Some(long) => {
+            matches!(
+                long,
+                "line-number"
+                    | "ignore-case"
+                    | "recursive"
+                    | "count"
+                    | "fixed-strings"
+                    | "files-with-matches"
+                    | "word-regexp"
+                    | "no-heading"
+                    | "hidden"
+                    | "color=never"
+            ) || long.starts_with("include=")
+                || long.starts_with("exclude=")
+        }
+        None => word.chars().skip(1).all(|flag| "rRnioEFlLHhwvcxsqSI".contains(flag)),
+    }
+}

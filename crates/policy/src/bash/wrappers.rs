@@ -1,0 +1,361 @@
+//! Programs that start other programs.
+
+mod find;
+mod git;
+mod options;
+pub(super) mod shells;
+mod xargs;
+
+use super::line::{Assignment, Word};
+use options::{Options, Rest};
+
+/// What a command starts besides itself.
+pub(super) enum Inside {
+    /// A program and its words, with variables set for it.
+    Words { words: Vec<Word>, assignments: Vec<Assignment> },
+    /// A text that bash or sh reads. `plain_sh`: it may be another shell than bash.
+    Script { text: String, plain_sh: bool },
+    /// It cannot be told.
+    Unclear(String),
+}
+
+/// How to go over the options of a wrapper to the program behind them.
+struct Wrapper {
+    names: &'static [&'static str],
+    options: Options,
+    /// Operands in front of the program.
+    operands: usize,
+}
+
+const fn wrapper(
+    names: &'static [&'static str],
+    flags: &'static str,
+    values: &'static str,
+    long_flags: &'static [&'static str],
+    long_values: &'static [&'static str],
+    operands: usize,
+) -> Wrapper {
+    Wrapper { names, options: Options { flags, values, long_flags, long_values }, operands }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    wrapper(
+        &["timeout", "gtimeout"],
+        "vpf",
+        "ks",
+        &["preserve-status", "foreground", "verbose"],
+        &["kill-after", "signal"],
+        1,
+    ),
+    wrapper(&["ionice"], "t", "cn", &["ignore"], &["class", "classdata"], 0),
+    wrapper(&["nohup"], "", "", &[], &[], 0),
+    wrapper(&["setsid"], "cfw", "", &["ctty", "fork", "wait"], &[], 0),
+    wrapper(&["stdbuf"], "", "ioe", &[], &["input", "output", "error"], 0),
+    wrapper(
+        &["time", "gtime"],
+        "apvq",
+        "fo",
+        &["append", "portability", "verbose", "quiet"],
+        &["format", "output"],
+        0,
+    ),
+    wrapper(&["builtin"], "", "", &[], &[], 0),
+    wrapper(&["exec"], "cl", "a", &[], &[], 0),
+    wrapper(&["busybox", "toybox"], "", "", &[], &[], 0),
+    wrapper(&["caffeinate"], "disum", "tw", &[], &[], 0),
+    wrapper(&["pkexec"], "", "", &["disable-internal-agent", "keep-cwd"], &["user"], 0),
+    wrapper(
+        &["strace"],
+        "cCdfFhiknqrtTvVwxyYzZ",
+        "abeEIoOpPsSuUX",
+        &["follow-forks", "summary-only", "no-abbrev", "quiet"],
+        &["output", "trace", "string-limit"],
+        0,
+    ),
+];
+
+/// Programs that start others in ways that are not looked into.
+const CLOSED: &[&str] = &[
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "runuser",
+    "systemd-run",
+    "at",
+    "batch",
+    "expect",
+    "gdb",
+    "lldb",
+    "entr",
+    "taskset",
+    "chrt",
+    "numactl",
+    "prlimit",
+    "torsocks",
+    "torify",
+    "proxychains",
+    "proxychains4",
+    "firejail",
+    "bwrap",
+    "xvfb-run",
+    "dbus-run-session",
+    "dbus-launch",
+    "rlwrap",
+    "unbuffer",
+    "hyperfine",
+    "ltrace",
+    "valgrind",
+    "perf",
+    "chroot",
+    "fakeroot",
+    "fish",
+    "csh",
+    "tcsh",
+    "mksh",
+    "pdksh",
+    "rc",
+    "elvish",
+    "nu",
+    "xonsh",
+    "pwsh",
+    "sg",
+    "newgrp",
+    "start-stop-daemon",
+    "run-parts",
+    "sem",
+    "env_parallel",
+    "rush",
+    "dtach",
+    "tmux",
+    "screen",
+    "socat",
+    "setarch",
+    "linux32",
+    "linux64",
+    "capsh",
+    "choom",
+    "uclampset",
+    "pipexec",
+    "daemonize",
+    "faketime",
+];
+
+/// What the command starts. Empty when it only runs itself.
+pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
+    let Some((program, arguments)) = words.split_first() else { return Vec::new() };
+    let Some(path) = program.text.as_deref() else { return Vec::new() };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
+        return started(wrapper.options.behind(arguments, wrapper.operands));
+    }
+    match name {
+        "env" | "genv" => env(arguments),
+        "sudo" | "doas" => elevated(name, arguments),
+        "nice" => nice(arguments),
+        "command" => command(arguments),
+        "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "rbash" => shells::inside(name, arguments),
+        "su" => shells::su(arguments),
+        "watch" => shells::watch(arguments),
+        "script" => shells::script(arguments),
+        "flock" => shells::flock(arguments),
+        "parallel" => xargs::parallel(arguments),
+        "xargs" | "gxargs" => xargs::inside(arguments),
+        "find" | "gfind" => find::inside(arguments),
+        "fd" | "fdfind" => find::fd(arguments),
+        "git" => git::inside(arguments),
+        "npx" => shells::call(arguments),
+        "npm"
+            if arguments.iter().any(|word| matches!(word.text.as_deref(), Some("exec" | "x"))) =>
+        {
+            shells::call(arguments)
+        }
+        _ if CLOSED.contains(&name) => {
+            vec![Inside::Unclear(format!("`{name}` starts other programs"))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn started(rest: Rest<'_>) -> Vec<Inside> {
+    match rest {
+        Rest::Words([]) => Vec::new(),
+        Rest::Words(words) => vec![words_alone(words.to_vec())],
+        Rest::Unclear(why) => vec![Inside::Unclear(why)],
+    }
+}
+
+fn unclear(why: &str) -> Vec<Inside> {
+    vec![Inside::Unclear(why.to_owned())]
+}
+
+/// A program and its words.
+fn words_alone(words: Vec<Word>) -> Inside {
+    Inside::Words { words, assignments: Vec::new() }
+}
+
+/// What stands behind options: `NAME=value` words, then a program.
+fn with_assignments(program: &str, rest: Rest<'_>) -> Vec<Inside> {
+    let mut words = match rest {
+        Rest::Words(words) => words,
+        Rest::Unclear(_) => return started(rest),
+    };
+    let mut assignments = Vec::new();
+    while let Some((word, behind)) = words.split_first() {
+        if !options::is_one_word(word) {
+            return unclear(&format!("`{program}` has words that only the run tells"));
+        }
+        let text = word.text.as_deref().unwrap_or(&word.source);
+        let Some((name, value)) = text.split_once('=') else { break };
+        let value = Word {
+            text: word.text.is_some().then(|| value.to_owned()),
+            source: value.to_owned(),
+            glob: word.glob,
+            quoted: word.quoted,
+        };
+        assignments.push(Assignment { name: name.to_owned(), value });
+        words = behind;
+    }
+    if words.is_empty() {
+        return Vec::new();
+    }
+    vec![Inside::Words { words: words.to_vec(), assignments }]
+}
+
+fn env(arguments: &[Word]) -> Vec<Inside> {
+    const OPTIONS: Options = Options {
+        flags: "i0v",
+        values: "uCa",
+        long_flags: &[
+            "ignore-environment",
+            "null",
+            "debug",
+            "list-signal-handling",
+            "block-signal",
+            "default-signal",
+            "ignore-signal",
+        ],
+        long_values: &["unset", "chdir", "argv0"],
+    };
+    let mut words = arguments;
+    // A lone `-` is `-i`; `-S` splits a text into words.
+    for (at, word) in arguments.iter().enumerate() {
+        let Some(text) = word.text.as_deref() else { break };
+        let split = match text {
+            "-" => {
+                words = arguments.get(at + 1..).unwrap_or_default();
+                break;
+            }
+            "-S" | "--split-string" => {
+                arguments.get(at + 1).map(|next| (next.text.clone(), at + 2))
+            }
+            _ if !text.starts_with('-') || text == "--" => break,
+            _ => text
+                .strip_prefix("-S")
+                .or_else(|| text.strip_prefix("-iS"))
+                .or_else(|| text.strip_prefix("-vS"))
+                .or_else(|| text.strip_prefix("--split-string="))
+                .map(|glued| match arguments.get(at + 1) {
+                    Some(next) if glued.is_empty() && !text.contains('=') => {
+                        (next.text.clone(), at + 2)
+                    }
+                    _ => (Some(glued.to_owned()), at + 1),
+                }),
+        };
+        let Some((text, next)) = split else {
+            if text
+                .strip_prefix('-')
+                .is_some_and(|letters| !letters.starts_with('-') && letters.contains('S'))
+            {
+                return unclear("`env -S` is not plain");
+            }
+            continue;
+        };
+        let Some(text) = text.filter(|text| !text.contains(['\\', '"', '\'', '$', '#'])) else {
+            return unclear("`env -S` is not plain");
+        };
+        let mut all: Vec<Word> = text
+            .split_ascii_whitespace()
+            .map(|part| Word {
+                text: Some(part.to_owned()),
+                source: part.to_owned(),
+                glob: false,
+                quoted: true,
+            })
+            .collect();
+        all.extend(arguments.get(next..).unwrap_or_default().iter().cloned());
+        return env(&all);
+    }
+    with_assignments("env", OPTIONS.behind(words, 0))
+}
+
+fn elevated(name: &str, arguments: &[Word]) -> Vec<Inside> {
+    const SUDO: Options = Options {
+        flags: "AbBEHiknNPsSKlvV",
+        values: "ugpCchDRTrtU",
+        long_flags: &[
+            "askpass",
+            "background",
+            "bell",
+            "preserve-env",
+            "set-home",
+            "login",
+            "reset-timestamp",
+            "non-interactive",
+            "preserve-groups",
+            "stdin",
+            "shell",
+            "validate",
+            "list",
+        ],
+        long_values: &[
+            "user",
+            "group",
+            "prompt",
+            "chdir",
+            "chroot",
+            "host",
+            "close-from",
+            "command-timeout",
+        ],
+    };
+    const DOAS: Options =
+        Options { flags: "Lns", values: "aCu", long_flags: &[], long_values: &[] };
+    let options = if name == "sudo" { SUDO } else { DOAS };
+    let found = with_assignments(name, options.behind(arguments, 0));
+    let shell = |text: &str| {
+        matches!(text, "--login" | "--shell")
+            || text
+                .strip_prefix('-')
+                .is_some_and(|flags| !flags.starts_with('-') && flags.contains(['i', 's']))
+    };
+    if found.is_empty() && arguments.iter().filter_map(|word| word.text.as_deref()).any(shell) {
+        return unclear(&format!("`{name}` starts a shell"));
+    }
+    found
+}
+
+fn nice(arguments: &[Word]) -> Vec<Inside> {
+    const OPTIONS: Options =
+        Options { flags: "", values: "n", long_flags: &[], long_values: &["adjustment"] };
+    // `nice -5 make` is `nice -n 5 make`.
+    let is_number = |word: &Word| {
+        word.text.as_deref().and_then(|text| text.strip_prefix('-')).is_some_and(|number| {
+            let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let skipped = arguments.iter().take_while(|word| is_number(word)).count();
+    started(OPTIONS.behind(arguments.get(skipped..).unwrap_or_default(), 0))
+}
+
+fn command(arguments: &[Word]) -> Vec<Inside> {
+    const OPTIONS: Options =
+        Options { flags: "pvV", values: "", long_flags: &[], long_values: &[] };
+    let asks = arguments
+        .iter()
+        .map_while(|word| {
+            word.text.as_deref().filter(|text| text.starts_with('-') && *text != "--")
+        })
+        .any(|flags| flags.contains(['v', 'V']));
+    if asks { Vec::new() } else { started(OPTIONS.behind(arguments, 0)) }
+}

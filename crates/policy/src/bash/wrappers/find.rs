@@ -1,0 +1,112 @@
+//! `find -exec` and `fd -x`.
+
+use super::options::is_one_word;
+use super::{Inside, unclear, words_alone};
+use crate::bash::line::Word;
+
+pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
+    let mut found = Vec::new();
+    let mut words = arguments.iter().enumerate();
+    while let Some((at, word)) = words.next() {
+        let Some(text) =
+            word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))
+        else {
+            return unclear("`find` has words that only the run tells");
+        };
+        if !matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir") {
+            continue;
+        }
+        let behind = arguments.get(at + 1..).unwrap_or_default();
+        let length = behind
+            .iter()
+            .enumerate()
+            .position(|(index, word)| match word.text.as_deref() {
+                Some(";") => true,
+                Some("+") => {
+                    index > 0
+                        && behind
+                            .get(index - 1)
+                            .is_some_and(|before| before.text.as_deref() == Some("{}"))
+                }
+                _ => false,
+            })
+            .unwrap_or(behind.len());
+        let started = replaced(behind.get(..length).unwrap_or_default(), &["{}"]);
+        if started.iter().any(|word| word.glob && !is_one_word(word)) {
+            return unclear("`find -exec` has words that only the run tells");
+        }
+        if !started.is_empty() {
+            found.push(words_alone(started));
+        }
+        for _ in 0..length {
+            words.next();
+        }
+    }
+    found
+}
+
+/// A pattern that begins with a plain letter, a dot or a slash becomes names
+/// that begin so, and no option.
+fn names_stay_names(word: &Word) -> bool {
+    word.text.as_deref().is_some_and(|text| {
+        !text.contains('{')
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '/')
+    })
+}
+
+/// The words; those that hold a place for a name are known to the run alone.
+fn replaced(words: &[Word], places: &[&str]) -> Vec<Word> {
+    words
+        .iter()
+        .map(|word| {
+            let mut word = word.clone();
+            if word
+                .text
+                .as_deref()
+                .is_some_and(|text| places.iter().any(|place| text.contains(place)))
+            {
+                word.text = None;
+                word.glob = false;
+            }
+            word
+        })
+        .collect()
+}
+
+pub(super) fn fd(arguments: &[Word]) -> Vec<Inside> {
+    for (at, word) in arguments.iter().enumerate() {
+        let Some(text) =
+            word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))
+        else {
+            return unclear("`fd` has words that only the run tells");
+        };
+        if text == "--" {
+            return Vec::new();
+        }
+        let cluster =
+            text.strip_prefix('-').filter(|letters| !letters.starts_with('-') && letters.len() > 1);
+        let hidden = cluster.is_some_and(|letters| letters.contains(['x', 'X']));
+        if hidden || text.starts_with("--exec=") || text.starts_with("--exec-batch=") {
+            return unclear("`fd` runs a command that is not plain");
+        }
+        if !matches!(text, "-x" | "-X" | "--exec" | "--exec-batch") {
+            continue;
+        }
+        let behind = arguments.get(at + 1..).unwrap_or_default();
+        let length = behind
+            .iter()
+            .position(|word| word.text.as_deref() == Some(";"))
+            .unwrap_or(behind.len());
+        let mut found = match behind.get(..length) {
+            Some([]) | None => Vec::new(),
+            Some(words) => {
+                let mut words = replaced(words, &["{}", "{/}", "{//}", "{.}", "{/.}"]);
+                words.push(super::xargs::unknown("{}"));
+                vec![words_alone(words)]
+            }
+        };
+        found.extend(fd(behind.get(length + 1..).unwrap_or_default()));
+        return found;
+    }
+    Vec::new()
+}

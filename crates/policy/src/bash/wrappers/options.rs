@@ -1,0 +1,105 @@
+//! Going over options whose names are all known.
+
+use crate::bash::line::Word;
+
+/// The options of a program.
+pub(super) struct Options {
+    /// Letters without a value.
+    pub(super) flags: &'static str,
+    /// Letters with a value, joined or in the next word.
+    pub(super) values: &'static str,
+    /// Long options without a value, or with one behind `=`.
+    pub(super) long_flags: &'static [&'static str],
+    /// Long options with a value, behind `=` or in the next word.
+    pub(super) long_values: &'static [&'static str],
+}
+
+/// What stands behind the options.
+pub(super) enum Rest<'w> {
+    Words(&'w [Word]),
+    Unclear(String),
+}
+
+/// Whether the word stays one word whatever its expansions give, and cannot
+/// become an option or another program.
+pub(super) fn is_one_word(word: &Word) -> bool {
+    match &word.text {
+        Some(text) => !word.glob || !text.contains(['*', '?', '[', '{']),
+        // `NAME="$x"`
+        None => {
+            let Some((name, value)) = word.source.split_once('=') else { return false };
+            let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            crate::bash::reader::is_name(name)
+                && inner.is_some_and(|inner| !inner.contains(['"', '@', '*', '`', '(', '\\']))
+        }
+    }
+}
+
+impl Options {
+    /// Goes over the options and `operands` words.
+    pub(super) fn behind<'w>(&self, words: &'w [Word], operands: usize) -> Rest<'w> {
+        let mut rest = words;
+        while let Some((word, behind)) = rest.split_first() {
+            let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
+                // A dynamic word where a program is expected is seen by the caller.
+                return if operands == 0 && word.text.is_none() {
+                    Rest::Words(rest)
+                } else {
+                    Rest::Unclear("a wrapper has words that only the run tells".to_owned())
+                };
+            };
+            if text == "--" {
+                rest = behind;
+                break;
+            }
+            if !text.starts_with('-') || text == "-" {
+                break;
+            }
+            let Some(taken) = self.taken(text) else {
+                return Rest::Unclear(format!("the option `{text}` of a wrapper is not known"));
+            };
+            rest = behind;
+            if taken {
+                let Some((value, behind)) = rest.split_first() else {
+                    return Rest::Words(&[]);
+                };
+                if value.text.is_none() || !is_one_word(value) {
+                    return Rest::Unclear("a wrapper has words that only the run tells".to_owned());
+                }
+                rest = behind;
+            }
+        }
+        for _ in 0..operands {
+            let Some((word, behind)) = rest.split_first() else { return Rest::Words(&[]) };
+            if word.text.is_none() || !is_one_word(word) {
+                return Rest::Unclear("a wrapper has words that only the run tells".to_owned());
+            }
+            rest = behind;
+        }
+        Rest::Words(rest)
+    }
+
+    /// Whether the option takes the next word; nothing when it is not known.
+    pub(super) fn taken(&self, option: &str) -> Option<bool> {
+        if let Some(long) = option.strip_prefix("--") {
+            let (name, glued) = match long.split_once('=') {
+                Some((name, _)) => (name, true),
+                None => (long, false),
+            };
+            if self.long_flags.contains(&name) {
+                return Some(false);
+            }
+            return self.long_values.contains(&name).then_some(!glued);
+        }
+        let letters = option.strip_prefix('-')?;
+        for (at, letter) in letters.char_indices() {
+            if self.values.contains(letter) {
+                return Some(at + letter.len_utf8() == letters.len());
+            }
+            if !self.flags.contains(letter) {
+                return None;
+            }
+        }
+        Some(false)
+    }
+}

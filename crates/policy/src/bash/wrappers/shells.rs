@@ -1,0 +1,265 @@
+//! Shells, and programs that hand a text to one.
+
+use super::options::{Options, Rest, is_one_word};
+use super::{Inside, started, unclear};
+use crate::bash::line::Word;
+
+/// `sh -c TEXT` and what it looks like with other options.
+pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
+    let mut words = arguments.iter();
+    let mut reads_text = false;
+    let mut operand = None;
+    while let Some(word) = words.next() {
+        let Some(text) = word.text.as_deref() else {
+            operand = Some(word);
+            break;
+        };
+        let long = text.strip_prefix("--");
+        match long {
+            Some("") => {
+                operand = words.next();
+                break;
+            }
+            Some(
+                "norc" | "noprofile" | "posix" | "login" | "verbose" | "restricted" | "noediting",
+            ) => continue,
+            Some("version" | "help") => return Vec::new(),
+            Some(_) => return unclear("an option of a shell is not known"),
+            None => {}
+        }
+        let Some(letters) = text.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty())
+        else {
+            if text == "-" {
+                operand = words.next();
+            } else {
+                operand = Some(word);
+            }
+            break;
+        };
+        for letter in letters.chars() {
+            match letter {
+                'c' => reads_text = true,
+                'o' | 'O' => {
+                    let known =
+                        words.next().and_then(|word| word.text.as_deref()).is_some_and(|option| {
+                            matches!(
+                                option,
+                                "errexit"
+                                    | "nounset"
+                                    | "pipefail"
+                                    | "xtrace"
+                                    | "noglob"
+                                    | "noclobber"
+                                    | "globstar"
+                                    | "nullglob"
+                                    | "posix"
+                            )
+                        });
+                    if !known {
+                        return unclear("an option of a shell is not known");
+                    }
+                }
+                'a' | 'b' | 'e' | 'f' | 'h' | 'l' | 'm' | 'n' | 'u' | 'v' | 'x' | 'B' | 'C'
+                | 'E' | 'T' | 's' => {
+                    if letter == 's' && !reads_text {
+                        return unclear("a shell reads what comes in");
+                    }
+                }
+                _ => return unclear("an option of a shell is not known"),
+            }
+        }
+    }
+    match (reads_text, operand) {
+        // What it reads comes from elsewhere; the caller looks for it.
+        (_, None) => vec![Inside::Unclear(READS_INPUT.to_owned())],
+        (true, Some(word)) => match &word.text {
+            Some(text) if is_one_word(word) => text_for(name, text.clone()),
+            _ => unclear("a shell runs a text that only the run tells"),
+        },
+        (false, Some(word)) if word.text.is_none() || !is_one_word(word) => {
+            unclear("a shell runs a file that only the run tells")
+        }
+        (false, Some(word))
+            if word
+                .text
+                .as_deref()
+                .is_some_and(|file| file.starts_with("/dev/") || file.starts_with("/proc/")) =>
+        {
+            unclear("a shell reads what comes in")
+        }
+        // A bare name may be a program of PATH, read as a script.
+        (false, Some(word)) => {
+            let bare = word.text.as_deref().is_some_and(|file| !file.contains(['/', '.']));
+            let mut script = vec![word.clone()];
+            script.extend(words.cloned());
+            if bare { vec![super::words_alone(script)] } else { Vec::new() }
+        }
+    }
+}
+
+/// Said of a shell without a script.
+pub(in crate::bash) const READS_INPUT: &str = "a shell runs what it reads";
+
+/// The text for the shell `name`.
+pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<Inside> {
+    // Other shells read some lines otherwise; plain ones are the same to all.
+    let plain = |character: char| {
+        character.is_ascii_alphanumeric() || " _./,:;&|'\"-+@%\n".contains(character)
+    };
+    if matches!(name, "zsh" | "ksh") && !text.chars().all(plain) {
+        let why = format!("`{name}` reads some lines in its own way");
+        return vec![Inside::Script { text, plain_sh: true }, Inside::Unclear(why)];
+    }
+    vec![Inside::Script { text, plain_sh: !matches!(name, "bash" | "rbash") }]
+}
+
+/// `su -c TEXT user`.
+pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
+            return unclear("`su` has words that only the run tells");
+        };
+        let script = match text {
+            "-c" | "--command" => words.next().and_then(|word| word.text.clone()),
+            "-" | "-l" | "--login" | "-m" | "-p" => continue,
+            _ => match text.strip_prefix("--command=") {
+                Some(script) => Some(script.to_owned()),
+                None if text.starts_with('-') => return unclear("an option of `su` is not known"),
+                None => continue,
+            },
+        };
+        return match script {
+            Some(text) => vec![Inside::Script { text, plain_sh: true }],
+            None => unclear("`su` runs a text that only the run tells"),
+        };
+    }
+    unclear("`su` starts a shell")
+}
+
+/// `watch COMMAND…`: the words are joined for a shell.
+pub(super) fn watch(arguments: &[Word]) -> Vec<Inside> {
+    const OPTIONS: Options = Options {
+        flags: "bcdegprtwCx",
+        values: "nq",
+        long_flags: &[
+            "beep",
+            "color",
+            "no-color",
+            "differences",
+            "errexit",
+            "chgexit",
+            "precise",
+            "no-rerun",
+            "no-title",
+            "no-wrap",
+            "exec",
+        ],
+        long_values: &["interval", "equexit"],
+    };
+    joined(OPTIONS.behind(arguments, 0))
+}
+
+/// The words, joined, as a shell's text.
+pub(super) fn joined(rest: Rest<'_>) -> Vec<Inside> {
+    let words = match rest {
+        Rest::Words([]) => return Vec::new(),
+        Rest::Words(words) => words,
+        unclear @ Rest::Unclear(_) => return started(unclear),
+    };
+    let texts: Option<Vec<&str>> =
+        words.iter().map(|word| word.text.as_deref().filter(|_| is_one_word(word))).collect();
+    match texts {
+        Some(texts) => vec![Inside::Script { text: texts.join(" "), plain_sh: true }],
+        None => unclear("a shell runs a text that only the run tells"),
+    }
+}
+
+/// `script -c TEXT file`.
+pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
+            return unclear("`script` has words that only the run tells");
+        };
+        let found = match text {
+            "-c" | "--command" => words.next().and_then(|word| word.text.clone()),
+            "-a" | "-e" | "-f" | "-q" | "-qe" | "-eq" | "-qf" => continue,
+            _ => match text.strip_prefix("--command=") {
+                Some(script) => Some(script.to_owned()),
+                None if text.starts_with("-qc")
+                    || text.starts_with("-qec")
+                    || text.starts_with("-eqc") =>
+                {
+                    let glued = text.split_once('c').map_or("", |(_, glued)| glued);
+                    if glued.is_empty() {
+                        words.next().and_then(|word| word.text.clone())
+                    } else {
+                        Some(glued.to_owned())
+                    }
+                }
+                None if text.starts_with('-') => {
+                    return unclear("an option of `script` is not known");
+                }
+                None => continue,
+            },
+        };
+        return match found {
+            Some(text) => vec![Inside::Script { text, plain_sh: true }],
+            None => unclear("`script` runs a text that only the run tells"),
+        };
+    }
+    unclear("`script` starts a shell")
+}
+
+/// `flock FILE COMMAND…`, `flock FILE -c TEXT`.
+pub(super) fn flock(arguments: &[Word]) -> Vec<Inside> {
+    const OPTIONS: Options = Options {
+        flags: "senxouvF",
+        values: "wE",
+        long_flags: &[
+            "shared",
+            "exclusive",
+            "nonblock",
+            "nb",
+            "unlock",
+            "close",
+            "no-fork",
+            "verbose",
+        ],
+        long_values: &["timeout", "wait", "conflict-exit-code"],
+    };
+    let rest = OPTIONS.behind(arguments, 1);
+    let Rest::Words(words) = rest else { return started(rest) };
+    match words.split_first() {
+        Some((first, behind)) if matches!(first.text.as_deref(), Some("-c" | "--command")) => {
+            joined(Rest::Words(behind))
+        }
+        Some((first, _)) if first.text.as_deref().is_some_and(|text| text.starts_with('-')) => {
+            unclear("an option of `flock` is not known")
+        }
+        _ => started(Rest::Words(words)),
+    }
+}
+
+/// `npx -c TEXT`, `npm exec --call TEXT`. Other forms run a package.
+pub(super) fn call(arguments: &[Word]) -> Vec<Inside> {
+    for (at, word) in arguments.iter().enumerate() {
+        let Some(text) = word.text.as_deref() else { continue };
+        if text == "--" {
+            break;
+        }
+        let script = match text {
+            "-c" | "--call" => arguments.get(at + 1).and_then(|word| word.text.clone()),
+            _ => match text.strip_prefix("--call=") {
+                Some(script) => Some(script.to_owned()),
+                None => continue,
+            },
+        };
+        return match script {
+            Some(text) => vec![Inside::Script { text, plain_sh: true }],
+            None => unclear("`npx -c` runs a text that only the run tells"),
+        };
+    }
+    Vec::new()
+}

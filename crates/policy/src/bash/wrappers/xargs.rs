@@ -1,0 +1,148 @@
+//! `xargs` and `parallel`: programs whose last words come from the input.
+
+use super::options::{Options, Rest};
+use super::shells::joined;
+use super::{Inside, started, unclear, words_alone};
+use crate::bash::line::Word;
+
+const OPTIONS: Options = Options {
+    flags: "0rtpxo",
+    values: "aEILnPsd",
+    long_flags: &[
+        "null",
+        "no-run-if-empty",
+        "verbose",
+        "interactive",
+        "exit",
+        "open-tty",
+        "show-limits",
+        "replace",
+        "eof",
+        "max-lines",
+    ],
+    long_values: &[
+        "arg-file",
+        "delimiter",
+        "max-args",
+        "max-procs",
+        "max-chars",
+        "process-slot-var",
+    ],
+};
+
+pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
+    // `-i`, `-l` and `-e` take a value only when it is joined.
+    let joined_value = |word: &Word| {
+        word.text.as_deref().is_some_and(|text| {
+            text.starts_with("-i") || text.starts_with("-l") || text.starts_with("-e")
+        })
+    };
+    let mut plain: Vec<Word> = Vec::new();
+    let mut replaced = None;
+    let mut in_options = true;
+    let mut skip_value = false;
+    for word in arguments {
+        if in_options && !skip_value {
+            match word.text.as_deref() {
+                Some(text) if text.starts_with('-') && text != "--" => {
+                    if joined_value(word) {
+                        if let Some(with) = text.strip_prefix("-i") {
+                            replaced = Some(if with.is_empty() { "{}" } else { with }.to_owned());
+                        }
+                        continue;
+                    }
+                    if let Some(with) = text.strip_prefix("--replace") {
+                        let with = with.strip_prefix('=').unwrap_or("{}");
+                        replaced = Some(with.to_owned());
+                    }
+                    if let Some((_, with)) =
+                        text.split_once('I').filter(|_| !text.starts_with("--"))
+                    {
+                        replaced = Some(with.to_owned());
+                    }
+                    skip_value = OPTIONS.taken(text) == Some(true);
+                }
+                _ => in_options = false,
+            }
+        } else if skip_value {
+            skip_value = false;
+            if replaced.as_deref() == Some("") {
+                replaced = word.text.clone();
+            }
+        }
+        plain.push(word.clone());
+    }
+    let rest = OPTIONS.behind(&plain, 0);
+    let Rest::Words(words) = rest else { return started(rest) };
+    if words.is_empty() {
+        let echo =
+            Word { text: Some("echo".to_owned()), source: "echo".to_owned(), ..Word::default() };
+        return vec![words_alone(vec![echo, unknown("…")])];
+    }
+    let mut words = words.to_vec();
+    match replaced {
+        Some(with) => {
+            for word in &mut words {
+                if with.is_empty() || word.text.as_deref().is_some_and(|text| text.contains(&with))
+                {
+                    word.text = None;
+                }
+            }
+        }
+        None => words.push(unknown("…")),
+    }
+    vec![words_alone(words)]
+}
+
+/// Words that the input gives.
+pub(super) fn unknown(source: &str) -> Word {
+    Word { text: None, source: source.to_owned(), glob: false, quoted: false }
+}
+
+/// `parallel COMMAND… ::: …`: the words are joined for a shell.
+pub(super) fn parallel(arguments: &[Word]) -> Vec<Inside> {
+    const OPTIONS: Options = Options {
+        flags: "0kmXqtu",
+        values: "jPnNLIaS",
+        long_flags: &[
+            "null",
+            "keep-order",
+            "dry-run",
+            "verbose",
+            "ungroup",
+            "line-buffer",
+            "bar",
+            "eta",
+            "progress",
+            "tag",
+            "will-cite",
+            "no-notice",
+        ],
+        long_values: &[
+            "jobs",
+            "max-procs",
+            "halt",
+            "timeout",
+            "retries",
+            "delay",
+            "joblog",
+            "colsep",
+        ],
+    };
+    let stop = arguments
+        .iter()
+        .position(|word| word.text.as_deref().is_some_and(|text| text.starts_with(":::")))
+        .unwrap_or(arguments.len());
+    let rest = OPTIONS.behind(arguments.get(..stop).unwrap_or_default(), 0);
+    match rest {
+        Rest::Words([]) => unclear("`parallel` runs what it reads"),
+        Rest::Words([program, ..])
+            if program.text.as_deref().is_none_or(|text| {
+                text.split_ascii_whitespace().next().is_none_or(|first| first.contains('{'))
+            }) =>
+        {
+            unclear("`parallel` runs what it reads")
+        }
+        rest => joined(rest),
+    }
+}

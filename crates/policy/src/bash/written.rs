@@ -1,0 +1,245 @@
+//! Paths that a command is known to write or delete.
+
+use super::arguments::{has_letter, has_long, operands, part, values};
+use super::git::git_subcommand;
+use super::line::{Command, Word};
+
+/// The paths that the command writes, deletes or changes, as its words name
+/// them; redirections are in the line. Only what is known: an empty list says
+/// nothing about a program that is not known. Words known to the run alone are
+/// among them.
+pub fn written(command: &Command) -> Vec<Word> {
+    let mut found: Vec<Word> = Vec::new();
+    for word in named(command) {
+        if !found.contains(&word) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+fn named(command: &Command) -> Vec<Word> {
+    let Some(name) = command.name() else { return Vec::new() };
+    match name {
+        "rm" | "rmdir" | "unlink" | "shred" | "touch" | "mkdir" | "mkfifo" | "tee" | "truncate" => {
+            operands(
+                command,
+                if matches!(name, "touch" | "truncate") {
+                    "drst"
+                } else if name == "mkdir" {
+                    "m"
+                } else {
+                    ""
+                },
+                &["--date", "--reference", "--size", "--mode", "--time"],
+            )
+        }
+        "mv" => {
+            let mut found = operands(command, "tS", &["--suffix"]);
+            found.extend(values(command, 't', "target-directory"));
+            found
+        }
+        "cp" | "install" | "ln" | "link" | "rsync" | "scp" => {
+            let letters = match name {
+                "install" => "tSmog",
+                "rsync" => "ef",
+                "scp" => "FiloPcSJ",
+                _ => "tS",
+            };
+            let mut found = values(command, 't', "target-directory");
+            if matches!(name, "rsync" | "scp") {
+                found.clear();
+            }
+            let all = operands(
+                command,
+                letters,
+                &["--suffix", "--mode", "--owner", "--group", "--rsh", "--exclude", "--include"],
+            );
+            let folders = name == "install" && has_letter(command, &['d']);
+            if folders {
+                found.extend(all);
+            } else if found.is_empty() {
+                // The last operand is a file or a folder that takes the others.
+                found.extend(landing(&all));
+            } else {
+                for folder in found.clone() {
+                    found.extend(all.iter().map(|source| inside(&folder, source)));
+                }
+            }
+            found
+        }
+        "sed" | "gsed" if has_letter(command, &['i']) || has_long(command, "--in-place", "--i") => {
+            let mut all = operands(command, "elf", &["--expression", "--file", "--line-length"]);
+            let script_given = !values(command, 'e', "expression").is_empty()
+                || !values(command, 'f', "file").is_empty();
+            if !script_given && !all.is_empty() {
+                all.remove(0);
+            }
+            all
+        }
+        "perl" | "ruby" if has_letter(command, &['i']) => operands(command, "eEnI", &[]),
+        "chmod" | "chown" | "chgrp" => {
+            let all = operands(command, "", &[]);
+            let skipped = usize::from(!has_long(command, "--reference", "--ref"));
+            all.into_iter().skip(skipped).collect()
+        }
+        "chattr" | "setfacl" => operands(command, "mMxX", &[]),
+        "dd" => assigned(command, "of="),
+        "tar" | "bsdtar" | "gtar" => tar(command),
+        "unzip" => {
+            let folders = values(command, 'd', "");
+            if folders.is_empty() { here() } else { folders }
+        }
+        "curl" => {
+            let mut found = values(command, 'o', "output");
+            found.extend(values(command, 'D', "dump-header"));
+            found.extend(values(command, 'c', "cookie-jar"));
+            found.extend(values(command, '\0', "output-dir"));
+            found.extend(values(command, '\0', "trace"));
+            found.extend(remote_names(command, &['O', 'J'], "--remote-name"));
+            found
+        }
+        "wget" => {
+            let mut found = values(command, 'O', "output-document");
+            found.extend(values(command, 'P', "directory-prefix"));
+            found.extend(values(command, 'o', "output-file"));
+            found.extend(values(command, 'a', "append-output"));
+            if found.is_empty() {
+                found.extend(here());
+            }
+            found
+        }
+        "patch" => {
+            let mut found =
+                operands(command, "pdiorBDFVYz", &["--input", "--directory", "--strip"]);
+            found.truncate(1);
+            found.extend(values(command, 'o', "output"));
+            if found.is_empty() {
+                found.extend(here());
+            }
+            found
+        }
+        "sort" => values(command, 'o', "output"),
+        "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" => {
+            operands(command, "S", &[])
+        }
+        "split" | "csplit" => operands(command, "abCln", &[]).into_iter().skip(1).collect(),
+        "git" => git(command),
+        "xxd" | "uniq" => operands(command, "clsfw", &[]).into_iter().skip(1).collect(),
+        "ed" | "ex" | "vi" | "vim" | "nano" | "emacs" => operands(command, "ceS", &[]),
+        _ => Vec::new(),
+    }
+}
+
+/// The current folder: any name in it may be written.
+fn here() -> Vec<Word> {
+    vec![Word { text: Some(".".to_owned()), source: ".".to_owned(), ..Word::default() }]
+}
+
+/// The last operand, and the names that the others would get inside it.
+fn landing(all: &[Word]) -> Vec<Word> {
+    let Some((target, sources)) = all.split_last() else { return Vec::new() };
+    if sources.is_empty() {
+        return vec![target.clone()];
+    }
+    let mut found = vec![target.clone()];
+    found.extend(sources.iter().map(|source| inside(target, source)));
+    found
+}
+
+fn inside(folder: &Word, source: &Word) -> Word {
+    let (Some(folder_text), Some(text)) = (&folder.text, &source.text) else {
+        return Word { text: None, ..source.clone() };
+    };
+    let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or(text);
+    let mut word = part(source, &format!("{}/{name}", folder_text.trim_end_matches('/')));
+    word.glob |= folder.glob;
+    word
+}
+
+fn assigned(command: &Command, prefix: &str) -> Vec<Word> {
+    command
+        .arguments()
+        .iter()
+        .filter_map(|word| Some(part(word, word.text.as_deref()?.strip_prefix(prefix)?)))
+        .collect()
+}
+
+fn remote_names(command: &Command, letters: &[char], long: &str) -> Vec<Word> {
+    if has_letter(command, letters) || has_long(command, long, long) { here() } else { Vec::new() }
+}
+
+fn tar(command: &Command) -> Vec<Word> {
+    // The letters may stand without a dash.
+    let mode = command.arguments().first().and_then(|word| word.text.clone()).unwrap_or_default();
+    let old = !mode.starts_with('-') && !mode.is_empty();
+    let has = |letter: char, long: &str| {
+        old && mode.contains(letter)
+            || has_letter(command, &[letter])
+            || has_long(command, long, long)
+    };
+    let folders = values(command, 'C', "directory");
+    if has('x', "--extract") || has('x', "--get") {
+        return if folders.is_empty() { here() } else { folders };
+    }
+    if has('c', "--create") || has('r', "--append") || has('u', "--update") {
+        let mut archives = values(command, 'f', "file");
+        if archives.is_empty() {
+            archives.extend(command.arguments().get(1).cloned());
+        }
+        return archives;
+    }
+    Vec::new()
+}
+
+/// The folders and files that git is told to write, besides the repository.
+fn git(command: &Command) -> Vec<Word> {
+    let Some(call) = git_subcommand(command) else { return Vec::new() };
+    let rest = Command {
+        words: std::iter::once(Word::default()).chain(call.rest.iter().cloned()).collect(),
+        ..Command::default()
+    };
+    let mut found = values(&rest, '\0', "output");
+    match call.name {
+        "clone" => found.extend(
+            operands(
+                &rest,
+                "bocuj",
+                &[
+                    "--branch",
+                    "--origin",
+                    "--config",
+                    "--depth",
+                    "--reference",
+                    "--template",
+                    "--jobs",
+                ],
+            )
+            .into_iter()
+            .skip(1)
+            .take(1),
+        ),
+        "init" => found
+            .extend(operands(&rest, "b", &["--initial-branch", "--template"]).into_iter().take(1)),
+        "rm" | "mv" | "restore" => found.extend(operands(&rest, "s", &["--source"])),
+        "checkout" => {
+            let paths =
+                call.rest.iter().skip_while(|word| word.text.as_deref() != Some("--")).skip(1);
+            found.extend(paths.cloned());
+        }
+        "archive" | "format-patch" | "bundle" => {
+            found.extend(values(&rest, 'o', "output-directory"))
+        }
+        "worktree"
+            if call
+                .rest
+                .first()
+                .is_some_and(|word| matches!(word.text.as_deref(), Some("add" | "move"))) =>
+        {
+            found.extend(operands(&rest, "bB", &["--reason"]).into_iter().skip(1).take(2));
+        }
+        "config" => found.extend(values(&rest, 'f', "file")),
+        _ => {}
+    }
+    found
+}

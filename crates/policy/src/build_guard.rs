@@ -1,0 +1,59 @@
+//! Files that decide what builds run.
+
+use std::path::Path;
+
+/// What an edit of a build file needs (`security.buildFileGuard`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BuildFileGuard {
+    /// A person, except in yolo mode.
+    #[default]
+    Ask,
+    /// No more than any other edit.
+    Off,
+}
+
+const BUILD_FILES: &[&str] = &[
+    "BUILD",
+    "BUILD.bazel",
+    "WORKSPACE",
+    "WORKSPACE.bazel",
+    "MODULE.bazel",
+    ".bazelrc",
+    ".blazerc",
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "CMakeLists.txt",
+    "package.json",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "bun.lockb",
+    "setup.py",
+    "setup.cfg",
+    "pyproject.toml",
+    "go.mod",
+    "go.sum",
+    "Cargo.toml",
+    "Cargo.lock",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "settings.gradle",
+    "settings.gradle.kts",
+    "Dockerfile",
+    "Containerfile",
+];
+const BUILD_PREFIXES: &[&str] = &["Dockerfile.", "Containerfile."];
+const BUILD_EXTENSIONS: &[&str] = &["bzl", "bazel", "bzlmod", "mk", "cmake"];
+
+/// Whether a change of the file changes what the next build runs.
+pub fn is_build_file(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    BUILD_FILES.contains(&name)
+        || BUILD_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| BUILD_EXTENSIONS.contains(&extension))
+}

@@ -1,0 +1,141 @@
+//! Safety checkers: a second look at calls that no rule denies.
+
+use std::path::{Component, Path};
+
+use parallax_protocol::policy::Decision;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::conditions::{Conditions, Subject};
+use crate::paths;
+use crate::rule::{Priority, Source};
+
+/// Words in the names of arguments that are paths.
+const PATH_WORDS: &[&str] = &["path", "file", "dir", "source", "destination"];
+
+/// A checker with the calls that it looks at.
+#[derive(Debug, Clone)]
+pub(crate) struct Checker {
+    pub(crate) name: String,
+    pub(crate) source: Source,
+    pub(crate) priority: Priority,
+    pub(crate) conditions: Conditions,
+    pub(crate) kind: CheckerKind,
+}
+
+/// What it looks for.
+#[derive(Debug, Clone)]
+pub(crate) enum CheckerKind {
+    /// Paths must lie in the workspace, and not among version control data,
+    /// secrets or installed packages.
+    AllowedPath {
+        /// Only these arguments, when there are any.
+        included: Vec<String>,
+        /// Not these.
+        excluded: Vec<String>,
+    },
+    /// A program of the user's. None can be run yet, which counts as its
+    /// failure, and a failure denies.
+    External,
+}
+
+/// What a checker says when it objects.
+pub(crate) struct Objection {
+    pub(crate) decision: Decision,
+    pub(crate) why: String,
+}
+
+impl Checker {
+    pub(crate) fn concerns(&self, call: &Call<'_>) -> bool {
+        // What it must look at it looks at in doubt too.
+        self.conditions.mismatch(call, Subject::Whole, Decision::Deny, false).is_none()
+    }
+
+    pub(crate) fn label(&self) -> String {
+        let (name, rank) = (&self.name, self.priority);
+        match &self.source {
+            Source::File { tier, path, line } => format!(
+                "safety checker {name} ({}, `{}:{line}`, {rank})",
+                tier.as_str(),
+                path.display()
+            ),
+            _ => format!("safety checker {name} (built in, {rank})"),
+        }
+    }
+
+    pub(crate) fn check(&self, call: &Call<'_>) -> Option<Objection> {
+        match &self.kind {
+            CheckerKind::External => Some(Objection {
+                decision: Decision::Deny,
+                why: format!(
+                    "The external safety checker `{}` cannot be run by this version, and a checker \
+                     that fails denies: remove it from the rules or write rules in its place",
+                    self.name
+                ),
+            }),
+            CheckerKind::AllowedPath { included, excluded } => {
+                let listed = |key: &str, list: &[String]| list.iter().any(|one| one == key);
+                let from_arguments = call
+                    .query
+                    .args
+                    .iter()
+                    .filter(|(key, _)| {
+                        let named = if included.is_empty() {
+                            let key = key.to_lowercase();
+                            PATH_WORDS.iter().any(|word| key.contains(word))
+                        } else {
+                            listed(key, included)
+                        };
+                        named && !listed(key, excluded)
+                    })
+                    .flat_map(|(_, value)| texts(value))
+                    .map(|text| {
+                        let base = call.query.workspace.first().map_or(Path::new("/"), |path| path);
+                        paths::resolve(base, Path::new(text))
+                    });
+                let effects = call.query.effects;
+                let from_effects = effects
+                    .writes
+                    .iter()
+                    .chain(&effects.reads)
+                    .filter(|_| included.is_empty() && excluded.is_empty());
+                from_arguments
+                    .chain(from_effects.cloned())
+                    .filter_map(|path| object(&path, call))
+                    .max_by_key(|objection| objection.decision)
+            }
+        }
+    }
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn object(path: &Path, call: &Call<'_>) -> Option<Objection> {
+    let roots = call.query.workspace;
+    let deny = |why: String| Some(Objection { decision: Decision::Deny, why });
+    let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
+        return deny(format!("`{}` is outside the workspace", path.display()));
+    };
+    let below = path.strip_prefix(root).unwrap_or(path);
+    let names: Vec<String> = below
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .map(|part| part.as_os_str().to_string_lossy().to_lowercase())
+        .collect();
+    let closed = |name: &&String| {
+        matches!(name.as_str(), ".git" | "node_modules") || name.starts_with(".env")
+    };
+    if let Some(name) = names.iter().find(closed) {
+        return deny(format!("`{}` is closed because of `{name}` in it", path.display()));
+    }
+    names.iter().any(|name| name == ".vscode").then(|| Objection {
+        decision: Decision::Ask,
+        why: format!("`{}` holds settings that can run programs", path.display()),
+    })
+}

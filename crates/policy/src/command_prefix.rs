@@ -1,0 +1,289 @@
+//! The first words of commands, as rules and settings name them.
+
+use crate::bash::{Command, Word};
+
+/// Folders whose programs go by their base names.
+const SYSTEM_FOLDERS: &[&str] = &["/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/", "/usr/local/bin/"];
+
+/// Variables that change how a program talks, not what it does. With any other
+/// in front of it a command is more than its words.
+const HARMLESS_VARIABLES: &[&str] = &[
+    "CARGO_TERM_COLOR",
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "DEBIAN_FRONTEND",
+    "FORCE_COLOR",
+    "GIT_TERMINAL_PROMPT",
+    "LANG",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LINES",
+    "NODE_ENV",
+    "NO_COLOR",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "TERM",
+    "TZ",
+];
+
+/// Options whose value is a text for people, of which only the run tells.
+const TEXT_OPTIONS: &[&str] = &["-m", "--message", "-b", "--body", "-t", "--title"];
+
+/// The first words of a command, compared word by word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandPrefix(Vec<String>);
+
+impl CommandPrefix {
+    /// Reads a prefix such as `git status`; a trailing `*` or `:*` is dropped.
+    /// Quotes hold words together. An empty prefix covers every command.
+    pub fn parse(text: &str) -> Self {
+        let text = text.trim();
+        let text = text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")).unwrap_or(text);
+        let text = if text == "*" { "" } else { text };
+        Self(words_of(text).unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect()))
+    }
+
+    /// Its words.
+    pub fn words(&self) -> &[String] {
+        &self.0
+    }
+
+    /// As rules write it.
+    pub fn text(&self) -> String {
+        self.0.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether the command surely begins with these words, and does not hide
+    /// more than it shows.
+    pub(crate) fn covers(&self, command: &Command) -> bool {
+        let mut words = command.words.iter();
+        let begins = self.0.iter().enumerate().all(|(index, want)| {
+            let Some(word) = words.next().filter(|word| !word.glob) else { return false };
+            let Some(text) = word.text.as_deref() else { return false };
+            text == want || (index == 0 && is_system_program(text, want))
+        });
+        begins && is_settled(command)
+    }
+
+    /// Whether the command is these words and no more.
+    pub(crate) fn is_all_of(&self, command: &Command) -> bool {
+        self.0.len() == command.words.len() && self.covers(command)
+    }
+
+    /// Whether the command might begin with these words, options between them
+    /// left out of account.
+    pub(crate) fn may_cover(&self, command: &Command) -> bool {
+        let Some((program, rest)) = self.0.split_first() else { return true };
+        let Some((word, arguments)) = command.words.split_first() else { return false };
+        let words: Vec<Option<&str>> = arguments
+            .iter()
+            .map(|word| if word.glob { None } else { word.text.as_deref() })
+            .collect();
+        may_be_program(word, program) && may_follow(rest, &words)
+    }
+
+    /// The same for words that were found by a loose reading.
+    pub(crate) fn may_cover_words(&self, program: &str, arguments: &[String]) -> bool {
+        let Some((want, rest)) = self.0.split_first() else { return true };
+        let words: Vec<Option<&str>> = arguments
+            .iter()
+            .map(|word| Some(word.as_str()).filter(|word| !is_open(word)))
+            .collect();
+        (base_name(program) == base_name(want) || is_open(program)) && may_follow(rest, &words)
+    }
+}
+
+/// Whether nothing that only the run tells can add an option to the command,
+/// and nothing in front of it changes what its program does.
+pub(crate) fn is_settled(command: &Command) -> bool {
+    let harmless = command.assignments.iter().all(|assignment| {
+        HARMLESS_VARIABLES.contains(&assignment.name.as_str()) && assignment.value.text.is_some()
+    });
+    let is_program = command.words.first().is_some_and(|word| {
+        !word.glob && word.text.as_deref().is_some_and(|text| !text.is_empty())
+    });
+    let mut before: Option<&str> = None;
+    harmless
+        && is_program
+        && command.words.iter().all(|word| {
+            let is_text = before.is_some_and(|before| TEXT_OPTIONS.contains(&before));
+            before = word.text.as_deref();
+            word_is_settled(word, is_text)
+        })
+}
+
+fn word_is_settled(word: &Word, is_text: bool) -> bool {
+    let source = word.source.as_str();
+    let begins_plain = |text: &str| {
+        text.starts_with(|first: char| first.is_alphanumeric() || matches!(first, '_' | '.' | '/'))
+    };
+    match (&word.text, word.glob) {
+        (Some(_), false) => true,
+        // A file of any name may stand behind a glob, also one that begins
+        // with a dash.
+        (Some(_), true) => begins_plain(source),
+        (None, _) => {
+            let quoted = source.strip_prefix('"').filter(|rest| rest.ends_with('"'));
+            !word.glob && quoted.is_some_and(|rest| is_text || begins_plain(rest))
+        }
+    }
+}
+
+fn may_be_program(word: &Word, want: &str) -> bool {
+    match word.text.as_deref() {
+        Some(text) if !word.glob => base_name(text) == base_name(want),
+        _ => true,
+    }
+}
+
+/// Whether the wanted words may stand among the words in their order, with
+/// nothing but options (and their values) between them.
+fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
+    // Where the next wanted word may stand.
+    let mut places = vec![false; words.len() + 2];
+    if let Some(first) = places.first_mut() {
+        *first = true;
+    }
+    for want in want {
+        // An option counts wherever it stands.
+        if want.starts_with('-') {
+            if !words.iter().any(|word| word.is_none_or(|word| word == want)) {
+                return false;
+            }
+            continue;
+        }
+        let mut next = vec![false; places.len()];
+        for (at, word) in words.iter().enumerate() {
+            if places.get(at) != Some(&true) {
+                continue;
+            }
+            // It may be any number of any words.
+            let Some(word) = word else { return true };
+            if word == want {
+                mark(&mut next, at + 1);
+            }
+            if word.starts_with('-') {
+                mark(&mut places, at + 1);
+                if !word.contains('=') {
+                    mark(&mut places, at + 2);
+                }
+            }
+        }
+        if !next.contains(&true) {
+            return false;
+        }
+        places = next;
+    }
+    true
+}
+
+fn mark(places: &mut [bool], at: usize) {
+    if let Some(place) = places.get_mut(at) {
+        *place = true;
+    }
+}
+
+fn is_system_program(text: &str, want: &str) -> bool {
+    SYSTEM_FOLDERS.iter().any(|folder| text.strip_prefix(folder) == Some(want))
+}
+
+pub(crate) fn base_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Whether only the run tells what the word is.
+fn is_open(word: &str) -> bool {
+    word.contains(['$', '`', '*', '?', '['])
+}
+
+/// The words of a text, after quotes and backslashes; `None` when a quote is
+/// left open.
+fn words_of(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '\'' => break,
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '"' => break,
+                        '\\' => match characters.next()? {
+                            escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
+                            other => word.extend(['\\', other]),
+                        },
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(characters.next()?),
+            blank if blank.is_whitespace() => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+/// A word as it stands in a prefix: in quotes where it must.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "_-./:,+=@%^".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandPrefix, may_follow, quoted};
+
+    #[test]
+    fn a_prefix_and_its_text_are_the_same() {
+        for words in [vec!["git", "log"], vec!["echo", "a 'b' c"], vec!["x", ""], vec!["a", "b*"]] {
+            let text = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            assert_eq!(CommandPrefix::parse(&text).words(), words, "{text}");
+            assert_eq!(CommandPrefix::parse(&text).text(), text);
+        }
+        for text in ["npm run", "npm run *", " npm  run:*"] {
+            assert_eq!(CommandPrefix::parse(text).words(), ["npm", "run"]);
+        }
+        assert!(CommandPrefix::parse("*").words().is_empty());
+    }
+
+    #[test]
+    fn options_hide_no_subcommand() {
+        let want = ["push".to_owned()];
+        let found = |words: &[&str]| {
+            let words: Vec<Option<&str>> = words.iter().map(|word| Some(*word)).collect();
+            may_follow(&want, &words)
+        };
+        for words in
+            [&["push"][..], &["-C", "x", "push"], &["--no-pager", "-c", "a=b", "push", "f"]]
+        {
+            assert!(found(words), "{words:?}");
+        }
+        for words in [&["log", "push"][..], &["pull"], &[], &["-C", "push"]] {
+            assert!(found(words) == (words == ["-C", "push"]), "{words:?}");
+        }
+        let force = ["push".to_owned(), "--force".to_owned()];
+        assert!(may_follow(&force, &[Some("push"), Some("origin"), Some("--force")]));
+        assert!(may_follow(&want, &[None]));
+    }
+}

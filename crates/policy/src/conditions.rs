@@ -1,0 +1,331 @@
+//! When a rule or a safety checker is about a call.
+
+use std::path::PathBuf;
+
+use parallax_protocol::policy::{ApprovalMode, Decision};
+use regex::Regex;
+use serde_json::Value;
+
+use crate::bash::Command;
+use crate::call::{Call, ShellCall};
+use crate::command_prefix::{CommandPrefix, is_settled};
+use crate::path_condition::{PathGlob, PathScope};
+use crate::tool_pattern::ToolPattern;
+
+/// All of them must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Conditions {
+    /// The tools; one of them must match.
+    pub tools: Vec<ToolPattern>,
+    /// The MCP server, where the caller tells it.
+    pub server: Option<String>,
+    /// The subagent that calls.
+    pub agent: Option<String>,
+    /// Which shell commands.
+    pub commands: Commands,
+    /// A pattern over the arguments.
+    pub arguments: Option<Regex>,
+    /// A glob for the files of the call.
+    pub path_glob: Option<PathGlob>,
+    /// Where the files of the call lie.
+    pub path_inside: Option<PathScope>,
+    /// Annotations that the tool must have.
+    pub annotations: Vec<(String, Value)>,
+    /// The modes; empty means all.
+    pub modes: Vec<ApprovalMode>,
+    /// Only with (`true`) or only without (`false`) somebody to ask.
+    pub interactive: Option<bool>,
+}
+
+/// Which shell commands a rule is about.
+#[derive(Debug, Clone, Default)]
+pub enum Commands {
+    /// All.
+    #[default]
+    Any,
+    /// Those that begin with one of these.
+    Prefixes(Vec<CommandPrefix>),
+    /// Those that match from their beginning.
+    Pattern(Box<CommandPattern>),
+}
+
+/// `commandRegex`.
+#[derive(Debug, Clone)]
+pub struct CommandPattern {
+    /// As the rule writes it.
+    pub text: String,
+    /// Anchored at the beginning.
+    pub from_start: Regex,
+    /// Anywhere, for lines that cannot be taken apart.
+    pub anywhere: Regex,
+}
+
+/// The part of a call that a rule is tried on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Subject {
+    /// All of it.
+    Whole,
+    /// One command of a shell line, by its index.
+    Part(usize),
+}
+
+/// The first condition that does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mismatch {
+    Mode,
+    Interactive,
+    Tool,
+    Server,
+    Agent,
+    Annotations,
+    Arguments,
+    PathGlob,
+    PathInside,
+    Commands,
+    NotSettled,
+}
+
+impl Mismatch {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Mode => "it is for other modes",
+            Self::Interactive => "it is for runs with (or without) somebody to ask",
+            Self::Tool => "it is about other tools",
+            Self::Server => "it is about another MCP server",
+            Self::Agent => "it is about the calls of another agent",
+            Self::Annotations => "the tool has not the annotations it asks for",
+            Self::Arguments => "`argsPattern` does not match the arguments",
+            Self::PathGlob => "`pathGlob` does not match the paths of the call",
+            Self::PathInside => "the paths of the call are not where `pathInside` says",
+            Self::Commands => "the command is not one of its commands",
+            Self::NotSettled => {
+                "the command begins as it says, but variables, globs or assignments may make \
+                 another of it"
+            }
+        }
+    }
+}
+
+impl Conditions {
+    /// Whether it is about such calls at all, whatever their arguments.
+    pub(crate) fn concern(
+        &self,
+        names: &[&str],
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> Option<Mismatch> {
+        if !self.modes.is_empty() && !self.modes.contains(&mode) {
+            Some(Mismatch::Mode)
+        } else if self.interactive.is_some_and(|wanted| wanted != interactive) {
+            Some(Mismatch::Interactive)
+        } else if !self.tools.iter().any(|pattern| pattern.matches(names)) {
+            Some(Mismatch::Tool)
+        } else {
+            None
+        }
+    }
+
+    /// Whether nothing but tool, mode and people counts.
+    pub(crate) fn are_about_whole_tools(&self) -> bool {
+        matches!(self.commands, Commands::Any)
+            && self.arguments.is_none()
+            && self.path_glob.is_none()
+            && self.path_inside.is_none()
+            && self.annotations.is_empty()
+            && self.agent.is_none()
+    }
+
+    /// Whether it says which paths a call may touch.
+    pub(crate) fn name_paths(&self) -> bool {
+        self.path_glob.is_some()
+            || matches!(self.path_inside, Some(scope) if scope != PathScope::Workspace)
+    }
+
+    /// Why it does not match. What allows must cover all of the subject; for
+    /// the rest a part, or a doubt, is enough.
+    pub(crate) fn mismatch(
+        &self,
+        call: &Call<'_>,
+        subject: Subject,
+        decision: Decision,
+        safe_parts: bool,
+    ) -> Option<Mismatch> {
+        self.concern(&call.names, call.mode, call.query.interactive)
+            .or_else(|| self.origin_differs(call))
+            .or_else(|| self.commands_differ(call, subject, decision, safe_parts))
+            .or_else(|| self.arguments_differ(call, subject))
+            .or_else(|| self.paths_differ(call, decision))
+    }
+
+    fn origin_differs(&self, call: &Call<'_>) -> Option<Mismatch> {
+        let origin = &call.query.origin;
+        if let (Some(wanted), Some(server)) = (self.server.as_deref(), origin.server)
+            && wanted != "*"
+            && wanted != server
+        {
+            return Some(Mismatch::Server);
+        }
+        if self.agent.is_some() && self.agent.as_deref() != origin.agent {
+            return Some(Mismatch::Agent);
+        }
+        let annotated = self.annotations.iter().all(|(key, value)| {
+            origin.annotations.and_then(|annotations| annotations.get(key)) == Some(value)
+        });
+        (!annotated).then_some(Mismatch::Annotations)
+    }
+
+    fn arguments_differ(&self, call: &Call<'_>, subject: Subject) -> Option<Mismatch> {
+        let pattern = self.arguments.as_ref()?;
+        (!pattern.is_match(call.arguments(subject))).then_some(Mismatch::Arguments)
+    }
+
+    fn paths_differ(&self, call: &Call<'_>, decision: Decision) -> Option<Mismatch> {
+        if self.path_glob.is_none() && self.path_inside.is_none() {
+            return None;
+        }
+        let strictly = decision == Decision::Allow;
+        let paths = call.paths();
+        let folders = &call.folders;
+        let all_or_any = |holds: &dyn Fn(&PathBuf) -> bool| {
+            if strictly {
+                !paths.is_empty() && paths.iter().all(holds)
+            } else {
+                paths.iter().any(holds)
+            }
+        };
+        let glob = self
+            .path_glob
+            .as_ref()
+            .is_none_or(|glob| all_or_any(&|path| glob.matches(path, folders.workspace)));
+        if !glob {
+            return Some(Mismatch::PathGlob);
+        }
+        let inside = self
+            .path_inside
+            .is_none_or(|scope| all_or_any(&|path| folders.hold(scope, path, strictly)));
+        (!inside).then_some(Mismatch::PathInside)
+    }
+
+    fn commands_differ(
+        &self,
+        call: &Call<'_>,
+        subject: Subject,
+        decision: Decision,
+        safe_parts: bool,
+    ) -> Option<Mismatch> {
+        if matches!(self.commands, Commands::Any) {
+            return None;
+        }
+        let Some(shell) = &call.shell else { return Some(Mismatch::Commands) };
+        if decision == Decision::Allow {
+            return self.do_not_cover(shell, subject, safe_parts);
+        }
+        (!self.may_be_about(shell, subject)).then_some(Mismatch::Commands)
+    }
+
+    /// Why an allowing rule does not cover the subject.
+    fn do_not_cover(
+        &self,
+        shell: &ShellCall<'_>,
+        subject: Subject,
+        safe_parts: bool,
+    ) -> Option<Mismatch> {
+        let of_part = |index: usize, command: &Command| {
+            if safe_parts && shell.is_safe(index) {
+                return None;
+            }
+            if self.commands.cover(command) {
+                None
+            } else if is_settled(command) || !self.commands.may_cover(command) {
+                Some(Mismatch::Commands)
+            } else {
+                Some(Mismatch::NotSettled)
+            }
+        };
+        let commands = &shell.line.commands;
+        match subject {
+            Subject::Part(index) => match commands.get(index) {
+                Some(command) => of_part(index, command),
+                None => Some(Mismatch::Commands),
+            },
+            Subject::Whole if shell.trouble().is_some() => Some(Mismatch::Commands),
+            Subject::Whole => {
+                commands.iter().enumerate().find_map(|(index, command)| of_part(index, command))
+            }
+        }
+    }
+
+    /// Whether a forbidding or asking rule may be about the subject.
+    fn may_be_about(&self, shell: &ShellCall<'_>, subject: Subject) -> bool {
+        let commands = &shell.line.commands;
+        match subject {
+            Subject::Part(index) => {
+                commands.get(index).is_some_and(|command| self.commands.may_cover(command))
+            }
+            Subject::Whole => {
+                commands.iter().any(|command| self.commands.may_cover(command))
+                    || self.commands.may_match(shell)
+            }
+        }
+    }
+}
+
+impl Commands {
+    /// Whether the command is surely one of these, and no more than it shows.
+    pub(crate) fn cover(&self, command: &Command) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Prefixes(prefixes) => prefixes.iter().any(|prefix| prefix.covers(command)),
+            Self::Pattern(pattern) => is_settled(command) && pattern.covers(&text_of(command)),
+        }
+    }
+
+    fn may_cover(&self, command: &Command) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Prefixes(prefixes) => prefixes.iter().any(|prefix| prefix.may_cover(command)),
+            Self::Pattern(pattern) => {
+                pattern.from_start.is_match(&text_of(command))
+                    || pattern.from_start.is_match(&command.source)
+            }
+        }
+    }
+
+    /// Whether the text as a whole may hold such a command.
+    fn may_match(&self, shell: &ShellCall<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Prefixes(prefixes) => {
+                shell.trouble().is_some() && {
+                    let loose = shell.loose();
+                    loose.too_much
+                        || loose.programs().any(|(program, arguments)| {
+                            prefixes.iter().any(|prefix| prefix.may_cover_words(program, arguments))
+                        })
+                }
+            }
+            Self::Pattern(pattern) => {
+                pattern.from_start.is_match(shell.text.trim_start())
+                    || (shell.trouble().is_some() && pattern.anywhere.is_match(&shell.text))
+            }
+        }
+    }
+}
+
+impl CommandPattern {
+    /// Whether the command begins so, and the match ends where a word ends.
+    fn covers(&self, text: &str) -> bool {
+        let Some(found) = self.from_start.find(text) else { return false };
+        let behind = text.get(found.end()..).unwrap_or_default();
+        let ends_in_blank = found.as_str().ends_with(char::is_whitespace);
+        behind.is_empty() || behind.starts_with(char::is_whitespace) || ends_in_blank
+    }
+}
+
+/// The words of a command in one line; a word that only the run tells as it is
+/// written.
+pub(crate) fn text_of(command: &Command) -> String {
+    let words: Vec<&str> =
+        command.words.iter().map(|word| word.text.as_deref().unwrap_or(&word.source)).collect();
+    words.join(" ")
+}

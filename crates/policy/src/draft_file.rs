@@ -1,0 +1,174 @@
+//! Drafts as the text of a rule file.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+use serde_json::Value;
+use toml::de::DeValue;
+
+use crate::drafts::{check, name_of};
+use crate::toml_table;
+
+/// Why a rule could not be added to a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// The text that is there is no rule file; what is in it must not be lost.
+    #[error("what stands there is not valid TOML: {0}")]
+    Corrupt(String),
+    /// The rule must not be kept.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The rule as it is shown and saved: one `[[rule]]` table.
+pub fn draft_toml(draft: &RuleDraft) -> String {
+    let mut out = String::from("[[rule]]\n");
+    let mut line = |key: &str, value: String| {
+        // Writing to a text does not fail.
+        let _ = writeln!(out, "{key} = {value}");
+    };
+    line("name", text(&name_of(draft)));
+    line("toolName", text(&draft.tool_name));
+    if let Some(server) = &draft.mcp_name {
+        line("mcpName", text(server));
+    }
+    match draft.command_prefix.as_slice() {
+        [] => {}
+        [one] => line("commandPrefix", text(one)),
+        all => line("commandPrefix", list(all.iter().map(String::as_str))),
+    }
+    if let Some(pattern) = &draft.args_pattern {
+        line("argsPattern", text(pattern));
+    }
+    if let Some(glob) = &draft.path_glob {
+        line("pathGlob", text(glob));
+    }
+    if draft.allow_redirection {
+        line("allowRedirection", "true".to_owned());
+    }
+    if !draft.permissions.is_empty() {
+        line("permissions", permissions(&draft.permissions));
+    }
+    if !draft.modes.is_empty() {
+        line("modes", list(draft.modes.iter().map(|mode| mode_name(*mode))));
+    }
+    line("decision", text("allow"));
+    line("priority", "950".to_owned());
+    out
+}
+
+/// The text of a rule file with the rule added at its end; unchanged when the
+/// rule stands in it already, under whatever name.
+///
+/// # Errors
+/// When the text is no rule file, or the rule must not be kept.
+pub fn add_to_file(existing: &str, draft: &RuleDraft) -> Result<String, AddError> {
+    check(draft).map_err(AddError::Refused)?;
+    let added = draft_toml(draft);
+    let new = rules_of(&added)?;
+    if rules_of(existing)?.iter().any(|rule| new.contains(rule)) {
+        return Ok(existing.to_owned());
+    }
+    let mut text = existing.to_owned();
+    if !text.is_empty() {
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push('\n');
+    }
+    text.push_str(&added);
+    rules_of(&text)?;
+    Ok(text)
+}
+
+/// The rules without their names.
+fn rules_of(text: &str) -> Result<Vec<Value>, AddError> {
+    let table = toml_table::parse(text).map_err(|(_, why)| AddError::Corrupt(why))?;
+    let rules = match table.get("rule").map(toml::Spanned::get_ref) {
+        Some(DeValue::Array(rules)) => {
+            rules.iter().map(|rule| toml_table::json(rule.get_ref())).collect()
+        }
+        _ => Vec::new(),
+    };
+    let unnamed = rules.into_iter().map(|mut rule: Value| {
+        if let Some(rule) = rule.as_object_mut() {
+            rule.remove("name");
+        }
+        rule
+    });
+    Ok(unnamed.collect())
+}
+
+fn mode_name(mode: ApprovalMode) -> &'static str {
+    match mode {
+        // As other programs read it.
+        ApprovalMode::AutoEdit => "autoEdit",
+        other => other.as_str(),
+    }
+}
+
+fn permissions(permissions: &Permissions) -> String {
+    let Permissions {
+        network,
+        host_loopback,
+        file_system,
+        agents,
+        repository_programs,
+        caches,
+        outside,
+    } = permissions;
+    let mut parts = Vec::new();
+    for (given, key) in [
+        (network, "network"),
+        (host_loopback, "hostLoopback"),
+        (agents, "agents"),
+        (repository_programs, "repositoryPrograms"),
+        (caches, "caches"),
+        (outside, "outside"),
+    ] {
+        if *given {
+            parts.push(format!("{key} = true"));
+        }
+    }
+    if !file_system.is_empty() {
+        let paths = |key: &str, paths: &[PathBuf]| {
+            let paths: Vec<String> =
+                paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+            (!paths.is_empty())
+                .then(|| format!("{key} = {}", list(paths.iter().map(String::as_str))))
+        };
+        let files: Vec<String> =
+            [paths("read", &file_system.read), paths("write", &file_system.write)]
+                .into_iter()
+                .flatten()
+                .collect();
+        parts.push(format!("fileSystem = {{ {} }}", files.join(", ")));
+    }
+    format!("{{ {} }}", parts.join(", "))
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    format!("[{}]", items.map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// The text as a TOML string in one line.
+fn text(text: &str) -> String {
+    let mut out = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            control if control.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,304 @@
+//! Rules that a person may choose from when a call asks, from the narrowest to
+//! the widest.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, RuleDraft};
+use parallax_protocol::tool::ToolKind;
+
+use crate::bash::Command;
+use crate::call::{Call, ShellCall, Written};
+use crate::command_prefix::{is_settled, quoted};
+use crate::draft_file::draft_toml;
+use crate::names::{NARROWED, SHELL};
+use crate::problem::Severity;
+use crate::rule::{Priority, Rule, Source};
+use crate::rule_file::{RuleFile, Tier};
+use crate::rule_toml::{Reading, read};
+use crate::transparent::is_transparent;
+use crate::{hint, line_checks};
+
+/// The rank of a rule of the session.
+const SESSION: Priority = Priority(3950);
+
+/// More prefixes are not looked through by anybody.
+const MOST_PREFIXES: usize = 8;
+
+/// Programs that run whatever they are given: a rule for all their uses is a
+/// rule for everything.
+const RUN_ANYTHING: &[&str] = &[
+    "ash",
+    "awk",
+    "bash",
+    "bunx",
+    "busybox",
+    "chroot",
+    "command",
+    "csh",
+    "dash",
+    "deno",
+    "docker",
+    "doas",
+    "env",
+    "eval",
+    "exec",
+    "find",
+    "fish",
+    "flock",
+    "gawk",
+    "ksh",
+    "lua",
+    "mawk",
+    "nice",
+    "node",
+    "nohup",
+    "npx",
+    "nsenter",
+    "osascript",
+    "parallel",
+    "perl",
+    "php",
+    "pkexec",
+    "pnpx",
+    "podman",
+    "pwsh",
+    "python",
+    "python2",
+    "python3",
+    "ruby",
+    "runuser",
+    "script",
+    "setsid",
+    "sh",
+    "source",
+    "ssh",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "tclsh",
+    "tee",
+    "time",
+    "timeout",
+    "uvx",
+    "watch",
+    "xargs",
+    "zsh",
+    ".",
+    "rm",
+    "dd",
+    "mv",
+    "cp",
+    "ln",
+    "chmod",
+    "chown",
+    "curl",
+    "wget",
+];
+
+/// The drafts for a call that asks; `permissions` is what its question is about
+/// besides.
+pub(crate) fn drafts(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+    let permissions = permissions.clone().and(&call.query.effects.permissions);
+    let drafts = match &call.shell {
+        Some(shell) => for_line(call, shell, &permissions),
+        None => for_tool(call, &permissions),
+    };
+    let mut unique: Vec<RuleDraft> = Vec::new();
+    for draft in drafts {
+        if !unique.contains(&draft) {
+            unique.push(draft);
+        }
+    }
+    unique
+}
+
+fn base(call: &Call<'_>, permissions: &Permissions) -> RuleDraft {
+    const MODES: [ApprovalMode; 4] =
+        [ApprovalMode::Plan, ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
+    RuleDraft {
+        tool_name: call.query.tool.to_owned(),
+        permissions: permissions.clone(),
+        modes: MODES.into_iter().filter(|mode| *mode >= call.mode).collect(),
+        ..RuleDraft::default()
+    }
+}
+
+/// Whether the program is named by a path that depends on the folder.
+fn is_relative_program(command: &Command) -> bool {
+    let program = command.words.first().and_then(|word| word.text.as_deref());
+    program.is_some_and(|program| program.contains('/') && !program.starts_with('/'))
+}
+
+fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+    let redirects = shell.redirections().next().is_some();
+    let commands: Vec<&Command> = shell
+        .line
+        .commands
+        .iter()
+        .enumerate()
+        // What needs no rule stands in none, but for what is redirected.
+        .filter(|(index, _)| {
+            !is_transparent(&shell.line, *index) && (redirects || !shell.is_safe(*index))
+        })
+        .map(|(_, command)| command)
+        .collect();
+    let names_all = !commands.is_empty()
+        && commands.len() <= MOST_PREFIXES
+        && shell.trouble().is_none()
+        && commands.iter().all(|command| is_settled(command))
+        // `./x` is another program in another folder.
+        && !commands.iter().any(|command| is_relative_program(command));
+    if !names_all {
+        return Vec::new();
+    }
+    let mut permissions = permissions.clone();
+    for path in shell.written().iter().filter_map(Written::path) {
+        if call.folders.are_left_by(path) && !permissions.file_system.write.contains(path) {
+            permissions.file_system.write.push(path.clone());
+        }
+    }
+    let with = |prefixes: Option<Vec<String>>| {
+        let mut unique = Vec::new();
+        for prefix in prefixes? {
+            if !unique.contains(&prefix) {
+                unique.push(prefix);
+            }
+        }
+        Some(RuleDraft {
+            tool_name: SHELL.to_owned(),
+            command_prefix: unique,
+            allow_redirection: redirects,
+            ..base(call, &permissions)
+        })
+    };
+    let all = |prefix: fn(&Command) -> Option<Vec<String>>| {
+        let prefixes = commands.iter().map(|command| prefix(command).map(|words| joined(&words)));
+        with(prefixes.collect())
+    };
+    let mut drafts: Vec<Option<RuleDraft>> = vec![all(exact)];
+    if !permissions.outside {
+        drafts.push(all(hint::narrowest_or_exact));
+        drafts.push(all(program));
+    }
+    drafts.into_iter().flatten().collect()
+}
+
+fn joined(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// All words of the command, when the text tells them.
+fn exact(command: &Command) -> Option<Vec<String>> {
+    command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect()
+}
+
+/// The program alone, unless it runs anything.
+fn program(command: &Command) -> Option<Vec<String>> {
+    let name = command.name().filter(|name| !RUN_ANYTHING.contains(name))?;
+    let text = command.words.first()?.text.clone()?;
+    let is_simple = text == name || !text.starts_with('.');
+    is_simple.then(|| vec![text])
+}
+
+fn for_tool(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+    let query = call.query;
+    let talks = matches!(query.kind, ToolKind::Communicate | ToolKind::SwitchMode | ToolKind::Plan);
+    if talks || matches!(query.tool, "ask_user" | "enter_plan_mode" | "exit_plan_mode") {
+        return Vec::new();
+    }
+    let whole = base(call, permissions);
+    let is_narrowed = call.names.iter().any(|name| NARROWED.contains(name));
+    if is_narrowed {
+        let effects = query.effects;
+        let paths = if effects.writes.is_empty() { &effects.reads } else { &effects.writes };
+        let [path] = paths.as_slice() else { return Vec::new() };
+        return for_path(path, query.workspace)
+            .into_iter()
+            .map(|glob| RuleDraft { path_glob: Some(glob), ..whole.clone() })
+            .collect();
+    }
+    let mut drafts = vec![whole.clone()];
+    if let Some(server) = query.origin.server {
+        drafts.push(RuleDraft {
+            tool_name: "*".to_owned(),
+            mcp_name: Some(server.to_owned()),
+            ..whole
+        });
+    }
+    drafts
+}
+
+/// The file, and the folder that it lies in.
+fn for_path(path: &Path, roots: &[PathBuf]) -> Vec<String> {
+    let shown = |path: &Path| path.to_str().map(globset::escape);
+    // With several folders a relative path would be about each of them.
+    let below = match roots {
+        [root] => path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty()),
+        _ => None,
+    };
+    let path = below.unwrap_or(path);
+    let mut globs: Vec<String> = shown(path).into_iter().collect();
+    let folder = path.parent().filter(|folder| folder.parent().is_some());
+    if let Some(folder) = folder.and_then(shown) {
+        globs.push(format!("{folder}/**"));
+    }
+    globs
+}
+
+/// The rule of a draft, as one of this session.
+///
+/// # Errors
+/// Why it cannot be used, for people.
+pub(crate) fn session_rule(draft: &RuleDraft, home: Option<&Path>) -> Result<Rule, String> {
+    check(draft)?;
+    let file =
+        RuleFile { tier: Tier::User, path: PathBuf::from("the rule"), text: Ok(draft_toml(draft)) };
+    let loaded = read(&file, Reading { home, workspace_may_allow: true });
+    if let Some(problem) =
+        loaded.problems.iter().find(|problem| problem.severity == Severity::Error)
+    {
+        return Err(problem.message.clone());
+    }
+    let mut rule = loaded.rules.into_iter().next().ok_or("The rule is empty")?;
+    rule.source = Source::Session;
+    rule.priority = SESSION;
+    Ok(rule)
+}
+
+/// Whether the draft may be kept at all.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
+    let narrowed = !draft.command_prefix.is_empty()
+        || draft.args_pattern.is_some()
+        || draft.path_glob.is_some();
+    let tool = draft.tool_name.as_str();
+    let wide = crate::tool_pattern::ToolPattern::parse(tool);
+    let reaches = NARROWED.iter().any(|name| wide.matches(&[name]));
+    if draft.mcp_name.is_none() && reaches && !narrowed {
+        return Err(format!(
+            "A rule for every call of `{tool}` is not kept: say which commands, paths or arguments"
+        ));
+    }
+    if draft.command_prefix.iter().any(|prefix| prefix.trim().is_empty()) {
+        return Err("An empty command prefix would cover every command".to_owned());
+    }
+    Ok(())
+}
+
+/// What a draft is called.
+pub(crate) fn name_of(draft: &RuleDraft) -> String {
+    let what = if !draft.command_prefix.is_empty() {
+        draft.command_prefix.join(", ")
+    } else if let Some(glob) = &draft.path_glob {
+        format!("{} {glob}", draft.tool_name)
+    } else if let Some(server) = &draft.mcp_name {
+        format!("{} of {server}", draft.tool_name)
+    } else {
+        draft.tool_name.clone()
+    };
+    format!("always {}", line_checks::shortened(&what))
+}

@@ -1,0 +1,80 @@
+//! Permissions that rules give, put together.
+
+use parallax_protocol::permissions::{FilePermissions, Permissions};
+
+use crate::path_condition::Folders;
+use crate::paths;
+
+/// What both give.
+pub(crate) fn both(one: &Permissions, other: &Permissions) -> Permissions {
+    let below = |paths: &[std::path::PathBuf], folders: &[std::path::PathBuf]| {
+        paths.iter().filter(|path| paths::inside(path, folders)).cloned().collect::<Vec<_>>()
+    };
+    let common = |one: &[std::path::PathBuf], other: &[std::path::PathBuf]| {
+        let mut paths = below(one, other);
+        for path in below(other, one) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    };
+    let readable = |files: &FilePermissions| [files.read.as_slice(), &files.write].concat();
+    let write = common(&one.file_system.write, &other.file_system.write);
+    let mut read = common(&readable(&one.file_system), &readable(&other.file_system));
+    read.retain(|path| !paths::inside(path, &write));
+    Permissions {
+        network: one.network && other.network,
+        host_loopback: one.host_loopback && other.host_loopback,
+        file_system: FilePermissions { read, write },
+        agents: one.agents && other.agents,
+        repository_programs: one.repository_programs && other.repository_programs,
+        caches: one.caches && other.caches,
+        outside: one.outside && other.outside,
+    }
+}
+
+/// What is wanted beyond what is granted and what every command may do anyway;
+/// `readonly`: where commands do not write the workspace.
+pub(crate) fn beyond(
+    wanted: &Permissions,
+    granted: &Permissions,
+    folders: &Folders<'_>,
+    readonly: bool,
+) -> Permissions {
+    let mut beyond = wanted.beyond(granted);
+    let roots = folders.workspace;
+    beyond
+        .file_system
+        .write
+        .retain(|path| readonly || !paths::inside(path, roots) || paths::is_protected(path, roots));
+    // What commands may read needs no leave: asked for, it is a hidden file.
+    beyond
+}
+
+#[cfg(test)]
+mod tests {
+    use super::both;
+    use parallax_protocol::permissions::{FilePermissions, Permissions};
+
+    #[test]
+    fn only_what_both_give_is_given() {
+        let one = Permissions {
+            network: true,
+            caches: true,
+            file_system: FilePermissions { read: vec!["/r".into()], write: vec!["/a".into()] },
+            ..Permissions::default()
+        };
+        let other = Permissions {
+            network: true,
+            file_system: FilePermissions {
+                read: vec!["/a/x".into()],
+                write: vec!["/a/b".into(), "/r".into()],
+            },
+            ..Permissions::default()
+        };
+        let given = both(&one, &other);
+        assert_eq!(given.words().len(), both(&other, &one).words().len());
+        assert_eq!(given.words(), ["network", "to write /a/b", "to read /r", "to read /a/x"]);
+    }
+}

@@ -1,0 +1,203 @@
+//! What a person should see of a shell line although rules allow commands.
+
+use std::path::Path;
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+
+use crate::bash;
+use crate::build_guard::{BuildFileGuard, is_build_file};
+use crate::call::{Call, ShellCall, Written};
+use crate::{paths, taint};
+
+/// A reason to ask.
+#[derive(Debug, Clone)]
+pub(crate) struct Doubt {
+    /// What the check is called.
+    pub(crate) name: &'static str,
+    /// Why, for people.
+    pub(crate) why: String,
+    /// Whether a person must look each time.
+    pub(crate) each_time: bool,
+}
+
+impl Doubt {
+    fn once(name: &'static str, why: impl Into<String>) -> Self {
+        Self { name, why: why.into(), each_time: false }
+    }
+
+    fn each_time(name: &'static str, why: impl Into<String>) -> Self {
+        Self { each_time: true, ..Self::once(name, why) }
+    }
+}
+
+/// What the checks look at besides the call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Circumstances {
+    pub(crate) build_guard: BuildFileGuard,
+    /// Whether every rule that allows the line allows redirections.
+    pub(crate) may_redirect: bool,
+}
+
+/// All reasons to ask, the gravest first.
+pub(crate) fn doubts(
+    call: &Call<'_>,
+    shell: &ShellCall<'_>,
+    granted: &Permissions,
+    circumstances: &Circumstances,
+) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    let line = &shell.line;
+    if !call.query.trusted && bash::uses_git(line) {
+        doubts.push(Doubt::each_time(
+            "git without trust",
+            "This folder is not trusted, and git runs what its repository says",
+        ));
+    }
+    let yolo = call.mode == ApprovalMode::Yolo;
+    if yolo && !call.query.interactive {
+        return doubts;
+    }
+    destruction(call, shell, &mut doubts);
+    outside(call, shell, granted, &mut doubts);
+    if yolo {
+        return doubts;
+    }
+    protected(call, shell, &mut doubts);
+    for command in &line.commands {
+        if let Some(why) = bash::dangerous(command) {
+            let why = format!("`{}`: {why}", shortened(&command.source));
+            doubts.push(Doubt::each_time("dangerous command", why));
+        }
+    }
+    if let Some(word) = taint::tainted_word(shell, call.query.taint) {
+        doubts.push(Doubt::each_time(
+            "words of untrusted text",
+            format!(
+                "`{}` stands in text from the web or from a server, which may have asked for it",
+                shortened(&word)
+            ),
+        ));
+    }
+    if circumstances.build_guard == BuildFileGuard::Ask {
+        build_files(call, shell, &mut doubts);
+    }
+    if shell.runs_outside() {
+        doubts.push(Doubt::once(
+            "outside the workspace",
+            "The command would run outside the workspace",
+        ));
+    }
+    let may_redirect = call.mode == ApprovalMode::AutoEdit || circumstances.may_redirect;
+    if !may_redirect && shell.redirections().next().is_some() {
+        doubts.push(Doubt::once("redirection", "The command reads or writes files by redirection"));
+    }
+    doubts
+}
+
+fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+    let written = shell.written().iter().filter_map(Written::path);
+    if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
+        doubts.push(Doubt::once(
+            "build-file guard",
+            format!("`{}` decides what builds run, so a change of it asks", path.display()),
+        ));
+    }
+    let Some(changed) = call.query.taint.build_files.first() else { return };
+    if let Some(command) = shell.line.commands.iter().find(|command| taint::builds(command)) {
+        doubts.push(Doubt::each_time(
+            "build after a changed build file",
+            format!(
+                "`{}` does what build files say, and `{}` changed in this session",
+                shortened(&command.source),
+                changed.display()
+            ),
+        ));
+    }
+}
+
+fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+    for command in &shell.line.commands {
+        let Some(destruction) = bash::destructive(command) else { continue };
+        let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
+            [] => false,
+            places => places.iter().all(|place| match place {
+                Written::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
+                Written::Unknown(_) => false,
+            }),
+        };
+        if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {
+            continue;
+        }
+        let why = format!("`{}`: {}", shortened(&command.source), destruction.why);
+        doubts.push(Doubt::each_time("destructive command", why));
+    }
+}
+
+fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts: &mut Vec<Doubt>) {
+    // A mode that asks for every command needs no second reason, a free one does.
+    for place in shell.written() {
+        match place {
+            Written::Path(path) => {
+                if call.folders.are_left_by(path) && !may_write(path, granted) {
+                    doubts.push(Doubt::once(
+                        "write outside the workspace",
+                        format!("It would write `{}`, outside the workspace", path.display()),
+                    ));
+                }
+            }
+            Written::Unknown(word) => {
+                if call.mode != ApprovalMode::Yolo {
+                    doubts.push(Doubt::once(
+                        "write to an unknown place",
+                        format!(
+                            "Only the run tells where `{}` is that it would write",
+                            shortened(word)
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+    let roots = call.query.workspace;
+    let needs_person =
+        |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path);
+    let found = shell.written().iter().filter_map(Written::path).find(|path| needs_person(path));
+    // What the words of a command that is not known to read only name, it may
+    // write. What git itself writes is git's own business.
+    let found = found.or_else(|| {
+        let all_read = (0..shell.line.commands.len()).all(|index| {
+            let git = shell.line.commands.get(index).and_then(bash::Command::name) == Some("git");
+            git || shell.reads_only(index)
+        });
+        let mut named = call.query.effects.reads.iter();
+        if all_read { None } else { named.find(|path| paths::is_protected(path, roots)) }
+    });
+    if let Some(path) = found {
+        doubts.push(Doubt::each_time(
+            "protected path",
+            format!(
+                "`{}` can run programs or change what agents do, so a write there asks",
+                path.display()
+            ),
+        ));
+    }
+}
+
+fn may_write(path: &Path, granted: &Permissions) -> bool {
+    granted.file_system.write.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The beginning of a text, for messages.
+pub(crate) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let line = text.lines().next().unwrap_or_default();
+    let mut short: String = line.chars().take(LONGEST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,17 @@
+//! A rule file looked over without being used.
+
+use std::path::Path;
+
+use crate::problem::Problem;
+use crate::rule_file::RuleFile;
+use crate::rule_toml::{Reading, read};
+use crate::sandbox_table::SandboxTable;
+
+/// What is wrong with a rule file, or with a `sandbox.toml`, as it would be
+/// read in its tier.
+pub fn lint(file: &RuleFile, home: Option<&Path>) -> Vec<Problem> {
+    if file.path.file_name().is_some_and(|name| name == "sandbox.toml") {
+        return SandboxTable::default().merge_file(file, home);
+    }
+    read(file, Reading { home, workspace_may_allow: false }).problems
+}

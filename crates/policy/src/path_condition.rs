@@ -1,0 +1,157 @@
+//! Conditions on the files of a call.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::paths;
+
+/// The folders that rules may speak of by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathScope {
+    /// The workspace, without what is protected in it.
+    Workspace,
+    /// The folder for plans.
+    Plans,
+    /// The folders for temporary files.
+    Temporary,
+}
+
+impl PathScope {
+    /// Reads the word that rules use.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "workspace" => Some(Self::Workspace),
+            "plans" => Some(Self::Plans),
+            "tmp" => Some(Self::Temporary),
+            _ => None,
+        }
+    }
+
+    /// The word that rules use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::Plans => "plans",
+            Self::Temporary => "tmp",
+        }
+    }
+}
+
+/// The folders a path is judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Folders<'a> {
+    pub(crate) workspace: &'a [PathBuf],
+    pub(crate) plans: Option<&'a Path>,
+    pub(crate) temporary: &'a [PathBuf],
+}
+
+impl Folders<'_> {
+    /// Whether the path lies in the scope: surely, when `strictly`; else also
+    /// what is protected there.
+    pub(crate) fn hold(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
+        match scope {
+            PathScope::Workspace => {
+                paths::inside(path, self.workspace)
+                    && !(strictly && paths::is_restricted(path, self.workspace))
+            }
+            PathScope::Plans => self.plans.is_some_and(|folder| path.starts_with(folder)),
+            PathScope::Temporary => paths::inside(path, self.temporary),
+        }
+    }
+
+    /// Whether a write there is one outside.
+    pub(crate) fn are_left_by(&self, path: &Path) -> bool {
+        !(paths::inside(path, self.workspace)
+            || paths::inside(path, self.temporary)
+            || self.plans.is_some_and(|folder| path.starts_with(folder))
+            || paths::is_stream(path))
+    }
+}
+
+/// A glob over resolved paths.
+#[derive(Debug, Clone)]
+pub struct PathGlob {
+    text: String,
+    matcher: GlobMatcher,
+    absolute: bool,
+}
+
+impl PathGlob {
+    /// Reads a glob: absolute, below the home folder (`~/…`), or relative to the
+    /// folders of the workspace. `*` stays in a folder, `**` does not.
+    ///
+    /// # Errors
+    /// Why it is refused, for people.
+    pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, String> {
+        let whole = match text.strip_prefix("~/") {
+            Some(below) => {
+                let home = home.and_then(Path::to_str).ok_or("the home folder is not known")?;
+                format!("{}/{below}", globset::escape(home.trim_end_matches('/')))
+            }
+            None => text.strip_prefix("./").unwrap_or(text).to_owned(),
+        };
+        if whole.is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        if whole.split('/').any(|part| part == "..") {
+            return Err(
+                "`..` is not supported: paths are compared after they are resolved".to_owned()
+            );
+        }
+        let absolute = whole.starts_with('/');
+        let glob = GlobBuilder::new(&whole)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| error.kind().to_string())?;
+        Ok(Self { text: text.to_owned(), matcher: glob.compile_matcher(), absolute })
+    }
+
+    /// As the rule writes it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn matches(&self, path: &Path, roots: &[PathBuf]) -> bool {
+        if self.absolute {
+            return self.matcher.is_match(path);
+        }
+        roots
+            .iter()
+            .any(|root| path.strip_prefix(root).is_ok_and(|below| self.matcher.is_match(below)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PathGlob;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn globs_are_about_whole_paths() {
+        let roots = [PathBuf::from("/w")];
+        let home = Some(Path::new("/home/me [x]"));
+        for (glob, path, covered) in [
+            ("src/**", "/w/src/a/b.rs", true),
+            ("src/**", "/w/srcs/a", false),
+            ("src/**", "/v/src/a", false),
+            ("./src/*.rs", "/w/src/a.rs", true),
+            ("*.md", "/w/a.md", true),
+            ("*.md", "/w/docs/a.md", false),
+            ("**/*.md", "/w/docs/a.md", true),
+            ("/data/**", "/data/x", true),
+            ("/**/*.md", "/plans/x.md", true),
+            ("~/notes/*", "/home/me [x]/notes/a", true),
+            ("~/notes/*", "/home/me x/notes/a", false),
+            ("na\u{ef}ve.txt", "/w/na\u{ef}ve.txt", true),
+        ] {
+            let glob = PathGlob::parse(glob, home).expect(glob);
+            assert_eq!(glob.matches(Path::new(path), &roots), covered, "{glob:?} {path}");
+        }
+        for bad in ["", "../x", "a/../b", "[", "~/x/.."] {
+            assert!(PathGlob::parse(bad, home).is_err(), "{bad}");
+        }
+        assert!(PathGlob::parse("~/x", None).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! Patterns that rules may hold: linear in time, bounded in size.
+
+use regex::{Regex, RegexBuilder};
+
+const LONGEST: usize = 2048;
+const MOST_BYTES: usize = 1 << 20;
+
+/// Compiles a pattern of a rule.
+///
+/// # Errors
+/// Why it is refused, for people.
+pub(crate) fn compile(text: &str) -> Result<Regex, String> {
+    if text.len() > LONGEST {
+        return Err(format!("it is longer than {LONGEST} bytes"));
+    }
+    if has_nested_quantifiers(text) {
+        return Err(
+            "a group that repeats must not hold a repetition, as in `(a+)+`; write it without the \
+             outer one"
+                .to_owned(),
+        );
+    }
+    build(&nul_escapes(text)).map_err(|error| explain(text, &error))
+}
+
+/// Compiles the text as a pattern that must match from the beginning.
+pub(crate) fn compile_from_start(text: &str) -> Result<Regex, String> {
+    compile(text)?;
+    build(&format!("^(?:{})", nul_escapes(text))).map_err(|error| explain(text, &error))
+}
+
+fn build(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build()
+}
+
+fn explain(text: &str, error: &regex::Error) -> String {
+    if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| text.contains(look)) {
+        return "look-around (`(?=`, `(?!`, `(?<=`, `(?<!`) is not supported: patterns are matched in \
+                linear time; write a second rule for what must not match"
+            .to_owned();
+    }
+    match error {
+        regex::Error::CompiledTooBig(_) => "it is too big when compiled".to_owned(),
+        error => {
+            let text = error.to_string();
+            if text.contains("backreferences") {
+                "back-references (`\\1`) are not supported: patterns are matched in linear time"
+                    .to_owned()
+            } else {
+                // The last line says what; those before draw it.
+                text.lines().last().unwrap_or("it is no pattern").trim().to_owned()
+            }
+        }
+    }
+}
+
+/// `\0` means the NUL byte in other engines, and stands in files that other
+/// programs have written.
+fn nul_escapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        out.push(character);
+        if character != '\\' {
+            continue;
+        }
+        match characters.next() {
+            Some('0') if !characters.peek().is_some_and(char::is_ascii_digit) => {
+                out.push_str("x00");
+            }
+            Some(escaped) => out.push(escaped),
+            None => {}
+        }
+    }
+    out
+}
+
+/// Whether a group that repeats without bound holds something that does.
+fn has_nested_quantifiers(text: &str) -> bool {
+    let mut open: Vec<bool> = vec![false];
+    let mut characters = text.chars().peekable();
+    let mut class = false;
+    let mut closed = None;
+    while let Some(character) = characters.next() {
+        let group = closed.take();
+        match character {
+            '\\' => {
+                characters.next();
+            }
+            _ if class => class = character != ']',
+            '[' => {
+                class = true;
+                characters.next_if_eq(&'^');
+                characters.next_if_eq(&']');
+            }
+            '(' => {
+                open.push(false);
+                characters.next_if_eq(&'?');
+            }
+            ')' => closed = open.pop(),
+            '*' | '+' | '{' => {
+                let endless = character != '{' || {
+                    let bounds: String =
+                        characters.clone().take_while(|next| *next != '}').collect();
+                    bounds.ends_with(',')
+                };
+                if endless {
+                    if group == Some(true) {
+                        return true;
+                    }
+                    if let Some(inner) = open.last_mut() {
+                        *inner = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        // What a closed group holds, the group around it holds.
+        if closed == Some(true)
+            && let Some(outer) = open.last_mut()
+        {
+            *outer = true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{compile, has_nested_quantifiers};
+
+    #[test]
+    fn patterns_of_other_engines_are_read_or_refused_with_a_reason() {
+        let nul = compile(r#"\0"file_path":"a\.rs"\0"#).expect("compiles");
+        assert!(nul.is_match("{\0\"file_path\":\"a.rs\"\0}"));
+        assert!(compile(r"\\0").expect("compiles").is_match(r"\0"));
+        for (pattern, reason) in [
+            ("(?!x)", "look-around"),
+            (r"(a)\1", "back-references"),
+            ("(a+)+", "repetition"),
+            ("(", "unclosed group"),
+            ("(?:[a-z]{1000}){1000}", "too big"),
+        ] {
+            let why = compile(pattern).expect_err(pattern);
+            assert!(why.contains(reason), "{pattern}: {why}");
+        }
+        assert!(compile(&"a".repeat(2049)).is_err());
+    }
+
+    #[test]
+    fn only_endless_repetitions_in_endless_repetitions_are_nested() {
+        for nested in ["(a*)*", "((a+))+", "(?:x|y+)*", "(a{2,})+", "([)]+)*"] {
+            assert!(has_nested_quantifiers(nested), "{nested}");
+        }
+        for flat in ["(a+)", "(ab)+", "(a+)?", "[(+)]+", r"(\+)*", "(a{2})+", "a+b+", "(a+)(b)+"] {
+            assert!(!has_nested_quantifiers(flat), "{flat}");
+        }
+    }
+}

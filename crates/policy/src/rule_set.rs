@@ -1,0 +1,77 @@
+//! The rules of a session in their order, with what was wrong with them.
+
+use std::sync::Arc;
+
+use crate::checker::Checker;
+use crate::problem::Problem;
+use crate::rule::Rule;
+use crate::rule_toml::{Reading, read};
+use crate::settings::PolicyOptions;
+use crate::{defaults, settings};
+
+/// Cheap to copy.
+#[derive(Debug, Clone)]
+pub(crate) struct RuleSet {
+    rules: Arc<[Arc<Rule>]>,
+    checkers: Arc<[Arc<Checker>]>,
+    notices: Arc<[String]>,
+    problems: Arc<[Problem]>,
+}
+
+impl RuleSet {
+    pub(crate) fn new(options: &PolicyOptions) -> Self {
+        let (mut rules, mut notices) = settings::rules(options);
+        let mut checkers = Vec::new();
+        let mut problems = Vec::new();
+        let reading = Reading {
+            home: options.home.as_deref(),
+            workspace_may_allow: options.workspace_may_allow,
+        };
+        for file in &options.files {
+            let loaded = read(file, reading);
+            rules.extend(loaded.rules);
+            checkers.extend(loaded.checkers);
+            problems.extend(loaded.problems);
+        }
+        notices.extend(problems.iter().map(ToString::to_string));
+        rules.extend(defaults::rules(options.plans_directory.as_deref()));
+        if options.disable_always_allow {
+            rules.retain(|rule| !rule.is_always_answer());
+        }
+        checkers.sort_by_key(|checker: &Checker| std::cmp::Reverse(checker.priority));
+        Self {
+            rules: sorted(rules.into_iter().map(Arc::new).collect()),
+            checkers: checkers.into_iter().map(Arc::new).collect(),
+            notices: notices.into(),
+            problems: problems.into(),
+        }
+    }
+
+    pub(crate) fn with(&self, rule: Rule) -> Self {
+        let mut rules = vec![Arc::new(rule)];
+        rules.extend(self.rules.iter().cloned());
+        Self { rules: sorted(rules), ..self.clone() }
+    }
+
+    pub(crate) fn all(&self) -> &[Arc<Rule>] {
+        &self.rules
+    }
+
+    pub(crate) fn checkers(&self) -> &[Arc<Checker>] {
+        &self.checkers
+    }
+
+    pub(crate) fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    pub(crate) fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+fn sorted(mut rules: Vec<Arc<Rule>>) -> Arc<[Arc<Rule>]> {
+    // Stable: of two rules of one rank, the one named first decides.
+    rules.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
+    rules.into()
+}

@@ -1,0 +1,657 @@
+//! Rule files: `[[rule]]` and `[[safety_checker]]` tables in TOML.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Decision};
+use toml::de::{DeTable, DeValue};
+
+use crate::checker::{Checker, CheckerKind};
+use crate::command_prefix::CommandPrefix;
+use crate::conditions::{CommandPattern, Commands, Conditions};
+use crate::names::{KNOWN, SHELL, canonical, nearest};
+use crate::path_condition::{PathGlob, PathScope};
+use crate::pattern;
+use crate::problem::{Problem, ProblemKind, Severity};
+use crate::rule::{Priority, Rule, Source};
+use crate::rule_file::{RuleFile, Tier};
+use crate::toml_table::{self, Expected, Lines, Value, flag, integer, text, texts};
+use crate::tool_pattern::ToolPattern;
+
+/// What reading depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reading<'a> {
+    /// For `~/` in globs and permissions.
+    pub(crate) home: Option<&'a Path>,
+    /// Whether rules of the project may allow.
+    pub(crate) workspace_may_allow: bool,
+}
+
+/// What a rule file holds.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) checkers: Vec<Checker>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+const CONDITION_KEYS: &[&str] = &[
+    "toolName",
+    "tool_name",
+    "subagent",
+    "mcpName",
+    "mcp_name",
+    "argsPattern",
+    "args_pattern",
+    "commandPrefix",
+    "command_prefix",
+    "commandRegex",
+    "command_regex",
+    "modes",
+    "interactive",
+    "toolAnnotations",
+    "tool_annotations",
+    "pathGlob",
+    "path_glob",
+    "pathInside",
+    "path_inside",
+];
+const RULE_KEYS: &[&str] = &[
+    "decision",
+    "priority",
+    "name",
+    "description",
+    "denyMessage",
+    "deny_message",
+    "allowRedirection",
+    "allow_redirection",
+    "permissions",
+];
+const CHECKER_KEYS: &[&str] = &["priority", "name", "description", "checker"];
+
+/// Why a rule does not hold.
+struct Fault {
+    kind: ProblemKind,
+    line: Option<usize>,
+    message: String,
+    suggestion: Option<String>,
+}
+
+/// Reads a file. Problems are told, and what has one does not hold.
+pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> Loaded {
+    let mut reader = Reader {
+        tier: file.tier,
+        path: Arc::new(file.path.clone()),
+        lines: Lines::new(""),
+        reading,
+        loaded: Loaded::default(),
+    };
+    match &file.text {
+        Ok(text) => {
+            reader.lines = Lines::new(text);
+            reader.file(text);
+        }
+        Err(why) => reader.report(
+            None,
+            true,
+            Fault {
+                kind: ProblemKind::FileRead,
+                line: None,
+                message: format!("it cannot be read ({why}), so none of its rules hold"),
+                suggestion: None,
+            },
+        ),
+    }
+    reader.loaded.problems.sort_by_key(|problem| problem.line);
+    reader.loaded
+}
+
+struct Reader<'t> {
+    tier: Tier,
+    path: Arc<PathBuf>,
+    lines: Lines<'t>,
+    reading: Reading<'t>,
+    loaded: Loaded,
+}
+
+impl<'t> Reader<'t> {
+    fn report(&mut self, rule: Option<usize>, error: bool, fault: Fault) {
+        self.loaded.problems.push(Problem {
+            kind: fault.kind,
+            severity: if error { Severity::Error } else { Severity::Warning },
+            path: self.path.as_ref().clone(),
+            tier: self.tier,
+            rule,
+            line: fault.line,
+            message: fault.message,
+            suggestion: fault.suggestion,
+        });
+    }
+
+    fn file(&mut self, text: &str) {
+        let table = match toml_table::parse(text) {
+            Ok(table) => table,
+            Err((line, message)) => {
+                return self.report(
+                    None,
+                    true,
+                    Fault {
+                        kind: ProblemKind::TomlParse,
+                        line,
+                        message: format!(
+                            "it is not valid TOML ({message}), so none of its rules hold"
+                        ),
+                        suggestion: None,
+                    },
+                );
+            }
+        };
+        for (key, value) in &table {
+            let name = key.get_ref().as_ref();
+            let line = self.lines.at(&key.span());
+            match (name, value.get_ref()) {
+                ("rule" | "safety_checker", DeValue::Array(items)) => {
+                    for (index, item) in items.iter().enumerate() {
+                        let line = self.lines.at(&item.span());
+                        match item.get_ref() {
+                            DeValue::Table(table) if name == "rule" => {
+                                self.rule(index + 1, line, table);
+                            }
+                            DeValue::Table(table) => self.checker(index + 1, line, table),
+                            _ => self.report(Some(index + 1), true, not_a_table(name, line)),
+                        }
+                    }
+                }
+                ("rule" | "safety_checker", _) => {
+                    self.report(None, true, not_a_table(name, line));
+                }
+                _ => self.report(
+                    None,
+                    false,
+                    Fault {
+                        kind: ProblemKind::SchemaValidation,
+                        line: Some(line),
+                        message: format!("`{name}` means nothing here and is ignored"),
+                        suggestion: nearest(name, &["rule", "safety_checker"]).map(str::to_owned),
+                    },
+                ),
+            }
+        }
+    }
+
+    fn rule(&mut self, number: usize, line: usize, table: &DeTable<'_>) {
+        match self.read_rule(number, line, table) {
+            Ok(Some(rule)) => self.loaded.rules.push(rule),
+            Ok(None) => {}
+            Err(mut fault) => {
+                fault.line.get_or_insert(line);
+                let lost =
+                    match get(table, "decision", "decision").and_then(|value| text(value).ok()) {
+                        Some(decision) if decision == "deny" => {
+                            "the rule does not hold: what it denies is NOT denied"
+                        }
+                        _ => "the rule does not hold",
+                    };
+                fault.message = format!("{}; {lost}", fault.message);
+                self.report(Some(number), true, fault);
+            }
+        }
+    }
+
+    /// `None`: the rule is ignored, and that has been told.
+    fn read_rule(
+        &mut self,
+        number: usize,
+        line: usize,
+        table: &DeTable<'_>,
+    ) -> Result<Option<Rule>, Fault> {
+        let decision = match required(table, "decision", text, &self.lines)?.as_str() {
+            "allow" => Decision::Allow,
+            "deny" => Decision::Deny,
+            "ask_user" | "ask" => Decision::Ask,
+            other => {
+                let fault =
+                    invalid(format!("`decision` is `{other}`: use `allow`, `deny` or `ask_user`"));
+                return Err(Fault {
+                    suggestion: nearest(other, &["allow", "deny", "ask_user"]).map(str::to_owned),
+                    ..fault
+                });
+            }
+        };
+        self.unknown_keys(number, table, RULE_KEYS, decision == Decision::Allow)?;
+        let priority = self.priority(table, true)?;
+        let mut conditions = self.conditions(number, line, table)?;
+        if self.tier == Tier::Extension && conditions.modes.contains(&ApprovalMode::Yolo) {
+            self.ignored(number, line, "extensions say nothing about mode `yolo`: ignored for it");
+            conditions.modes.retain(|mode| *mode != ApprovalMode::Yolo);
+            if conditions.modes.is_empty() {
+                return Ok(None);
+            }
+        }
+        let may_allow = match self.tier {
+            Tier::Extension => false,
+            Tier::Workspace => self.reading.workspace_may_allow,
+            Tier::BuiltIn | Tier::User | Tier::Admin => true,
+        };
+        if decision == Decision::Allow && !may_allow {
+            let whose = match self.tier {
+                Tier::Extension => "extensions may not allow: the rule is ignored",
+                _ => "rules of a project may only tighten: the rule is ignored",
+            };
+            self.ignored(number, line, whose);
+            return Ok(None);
+        }
+        let grants = match get(table, "permissions", "permissions") {
+            Some(value) => self.permissions(value)?,
+            None => Permissions::default(),
+        };
+        if !grants.is_empty() && decision != Decision::Allow {
+            return Err(invalid("`permissions` belongs to rules that allow"));
+        }
+        if grants.outside
+            && !matches!(&conditions.commands, Commands::Prefixes(prefixes) if !prefixes.is_empty())
+        {
+            return Err(invalid(
+                "`permissions.outside` needs a `commandPrefix` that is the whole command",
+            ));
+        }
+        let name = match self.optional(table, "name", "name", text)? {
+            Some(name) => name,
+            None => described(decision, &conditions),
+        };
+        let deny_message = self.optional(table, "denyMessage", "deny_message", text)?;
+        let allow_redirection =
+            self.optional(table, "allowRedirection", "allow_redirection", flag)?.unwrap_or(false);
+        Ok(Some(Rule {
+            name,
+            source: self.source(line),
+            priority,
+            conditions,
+            safe_parts: false,
+            decision,
+            allow_redirection,
+            deny_message,
+            grants,
+        }))
+    }
+
+    fn source(&self, line: usize) -> Source {
+        match self.tier {
+            Tier::BuiltIn => Source::BuiltIn,
+            tier => Source::File { tier, path: Arc::clone(&self.path), line },
+        }
+    }
+
+    fn checker(&mut self, number: usize, line: usize, table: &DeTable<'_>) {
+        match self.read_checker(number, line, table) {
+            Ok(checker) => self.loaded.checkers.push(checker),
+            Err(mut fault) => {
+                fault.line.get_or_insert(line);
+                fault.message = format!("{}; the safety checker does not hold", fault.message);
+                self.report(Some(number), true, fault);
+            }
+        }
+    }
+
+    fn read_checker(
+        &mut self,
+        number: usize,
+        line: usize,
+        table: &DeTable<'_>,
+    ) -> Result<Checker, Fault> {
+        self.unknown_keys(number, table, CHECKER_KEYS, false)?;
+        let conditions = self.conditions(number, line, table)?;
+        let priority = self.priority(table, false)?;
+        let Some(value) = get(table, "checker", "checker") else {
+            return Err(schema(
+                "`checker` is missing: say `checker = { type = \"in-process\", name = \"allowed-path\" }`",
+            ));
+        };
+        let DeValue::Table(checker) = value.get_ref() else {
+            return Err(self.wrong_type("checker", value, &Expected("a table")));
+        };
+        let kind = required(checker, "type", text, &self.lines)?;
+        let name = required(checker, "name", text, &self.lines)?;
+        let kind = match (kind.as_str(), name.as_str()) {
+            ("in-process", "allowed-path") => self.allowed_path(checker)?,
+            ("in-process", "conseca") => {
+                return Err(invalid(
+                    "the checker `conseca` is not supported: two model calls for each prompt would judge what rules decide for sure; write rules instead",
+                ));
+            }
+            ("in-process", other) => {
+                return Err(invalid(format!(
+                    "there is no checker `{other}` in the program: it has `allowed-path`"
+                )));
+            }
+            ("external", _) => CheckerKind::External,
+            (other, _) => {
+                return Err(invalid(format!(
+                    "`checker.type` is `{other}`: use `in-process` or `external`"
+                )));
+            }
+        };
+        Ok(Checker { name, source: self.source(line), priority, conditions, kind })
+    }
+
+    fn allowed_path(&self, checker: &DeTable<'_>) -> Result<CheckerKind, Fault> {
+        let mut lists = [None, None];
+        if let Some(config) = get(checker, "config", "config") {
+            let DeValue::Table(config) = config.get_ref() else {
+                return Err(self.wrong_type("config", config, &Expected("a table")));
+            };
+            for (list, key) in lists.iter_mut().zip(["included_args", "excluded_args"]) {
+                *list = self.optional(config, key, key, texts)?;
+            }
+        }
+        let [included, excluded] = lists;
+        Ok(CheckerKind::AllowedPath {
+            included: included.unwrap_or_default(),
+            excluded: excluded.unwrap_or_default(),
+        })
+    }
+
+    fn priority(&self, table: &DeTable<'_>, is_required: bool) -> Result<Priority, Fault> {
+        const LARGEST: i64 = 999;
+        let number = match get(table, "priority", "priority") {
+            Some(value) => {
+                integer(value).filter(|number| (0..=LARGEST).contains(number)).ok_or_else(|| {
+                    self.wrong_type("priority", value, &Expected("a whole number from 0 to 999"))
+                })?
+            }
+            None if is_required => {
+                return Err(schema("`priority` is missing: give a whole number from 0 to 999"));
+            }
+            None => 0,
+        };
+        Ok(Priority(self.tier.number() * 1000 + u32::try_from(number).unwrap_or(0)))
+    }
+
+    fn conditions(
+        &mut self,
+        number: usize,
+        line: usize,
+        table: &DeTable<'_>,
+    ) -> Result<Conditions, Fault> {
+        let server = self.optional(table, "mcpName", "mcp_name", text)?;
+        let names = self.optional(table, "toolName", "tool_name", texts)?;
+        let tools = match (&server, names) {
+            (None, None) => {
+                return Err(schema(
+                    "`toolName` is missing (`*` means every tool), or `mcpName` for all tools of a server",
+                ));
+            }
+            (Some(server), None) => vec![ToolPattern::of_server(server, "*")],
+            (Some(server), Some(names)) => {
+                names.iter().map(|name| ToolPattern::of_server(server, name)).collect()
+            }
+            (None, Some(names)) => names.iter().map(|name| self.tool(number, line, name)).collect(),
+        };
+        if tools.is_empty() {
+            return Err(schema("`toolName` is an empty list"));
+        }
+        let commands = self.commands(table, &tools)?;
+        let arguments = match self.optional(table, "argsPattern", "args_pattern", text)? {
+            Some(_) if !matches!(commands, Commands::Any) => {
+                return Err(invalid("`argsPattern` excludes `commandPrefix` and `commandRegex`"));
+            }
+            Some(text) => {
+                Some(pattern::compile(&text).map_err(|why| bad_pattern("argsPattern", &why))?)
+            }
+            None => None,
+        };
+        let path_glob = match self.optional(table, "pathGlob", "path_glob", text)? {
+            Some(text) => Some(
+                PathGlob::parse(&text, self.reading.home)
+                    .map_err(|why| bad_pattern("pathGlob", &why))?,
+            ),
+            None => None,
+        };
+        let path_inside = match self.optional(table, "pathInside", "path_inside", text)? {
+            Some(text) => Some(PathScope::parse(&text).ok_or_else(|| {
+                invalid(format!("`pathInside` is `{text}`: use `workspace`, `plans` or `tmp`"))
+            })?),
+            None => None,
+        };
+        let mut modes = Vec::new();
+        for name in self.optional(table, "modes", "modes", texts)?.unwrap_or_default() {
+            modes.push(ApprovalMode::parse(&name).ok_or_else(|| Fault {
+                suggestion:
+                    nearest(&name, &["default", "autoEdit", "plan", "yolo"]).map(str::to_owned),
+                ..invalid(format!(
+                    "there is no mode `{name}`: use `default`, `autoEdit`, `plan` or `yolo`"
+                ))
+            })?);
+        }
+        let annotations = match get(table, "toolAnnotations", "tool_annotations") {
+            Some(value) => match value.get_ref() {
+                DeValue::Table(table) => table
+                    .iter()
+                    .map(|(key, value)| {
+                        (key.get_ref().to_string(), toml_table::json(value.get_ref()))
+                    })
+                    .collect(),
+                _ => return Err(self.wrong_type("toolAnnotations", value, &Expected("a table"))),
+            },
+            None => Vec::new(),
+        };
+        Ok(Conditions {
+            tools,
+            server,
+            agent: self.optional(table, "subagent", "subagent", text)?,
+            commands,
+            arguments,
+            path_glob,
+            path_inside,
+            annotations,
+            modes,
+            interactive: self.optional(table, "interactive", "interactive", flag)?,
+        })
+    }
+
+    fn tool(&mut self, number: usize, line: usize, name: &str) -> ToolPattern {
+        let warn = |message: String, suggestion: Option<String>| Fault {
+            kind: ProblemKind::ToolNameWarning,
+            line: Some(line),
+            message,
+            suggestion,
+        };
+        if let Some((server, tool)) = name.split_once("__")
+            && !name.starts_with("mcp_")
+        {
+            let new = format!("mcp_{server}_{tool}");
+            let fault = warn(format!("the form `{name}` is deprecated: write `{new}`"), None);
+            self.report(Some(number), false, fault);
+            return ToolPattern::of_server(server, tool);
+        }
+        let has_own_namespace =
+            name.contains('*') || name.starts_with("mcp_") || name.starts_with("discovered_tool_");
+        if !has_own_namespace
+            && canonical(name) == name
+            && let Some(near) = nearest(name, KNOWN)
+        {
+            let fault =
+                warn(format!("no tool is known by the name `{name}`"), Some(near.to_owned()));
+            self.report(Some(number), false, fault);
+        }
+        ToolPattern::parse(name)
+    }
+
+    fn commands(&self, table: &DeTable<'_>, tools: &[ToolPattern]) -> Result<Commands, Fault> {
+        let prefixes = self.optional(table, "commandPrefix", "command_prefix", texts)?;
+        let regex = self.optional(table, "commandRegex", "command_regex", text)?;
+        let commands = match (prefixes, regex) {
+            (None, None) => return Ok(Commands::Any),
+            (Some(_), Some(_)) => {
+                return Err(invalid("`commandPrefix` and `commandRegex` exclude each other"));
+            }
+            (Some(prefixes), None) => {
+                let prefixes: Vec<CommandPrefix> =
+                    prefixes.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
+                if prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.words().is_empty()) {
+                    return Err(invalid(
+                        "`commandPrefix` is empty: leave it out to mean every command",
+                    ));
+                }
+                Commands::Prefixes(prefixes)
+            }
+            (None, Some(text)) => {
+                let bad = |why: String| bad_pattern("commandRegex", &why);
+                Commands::Pattern(Box::new(CommandPattern {
+                    from_start: pattern::compile_from_start(&text).map_err(bad)?,
+                    anywhere: pattern::compile(&text).map_err(bad)?,
+                    text,
+                }))
+            }
+        };
+        if !matches!(tools, [ToolPattern::Exact(name)] if name == SHELL) {
+            return Err(invalid(format!(
+                "`commandPrefix` and `commandRegex` need `toolName = \"{SHELL}\"`"
+            )));
+        }
+        Ok(commands)
+    }
+
+    fn permissions(&self, value: &Value<'_>) -> Result<Permissions, Fault> {
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.wrong_type("permissions", value, &Expected("a table")));
+        };
+        let json = toml_table::json(&DeValue::Table(table.clone()));
+        let mut permissions: Permissions = serde_json::from_value(json).map_err(|error| Fault {
+            line: Some(self.lines.at(&value.span())),
+            ..schema(format!("`permissions` is wrong: {error}"))
+        })?;
+        let files = &mut permissions.file_system;
+        for path in files.read.iter_mut().chain(&mut files.write) {
+            if let (Ok(below), Some(home)) = (path.strip_prefix("~"), self.reading.home) {
+                *path = home.join(below);
+            }
+            let stays = path.components().all(|part| part != std::path::Component::ParentDir);
+            if !(path.is_absolute() || path.starts_with("~")) || !stays {
+                return Err(invalid(format!(
+                    "`{}` in `permissions` must be absolute or begin with `~/`, and hold no `..`",
+                    path.display()
+                )));
+            }
+        }
+        Ok(permissions)
+    }
+
+    fn ignored(&mut self, number: usize, line: usize, message: &str) {
+        let fault = Fault { line: Some(line), ..invalid(message) };
+        self.report(Some(number), false, fault);
+    }
+
+    /// Tells keys that mean nothing. In a rule that allows, a key that looks
+    /// like a misspelt condition is a fault: without it more would be allowed.
+    fn unknown_keys(
+        &mut self,
+        number: usize,
+        table: &DeTable<'_>,
+        more: &[&str],
+        allows: bool,
+    ) -> Result<(), Fault> {
+        for (key, _) in table {
+            let name = key.get_ref().as_ref();
+            if CONDITION_KEYS.contains(&name) || more.contains(&name) {
+                continue;
+            }
+            let known: Vec<&str> = CONDITION_KEYS.iter().chain(more).copied().collect();
+            let near = nearest(name, &known);
+            let fault = Fault {
+                line: Some(self.lines.at(&key.span())),
+                suggestion: near.map(str::to_owned),
+                ..schema(format!("`{name}` is no key of a rule"))
+            };
+            let narrows = name == "safety_checker"
+                || name == "checker"
+                || near.is_some_and(|near| CONDITION_KEYS.contains(&near));
+            if allows && narrows {
+                return Err(fault);
+            }
+            let message = format!("{} and is ignored", fault.message);
+            self.report(Some(number), false, Fault { message, ..fault });
+        }
+        Ok(())
+    }
+
+    fn optional<T>(
+        &self,
+        table: &DeTable<'_>,
+        key: &'static str,
+        alias: &'static str,
+        read: fn(&Value<'_>) -> Result<T, Expected>,
+    ) -> Result<Option<T>, Fault> {
+        match get(table, key, alias) {
+            Some(value) => {
+                read(value).map(Some).map_err(|expected| self.wrong_type(key, value, &expected))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn wrong_type(&self, key: &str, value: &Value<'_>, expected: &Expected) -> Fault {
+        Fault {
+            line: Some(self.lines.at(&value.span())),
+            ..schema(format!("`{key}` must be {}", expected.0))
+        }
+    }
+}
+
+fn get<'a, 't>(table: &'a DeTable<'t>, key: &str, alias: &str) -> Option<&'a Value<'t>> {
+    table.get(key).or_else(|| table.get(alias))
+}
+
+fn required<T>(
+    table: &DeTable<'_>,
+    key: &'static str,
+    read: fn(&Value<'_>) -> Result<T, Expected>,
+    lines: &Lines<'_>,
+) -> Result<T, Fault> {
+    let value = table.get(key).ok_or_else(|| schema(format!("`{key}` is missing")))?;
+    read(value).map_err(|expected| Fault {
+        line: Some(lines.at(&value.span())),
+        ..schema(format!("`{key}` must be {}", expected.0))
+    })
+}
+
+fn schema(message: impl Into<String>) -> Fault {
+    Fault {
+        kind: ProblemKind::SchemaValidation,
+        line: None,
+        message: message.into(),
+        suggestion: None,
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Fault {
+    Fault { kind: ProblemKind::RuleValidation, ..schema(message) }
+}
+
+fn bad_pattern(key: &str, why: &str) -> Fault {
+    Fault {
+        kind: ProblemKind::RegexCompilation,
+        ..schema(format!("`{key}` cannot be used: {why}"))
+    }
+}
+
+fn not_a_table(name: &str, line: usize) -> Fault {
+    Fault { line: Some(line), ..schema(format!("`{name}` must be written as `[[{name}]]`")) }
+}
+
+/// A name for a rule that has none.
+fn described(decision: Decision, conditions: &Conditions) -> String {
+    let verb = match decision {
+        Decision::Allow => "allow",
+        Decision::Ask => "ask about",
+        Decision::Deny => "deny",
+    };
+    let what = match &conditions.commands {
+        Commands::Any => conditions.tools.iter().map(ToolPattern::text).collect::<Vec<_>>(),
+        Commands::Prefixes(prefixes) => prefixes.iter().map(CommandPrefix::text).collect(),
+        Commands::Pattern(pattern) => vec![pattern.text.clone()],
+    };
+    let what: Vec<String> = what.iter().map(|one| format!("`{one}`")).collect();
+    format!("{verb} {}", what.join(", "))
+}

@@ -1,0 +1,364 @@
+//! `sandbox.toml`: what commands may do in each mode, and single programs
+//! everywhere.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::permissions::{FilePermissions, Permissions};
+use parallax_protocol::policy::ApprovalMode;
+use toml::de::{DeTable, DeValue};
+
+use crate::names::nearest;
+use crate::problem::{Problem, ProblemKind, Severity};
+use crate::rule_file::{RuleFile, Tier};
+use crate::toml_table::{self, Expected, Lines, Value, flag, texts};
+
+/// What commands may do in a mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModeRow {
+    /// They reach other machines.
+    pub network: bool,
+    /// The workspace is closed to writing, but for approved tools.
+    pub readonly: bool,
+    /// Programs that may write although the mode is read-only.
+    pub approved_tools: Vec<String>,
+    /// A person may be asked for more than the row gives.
+    pub allow_overrides: bool,
+    /// They write the package caches in place.
+    pub caches: bool,
+    /// They reach servers of this machine.
+    pub host_loopback: bool,
+}
+
+/// What one program may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandRow {
+    /// Files and folders that it may read and write; absolute.
+    pub allowed_paths: Vec<PathBuf>,
+    /// It reaches other machines.
+    pub allow_network: bool,
+}
+
+/// The whole table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxTable {
+    plan: ModeRow,
+    default: ModeRow,
+    accepting_edits: ModeRow,
+    yolo: ModeRow,
+    commands: BTreeMap<String, CommandRow>,
+}
+
+const READERS: &[&str] =
+    &["cat", "ls", "grep", "head", "tail", "less", "wc", "sort", "uniq", "find", "pwd", "echo"];
+const EDITORS: &[&str] = &["sed", "grep", "awk", "perl", "cat", "echo"];
+
+impl Default for SandboxTable {
+    fn default() -> Self {
+        let row = |tools: &[&str]| ModeRow {
+            network: false,
+            readonly: false,
+            approved_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            allow_overrides: true,
+            caches: false,
+            host_loopback: false,
+        };
+        Self {
+            plan: ModeRow { readonly: true, ..row(&[]) },
+            default: row(READERS),
+            accepting_edits: row(EDITORS),
+            yolo: ModeRow { network: true, caches: true, ..row(&[]) },
+            commands: BTreeMap::new(),
+        }
+    }
+}
+
+impl SandboxTable {
+    /// The row of a mode.
+    pub fn mode(&self, mode: ApprovalMode) -> &ModeRow {
+        match mode {
+            ApprovalMode::Plan => &self.plan,
+            ApprovalMode::Default => &self.default,
+            ApprovalMode::AutoEdit => &self.accepting_edits,
+            ApprovalMode::Yolo => &self.yolo,
+        }
+    }
+
+    /// The row of a mode, to be changed by what settings say.
+    pub fn mode_mut(&mut self, mode: ApprovalMode) -> &mut ModeRow {
+        match mode {
+            ApprovalMode::Plan => &mut self.plan,
+            ApprovalMode::Default => &mut self.default,
+            ApprovalMode::AutoEdit => &mut self.accepting_edits,
+            ApprovalMode::Yolo => &mut self.yolo,
+        }
+    }
+
+    /// The row of a program, by its base name.
+    pub fn command(&self, name: &str) -> Option<&CommandRow> {
+        self.commands.get(name)
+    }
+
+    /// Takes over what the text of a user's file says, field by field; tells
+    /// what it does not understand. `~/` stays as it is.
+    pub fn merge(&mut self, text: &str) -> Vec<String> {
+        let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.to_owned()) };
+        let told = |problem: Problem| match problem.line {
+            Some(line) => format!("line {line}: {}", problem.said()),
+            None => problem.said(),
+        };
+        self.merge_file(&file, None).into_iter().map(told).collect()
+    }
+
+    /// The same with a file that has a name, and a home folder for `~/`.
+    pub fn merge_file(&mut self, file: &RuleFile, home: Option<&Path>) -> Vec<Problem> {
+        let mut reader = Reader { file, home, lines: Lines::new(""), problems: Vec::new() };
+        match &file.text {
+            Ok(text) => {
+                reader.lines = Lines::new(text);
+                match toml_table::parse(text) {
+                    Ok(table) => reader.table(self, &table),
+                    Err((line, message)) => reader.problem(
+                        ProblemKind::TomlParse,
+                        line,
+                        format!("it is not valid TOML ({message}), so the defaults hold"),
+                        None,
+                    ),
+                }
+            }
+            Err(why) => reader.problem(
+                ProblemKind::FileRead,
+                None,
+                format!("it cannot be read ({why}), so the defaults hold"),
+                None,
+            ),
+        }
+        reader.problems.sort_by_key(|problem| problem.line);
+        reader.problems
+    }
+
+    /// The defaults with what the text of a user's file says.
+    pub fn parse(text: &str, path: &Path, home: Option<&Path>) -> (Self, Vec<Problem>) {
+        let mut table = Self::default();
+        let file = RuleFile { tier: Tier::User, path: path.to_owned(), text: Ok(text.to_owned()) };
+        let problems = table.merge_file(&file, home);
+        (table, problems)
+    }
+}
+
+impl ModeRow {
+    /// What it gives beyond the sandbox.
+    pub(crate) fn grants(&self) -> Permissions {
+        Permissions {
+            network: self.network,
+            host_loopback: self.host_loopback,
+            // A row opens caches only where no layer can be mounted over them,
+            // and that is known to who builds the sandbox.
+            ..Permissions::default()
+        }
+    }
+}
+
+impl CommandRow {
+    /// What it gives beyond the sandbox.
+    pub(crate) fn grants(&self, home: Option<&Path>) -> Permissions {
+        let write = self.allowed_paths.iter().map(|path| match (path.strip_prefix("~"), home) {
+            (Ok(below), Some(home)) => home.join(below),
+            _ => path.clone(),
+        });
+        Permissions {
+            network: self.allow_network,
+            file_system: FilePermissions { read: Vec::new(), write: write.collect() },
+            ..Permissions::default()
+        }
+    }
+}
+
+struct Reader<'a> {
+    file: &'a RuleFile,
+    home: Option<&'a Path>,
+    lines: Lines<'a>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn problem(
+        &mut self,
+        kind: ProblemKind,
+        line: Option<usize>,
+        message: String,
+        suggestion: Option<&str>,
+    ) {
+        self.problems.push(Problem {
+            kind,
+            severity: if line.is_some() && kind != ProblemKind::TomlParse {
+                Severity::Warning
+            } else {
+                Severity::Error
+            },
+            path: self.file.path.clone(),
+            tier: self.file.tier,
+            rule: None,
+            line,
+            message,
+            suggestion: suggestion.map(str::to_owned),
+        });
+    }
+
+    fn unknown(&mut self, key: &str, value: &Value<'_>, known: &[&str]) {
+        let line = self.lines.at(&value.span());
+        let message = format!("`{key}` means nothing here and is ignored");
+        self.problem(ProblemKind::SchemaValidation, Some(line), message, nearest(key, known));
+    }
+
+    fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &Expected) {
+        let line = self.lines.at(&value.span());
+        let message = format!("`{key}` must be {}; the default holds", expected.0);
+        self.problem(ProblemKind::SchemaValidation, Some(line), message, None);
+    }
+
+    fn inner<'v, 't>(&mut self, key: &str, value: &'v Value<'t>) -> Option<&'v DeTable<'t>> {
+        match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => {
+                self.wrong(key, value, &Expected("a table"));
+                None
+            }
+        }
+    }
+
+    fn table(&mut self, into: &mut SandboxTable, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let Some(inner) = self.inner(key.get_ref(), value) else { continue };
+            match key.get_ref().as_ref() {
+                "modes" => {
+                    for (mode, value) in inner {
+                        let row = match mode.get_ref().as_ref() {
+                            "plan" => &mut into.plan,
+                            "default" => &mut into.default,
+                            "accepting_edits" | "autoEdit" | "auto_edit" => {
+                                &mut into.accepting_edits
+                            }
+                            "yolo" => &mut into.yolo,
+                            other => {
+                                self.unknown(
+                                    other,
+                                    value,
+                                    &["plan", "default", "accepting_edits", "yolo"],
+                                );
+                                continue;
+                            }
+                        };
+                        if let Some(table) = self.inner(mode.get_ref(), value) {
+                            self.mode(row, table);
+                        }
+                    }
+                }
+                "commands" => {
+                    for (name, value) in inner {
+                        let Some(table) = self.inner(name.get_ref(), value) else { continue };
+                        let row = into.commands.entry(name.get_ref().to_string()).or_default();
+                        self.command(row, table);
+                    }
+                }
+                other => self.unknown(other, value, &["modes", "commands"]),
+            }
+        }
+    }
+
+    fn mode(&mut self, row: &mut ModeRow, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let key = key.get_ref().as_ref();
+            let switch = match key {
+                "network" => &mut row.network,
+                "readonly" => &mut row.readonly,
+                "allowOverrides" | "allow_overrides" => &mut row.allow_overrides,
+                "caches" => &mut row.caches,
+                "hostLoopback" | "host_loopback" => &mut row.host_loopback,
+                "approvedTools" | "approved_tools" => {
+                    match texts(value) {
+                        Ok(tools) => row.approved_tools = tools,
+                        Err(expected) => self.wrong(key, value, &expected),
+                    }
+                    continue;
+                }
+                // The reference's own mark on its row of the mode.
+                "yolo" => continue,
+                other => {
+                    let known = [
+                        "network",
+                        "readonly",
+                        "approvedTools",
+                        "allowOverrides",
+                        "caches",
+                        "hostLoopback",
+                    ];
+                    self.unknown(other, value, &known);
+                    continue;
+                }
+            };
+            match flag(value) {
+                Ok(set) => *switch = set,
+                Err(expected) => self.wrong(key, value, &expected),
+            }
+        }
+    }
+
+    fn command(&mut self, row: &mut CommandRow, table: &DeTable<'_>) {
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "allowed_paths" | "allowedPaths" => match texts(value) {
+                    Ok(paths) => {
+                        row.allowed_paths = paths
+                            .iter()
+                            .map(|path| match (path.strip_prefix("~/"), self.home) {
+                                (Some(below), Some(home)) => home.join(below),
+                                _ => PathBuf::from(path),
+                            })
+                            .collect();
+                    }
+                    Err(expected) => self.wrong("allowed_paths", value, &expected),
+                },
+                "allow_network" | "allowNetwork" => match flag(value) {
+                    Ok(set) => row.allow_network = set,
+                    Err(expected) => self.wrong("allow_network", value, &expected),
+                },
+                other => self.unknown(other, value, &["allowed_paths", "allow_network"]),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SandboxTable;
+    use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Plan, Yolo};
+    use std::path::Path;
+
+    #[test]
+    fn a_file_overrides_field_by_field() {
+        let (table, problems) = SandboxTable::parse(
+            "[modes.default]\nnetwork = true\n[modes.yolo]\ncaches = false\nnetwrok = true\n\
+             [commands.npm]\nallowed_paths = [\"~/.npm\"]\nallow_network = true\n\
+             [modes.plan]\nreadonly = 1\n",
+            Path::new("/p/sandbox.toml"),
+            Some(Path::new("/home/me")),
+        );
+        assert!(table.mode(Default).network && !table.mode(Default).readonly);
+        assert!(table.mode(Yolo).network && !table.mode(Yolo).caches);
+        assert!(table.mode(Plan).readonly && !table.mode(AutoEdit).network);
+        let npm = table.command("npm").expect("row");
+        assert_eq!(npm.allowed_paths, [Path::new("/home/me/.npm")]);
+        assert!(npm.allow_network && table.command("git").is_none());
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "/p/sandbox.toml:5 (user policy): `netwrok` means nothing here and is ignored; did you mean `network`?",
+                "/p/sandbox.toml:10 (user policy): `readonly` must be `true` or `false`; the default holds",
+            ]
+        );
+        let (table, problems) = SandboxTable::parse("[modes", Path::new("x"), None);
+        assert_eq!((table, problems.len()), (SandboxTable::default(), 1));
+    }
+}

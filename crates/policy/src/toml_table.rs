@@ -1,0 +1,90 @@
+//! A TOML table with its places in the text, read key by key.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value with its place.
+pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
+
+/// The text of a file, for line numbers.
+pub(crate) struct Lines<'t>(&'t str);
+
+impl<'t> Lines<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self(text)
+    }
+
+    /// The line of a place, from 1.
+    pub(crate) fn at(&self, span: &Range<usize>) -> usize {
+        let before = self.0.get(..span.start).unwrap_or(self.0);
+        before.bytes().filter(|byte| *byte == b'\n').count() + 1
+    }
+}
+
+/// Parses a file.
+///
+/// # Errors
+/// The line and what is wrong there.
+pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> {
+    // Deep nesting costs stack.
+    const LARGEST: usize = 1 << 20;
+    if text.len() > LARGEST {
+        return Err((None, format!("it is larger than {LARGEST} bytes")));
+    }
+    DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
+        let line = error.span().map(|span| Lines::new(text).at(&span));
+        (line, error.message().trim().to_owned())
+    })
+}
+
+/// A wrong type: what was expected.
+#[derive(Debug)]
+pub(crate) struct Expected(pub(crate) &'static str);
+
+pub(crate) fn text(value: &Value<'_>) -> Result<String, Expected> {
+    value.get_ref().as_str().map(str::to_owned).ok_or(Expected("a string"))
+}
+
+pub(crate) fn flag(value: &Value<'_>) -> Result<bool, Expected> {
+    value.get_ref().as_bool().ok_or(Expected("`true` or `false`"))
+}
+
+/// A string, or an array of strings.
+pub(crate) fn texts(value: &Value<'_>) -> Result<Vec<String>, Expected> {
+    const EXPECTED: Expected = Expected("a string or an array of strings");
+    match value.get_ref() {
+        DeValue::String(text) => Ok(vec![text.to_string()]),
+        DeValue::Array(items) => {
+            items.iter().map(|item| text(item).map_err(|_| EXPECTED)).collect()
+        }
+        _ => Err(EXPECTED),
+    }
+}
+
+pub(crate) fn integer(value: &Value<'_>) -> Option<i64> {
+    let number = value.get_ref().as_integer()?;
+    i64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// The value as JSON has it.
+pub(crate) fn json(value: &DeValue<'_>) -> serde_json::Value {
+    match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(serde_json::Value::Null, Into::into),
+        DeValue::Float(number) => {
+            number.as_str().parse::<f64>().map_or(serde_json::Value::Null, Into::into)
+        }
+        DeValue::Boolean(flag) => (*flag).into(),
+        DeValue::Datetime(time) => time.to_string().into(),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => serde_json::Value::Object(
+            table
+                .iter()
+                .map(|(key, value)| (key.get_ref().to_string(), json(value.get_ref())))
+                .collect(),
+        ),
+    }
+}

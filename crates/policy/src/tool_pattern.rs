@@ -1,0 +1,100 @@
+//! Which tools a rule is about, by their names.
+
+use crate::names::canonical;
+
+/// Which tools a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolPattern {
+    /// Every tool (`*`).
+    Any,
+    /// Tools whose name begins and ends so (`mcp_server_*`, `mcp_*_search`).
+    Wildcard {
+        /// What stands before the `*`.
+        prefix: String,
+        /// What stands behind it.
+        suffix: String,
+    },
+    /// One tool.
+    Exact(String),
+}
+
+impl ToolPattern {
+    /// Reads a pattern as settings and rules write it; old and class-style
+    /// names become the registered ones.
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('*') {
+            Some(("", "")) => Self::Any,
+            Some((prefix, suffix)) => {
+                Self::Wildcard { prefix: prefix.to_owned(), suffix: suffix.to_owned() }
+            }
+            None => Self::Exact(canonical(text).to_owned()),
+        }
+    }
+
+    /// A tool of an MCP server, by the names that both have for themselves;
+    /// `*` is all of them.
+    pub fn of_server(server: &str, tool: &str) -> Self {
+        let server = if server == "*" { "*".to_owned() } else { registered(server) };
+        let prefix = format!("mcp_{server}_");
+        if tool.starts_with(&prefix) || (server == "*" && tool.starts_with("mcp_")) {
+            return Self::parse(tool);
+        }
+        match (server.as_str(), tool) {
+            ("*", "*") => Self::parse("mcp_*"),
+            _ => {
+                let tool = if tool.contains('*') { tool.to_owned() } else { registered(tool) };
+                Self::parse(&format!("{prefix}{tool}"))
+            }
+        }
+    }
+
+    /// Whether it covers one of the names.
+    pub(crate) fn matches(&self, names: &[&str]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Wildcard { prefix, suffix } => names.iter().any(|name| {
+                name.strip_prefix(prefix.as_str())
+                    .is_some_and(|rest| rest.ends_with(suffix.as_str()))
+            }),
+            Self::Exact(exact) => names.iter().any(|name| name == exact),
+        }
+    }
+
+    /// As rules write it.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Any => "*".to_owned(),
+            Self::Wildcard { prefix, suffix } => format!("{prefix}*{suffix}"),
+            Self::Exact(name) => name.clone(),
+        }
+    }
+}
+
+/// A server's or tool's own name as it stands in the name of a registered tool.
+pub(crate) fn registered(name: &str) -> String {
+    let fits = |character: char| character.is_ascii_alphanumeric() || "_-.:".contains(character);
+    name.chars().map(|character| if fits(character) { character } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ToolPattern;
+
+    #[test]
+    fn a_server_and_a_tool_make_a_name() {
+        for (server, tool, name, covered) in [
+            ("git", "push", "mcp_git_push", true),
+            ("git", "push", "mcp_hub_push", false),
+            ("git", "*", "mcp_git_push", true),
+            ("git", "mcp_git_push", "mcp_git_push", true),
+            ("my server", "*", "mcp_my_server_x", true),
+            ("*", "push", "mcp_hub_push", true),
+            ("*", "push", "push", false),
+            ("*", "*", "mcp_a_b", true),
+            ("*", "*", "read_file", false),
+        ] {
+            let pattern = ToolPattern::of_server(server, tool);
+            assert_eq!(pattern.matches(&[name]), covered, "{server} {tool} {name} {pattern:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What is found in shell lines, as a table, and what is made of it.
+
+use std::path::{Path, PathBuf};
+
+use parallax_policy::bash::{
+    Command, Line, SafePlace, analyse, dangerous, destructive, git_subcommand, known_safe,
+    known_safe_text, narrowest_prefixes, needs_network, needs_outside, written,
+};
+
+const TABLE: &str = include_str!("bash_lines.txt");
+
+fn marks(line: &Line) -> String {
+    let roots = [PathBuf::from("/w")];
+    let place = SafePlace { directory: Path::new("/w"), roots: &roots };
+    let mut marks = String::new();
+    let mut mark = |holds: bool, letter: char| {
+        if holds {
+            marks.push(letter);
+        }
+    };
+    mark(line.trouble.is_some(), 't');
+    mark(known_safe(line, &place), 's');
+    mark(line.commands.iter().any(|command| dangerous(command).is_some()), 'd');
+    mark(line.commands.iter().any(|command| destructive(command).is_some()), 'x');
+    if marks.is_empty() { "-".to_owned() } else { marks }
+}
+
+fn program(command: &Command) -> &str {
+    match command.words.first().map(|word| word.text.as_deref()) {
+        Some(Some("")) => "=",
+        Some(Some(text)) => text,
+        _ => "?",
+    }
+}
+
+#[test]
+fn every_line_of_the_table_is_read_as_it_says() {
+    let mut wrong = Vec::new();
+    let mut rows = 0;
+    for row in TABLE.lines().filter(|row| !row.is_empty() && !row.starts_with("# ")) {
+        let mut fields = row.splitn(3, '|');
+        let (Some(expected), Some(programs), Some(line)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            panic!("a row has three fields: {row}");
+        };
+        rows += 1;
+        let text = line
+            .strip_prefix(' ')
+            .unwrap_or(line)
+            .replace('⏎', "\n")
+            .replace('␍', "\r")
+            .replace('⇥', "\t")
+            .replace('⍽', "\u{a0}");
+        let analysis = analyse(&text);
+        let found: Vec<&str> = analysis.commands.iter().map(program).collect();
+        let (expected, programs) = (expected.trim(), programs.trim_matches(' '));
+        if marks(&analysis) != expected || found.join(" ").trim_matches(' ') != programs {
+            wrong.push(format!(
+                "{row}\n   found {} | {} | {:?}",
+                marks(&analysis),
+                found.join(" "),
+                analysis.trouble
+            ));
+        }
+    }
+    assert!(rows >= 250, "{rows} rows");
+    assert!(wrong.is_empty(), "{} of {rows} rows:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn limits_hold() {
+    let start = std::time::Instant::now();
+    for line in [
+        "a".repeat(1 << 20),
+        "$(".repeat(20_000),
+        "(".repeat(20_000),
+        "`".repeat(20_000),
+        "{ ".repeat(20_000),
+        "env ".repeat(10_000),
+        "${x:-".repeat(10_000),
+        "cat <<E\n".repeat(5_000),
+        "bash -c '".repeat(1_000),
+        format!("ls{}", " ; sudo env ls".repeat(4_000)),
+        "if ".repeat(20_000),
+        "a=(".repeat(10_000),
+        "[[ ( ".repeat(10_000),
+        "$((".repeat(10_000),
+        "f() ".repeat(10_000),
+        "! ".repeat(30_000),
+        "coproc ".repeat(8_000),
+        "x\\\n".repeat(20_000),
+    ] {
+        let analysis = analyse(&line);
+        assert!(analysis.trouble.is_some() || line.starts_with("x\\"), "{:.20}…", line);
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+fn one(line: &str) -> Command {
+    analyse(line).commands.last().cloned().unwrap()
+}
+
+#[test]
+fn written_paths_are_known() {
+    for (line, expected) in [
+        ("rm -rf a b", "a b"),
+        ("touch -d now a", "a"),
+        ("cp x .git/hooks", ".git/hooks .git/hooks/x"),
+        ("cp -t d x y", "d d/x d/y"),
+        ("mv hook .git/hooks/pre-commit", "hook .git/hooks/pre-commit"),
+        ("ln -s /x .envrc", ".envrc .envrc/x"),
+        ("tee -a .bashrc", ".bashrc"),
+        ("sed -i s/a/b/ .git/config", ".git/config"),
+        ("sed -i -e s/a/b/ x", "x"),
+        ("sed s/a/b/ x", ""),
+        ("dd if=a of=b", "b"),
+        ("tar -xf a.tar -C d", "d"),
+        ("tar xf a.tar", "."),
+        ("unzip a.zip -d d", "d"),
+        ("curl -o out http://x", "out"),
+        ("curl -fsSLo out http://x", "out"),
+        ("curl --output=out http://x", "out"),
+        ("wget -O out http://x", "out"),
+        ("chmod +x a", "a"),
+        ("truncate -s 0 a", "a"),
+        ("install -m 755 x .git/hooks/y", ".git/hooks/y .git/hooks/y/x"),
+        ("sort -o out in", "out"),
+        ("git clone http://x d", "d"),
+        ("sudo tee /etc/x", "/etc/x"),
+        ("ls a", ""),
+    ] {
+        let texts: Vec<String> =
+            written(&one(line)).into_iter().filter_map(|word| word.text).collect();
+        assert_eq!(texts.join(" "), expected, "{line}");
+    }
+    assert!(written(&one("rm $x")).iter().any(|word| word.text.is_none()));
+}
+
+#[test]
+fn always_allow_is_as_narrow_as_it_can_be() {
+    for (line, expected) in [
+        ("git push origin main", "git push,git"),
+        ("cargo test --all", "cargo test,cargo"),
+        ("npm run build -- --x", "npm run build,npm run,npm"),
+        ("python -m pytest -q", "python -m pytest,python -m,python"),
+        ("python x.py a", "python x.py,python"),
+        ("ls && make all", "make all,make"),
+        ("sudo env A=b timeout 5 cargo build", "cargo build,cargo"),
+        ("bash -c 'cargo fmt && rm x'", "cargo fmt,cargo,rm"),
+        ("./run.sh a", "./run.sh"),
+        ("git -c a=b log", "git"),
+        ("echo \"$(touch x)\"", "echo,touch"),
+        ("$x", ""),
+    ] {
+        let prefixes: Vec<String> =
+            narrowest_prefixes(&analyse(line)).iter().map(|prefix| prefix.join(" ")).collect();
+        assert_eq!(prefixes.join(","), expected, "{line}");
+    }
+}
+
+#[test]
+fn what_a_command_cannot_do_without() {
+    for line in [
+        "curl x",
+        "git push",
+        "git -C a fetch",
+        "npm ci",
+        "yarn",
+        "cargo install x",
+        "pip install x",
+        "ssh h",
+    ] {
+        assert!(needs_network(&one(line)), "{line}");
+    }
+    for line in ["git log", "npm test", "cargo build", "yarn --version", "python x.py"] {
+        assert!(!needs_network(&one(line)), "{line}");
+    }
+    assert!(needs_outside(&analyse("sudo ls").commands[0]).is_some());
+    assert!(needs_outside(&one("docker ps")).is_some());
+    assert!(needs_outside(&one("ls")).is_none());
+}
+
+#[test]
+fn a_git_call_is_taken_apart() {
+    let command = one("git -C sub --no-pager -c a=b log -5");
+    let call = git_subcommand(&command).unwrap();
+    assert_eq!(
+        (call.name, call.rest.len(), call.elsewhere, call.configured),
+        ("log", 1, true, true)
+    );
+    assert!(git_subcommand(&one("git $x")).is_none());
+    assert!(git_subcommand(&one("ls")).is_none());
+}
+
+#[test]
+fn destruction_names_what_it_destroys() {
+    let found = destructive(&one("rm -rf a \"$x\" -- b")).unwrap();
+    let operands: Vec<&str> = found.operands.iter().map(|word| word.source.as_str()).collect();
+    assert_eq!(operands, ["a", "\"$x\"", "b"]);
+    assert!(destructive(&one("git reset --hard")).unwrap().operands.is_empty());
+}
+
+#[test]
+fn outside_the_workspace_nothing_is_safe() {
+    let roots = [PathBuf::from("/w")];
+    assert!(known_safe_text("ls", Path::new("/w/sub"), &roots));
+    assert!(known_safe_text("cat ../a", Path::new("/w/sub"), &roots));
+    assert!(!known_safe_text("ls", Path::new("/tmp"), &roots));
+    assert!(!known_safe_text("ls", Path::new("/wx"), &roots));
+}

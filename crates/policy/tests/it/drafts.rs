@@ -1,0 +1,158 @@
+//! Rules that are offered, kept, and found again.
+
+use parallax_policy::{AddError, Policy, PolicyOptions, Tier, add_to_file, draft_toml};
+use parallax_protocol::permissions::{FilePermissions, Permissions};
+use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Yolo};
+use parallax_protocol::policy::{ApprovalMode, Decision, Judge, RuleDraft};
+
+use crate::world::{World, file};
+
+const SHELL: &str = "run_shell_command";
+
+fn drafts(world: &World, mode: ApprovalMode, tool: &str, target: &str) -> Vec<RuleDraft> {
+    world.query(mode, tool, target, |query| world.policy.drafts(query, &Permissions::default()))
+}
+
+fn shown(drafts: &[RuleDraft]) -> Vec<String> {
+    drafts
+        .iter()
+        .map(|draft| {
+            let mut text = draft.command_prefix.join("; ");
+            text.push_str(draft.path_glob.as_deref().unwrap_or_default());
+            if draft.allow_redirection {
+                text.push_str(" >");
+            }
+            text
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
+    for (line, wanted) in [
+        ("cargo test -q", vec!["cargo test -q", "cargo test", "cargo"]),
+        ("make", vec!["make"]),
+        ("cargo test && ls", vec!["cargo test", "cargo"]),
+        ("npm run x && make", vec!["npm run x; make", "npm run; make", "npm; make"]),
+        ("make > log", vec!["make >"]),
+        ("python x.py", vec!["python x.py"]),
+        ("timeout 5 make", vec!["make"]),
+        ("bash -c 'make a'", vec!["make a", "make"]),
+        // Nothing would help, or nobody could read it.
+        ("rm -rf target", vec![]),
+        ("git reset --hard", vec![]),
+        ("echo a > .git/config", vec![]),
+        ("make $X", vec![]),
+        ("make 'unclosed", vec![]),
+        ("echo ${x@P}", vec![]),
+        ("make > Cargo.toml", vec![]),
+    ] {
+        let world = World::new(&[]);
+        let drafts = drafts(&world, Default, SHELL, line);
+        assert_eq!(shown(&drafts), wanted, "{line}");
+        for draft in drafts {
+            let judge = world.policy.with_rule(&draft).expect("a rule");
+            let decide =
+                |line: &str| world.query(Default, SHELL, line, |query| judge.judge(query)).decision;
+            assert_eq!(decide(line), Decision::Allow, "{line} {draft:?}");
+            for other in ["touch x", "ls && touch x"] {
+                assert_eq!(decide(other), Decision::Ask, "{other} {draft:?}");
+            }
+            let redirected = format!("{} > out", line.split(" >").next().expect("text"));
+            let allowed = decide(&redirected) == Decision::Allow;
+            assert_eq!(allowed, draft.allow_redirection, "{redirected} {draft:?}");
+            // Saved, it says the same.
+            let saved = World::new(&[file(Tier::User, &draft_toml(&draft))]);
+            assert!(saved.policy.problems().is_empty(), "{:?}", saved.policy.problems());
+            assert_eq!(saved.judge(Default, SHELL, line).decision, Decision::Allow);
+        }
+    }
+}
+
+#[test]
+fn file_tools_are_narrowed_to_paths() {
+    let world = World::new(&[]);
+    let offered = drafts(&world, Default, "write_file", "src/a [1].rs");
+    assert_eq!(shown(&offered), ["src/a [[]1[]].rs", "src/**"]);
+    let exact = world.policy.with_rule(offered.first().expect("a draft")).expect("a rule");
+    for (path, decision) in [("src/a [1].rs", Decision::Allow), ("src/a 1.rs", Decision::Ask)] {
+        let verdict = world.query(Default, "write_file", path, |query| exact.judge(query));
+        assert_eq!(verdict.decision, decision, "{path}");
+    }
+    let verdict = world.query(Default, "write_file", "src/a [1].rs", |query| exact.judge(query));
+    assert_eq!(verdict.rule, "always write_file src/a [[]1[]].rs (this session, 3.950)");
+    assert!(drafts(&world, Default, "write_file", ".git/config").is_empty());
+    assert!(drafts(&world, Default, "write_file", "Cargo.toml").is_empty());
+    let blanket = RuleDraft { tool_name: "write_file".into(), ..RuleDraft::default() };
+    assert!(world.policy.with_rule(&blanket).is_err());
+    assert!(matches!(add_to_file("", &blanket), Err(AddError::Refused(_))));
+}
+
+#[test]
+fn a_server_is_offered_where_it_is_known() {
+    let mut world = World::new(&[]);
+    assert_eq!(drafts(&world, Default, "mcp_git_push", "").len(), 1);
+    world.around.server = Some("git");
+    let offered = drafts(&world, Default, "mcp_git_push", "");
+    let servers: Vec<_> = offered.iter().map(|draft| draft.mcp_name.as_deref()).collect();
+    assert_eq!(servers, [None, Some("git")]);
+    assert_eq!(offered.first().expect("one").modes, [Default, AutoEdit, Yolo]);
+}
+
+#[test]
+fn no_answer_holds_where_it_is_forbidden() {
+    let options = PolicyOptions {
+        disable_always_allow: true,
+        files: vec![file(
+            Tier::User,
+            "[[rule]]\ntoolName = \"web_fetch\"\ndecision = \"allow\"\npriority = 950",
+        )],
+        ..PolicyOptions::default()
+    };
+    let world = World::with(&options);
+    assert!(drafts(&world, Default, "mcp_git_push", "").is_empty());
+    assert_eq!(world.judge(Default, "web_fetch", "").decision, Decision::Ask);
+    let draft = RuleDraft { tool_name: "web_fetch".into(), ..RuleDraft::default() };
+    assert!(Policy::new(&options).with_rule(&draft).is_err());
+}
+
+#[test]
+fn a_file_keeps_what_stands_in_it() {
+    let draft = RuleDraft {
+        tool_name: SHELL.into(),
+        command_prefix: vec!["cargo test".into(), "echo 'a \"b\"\\'".into()],
+        allow_redirection: true,
+        permissions: Permissions {
+            network: true,
+            file_system: FilePermissions { read: vec![], write: vec!["/data/x".into()] },
+            ..Permissions::default()
+        },
+        modes: vec![Default, AutoEdit],
+        ..RuleDraft::default()
+    };
+    assert_eq!(
+        draft_toml(&draft),
+        "[[rule]]\n\
+         name = \"always cargo test, echo 'a \\\"b\\\"\\\\'\"\n\
+         toolName = \"run_shell_command\"\n\
+         commandPrefix = [\"cargo test\", \"echo 'a \\\"b\\\"\\\\'\"]\n\
+         allowRedirection = true\n\
+         permissions = { network = true, fileSystem = { write = [\"/data/x\"] } }\n\
+         modes = [\"default\", \"autoEdit\"]\n\
+         decision = \"allow\"\n\
+         priority = 950\n"
+    );
+    let existing = "# mine\n[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1";
+    let added = add_to_file(existing, &draft).expect("added");
+    assert!(added.starts_with(existing) && added.ends_with(&draft_toml(&draft)));
+    assert_eq!(add_to_file(&added, &draft).expect("the same"), added);
+    let renamed = added.replace("always cargo", "my cargo");
+    assert_eq!(add_to_file(&renamed, &draft).expect("the same"), renamed);
+    assert!(matches!(add_to_file("[[rule", &draft), Err(AddError::Corrupt(_))));
+    assert!(matches!(add_to_file("rule = 3", &draft), Err(AddError::Corrupt(_))));
+    let world = World::new(&[file(Tier::User, &added)]);
+    assert!(world.policy.problems().is_empty());
+    let verdict = world.judge(Default, SHELL, "cargo test > log");
+    assert_eq!(verdict.decision, Decision::Allow);
+    assert_eq!(verdict.grants, draft.permissions);
+}

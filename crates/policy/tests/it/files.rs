@@ -1,0 +1,249 @@
+//! Rule files: what holds, and what is told of what does not.
+
+use parallax_policy::{PolicyOptions, RuleFile, Severity, Tier, lint};
+use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Plan, Yolo};
+use parallax_protocol::policy::Decision::{Allow, Ask, Deny};
+use parallax_protocol::policy::{ApprovalMode, Decision};
+
+use crate::world::{World, file};
+
+fn problems(tier: Tier, text: &str) -> Vec<String> {
+    lint(&file(tier, text), None)
+        .iter()
+        .map(|problem| {
+            let severity = match problem.severity {
+                Severity::Warning => "warning",
+                Severity::Error => "error",
+            };
+            format!("{severity} {}: {problem}", problem.kind.as_str())
+        })
+        .collect()
+}
+
+fn rule(text: &str) -> String {
+    format!("[[rule]]\ndecision = \"allow\"\npriority = 1\n{text}\n")
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    for (text, wanted) in [
+        (rule("toolName = \"glob\"\ncolour = 1"), "warning schema_validation: /p/rules.toml:5 (user policy, rule 1): `colour` is no key of a rule and is ignored"),
+        (rule("toolName = \"glob\"\ncommandPrefx = \"ls\""), "error schema_validation: /p/rules.toml:5 (user policy, rule 1): `commandPrefx` is no key of a rule; the rule does not hold; did you mean `commandPrefix`?"),
+        (rule(""), "error schema_validation: /p/rules.toml:1 (user policy, rule 1): `toolName` is missing"),
+        (rule("toolName = 3"), "error schema_validation: /p/rules.toml:4 (user policy, rule 1): `toolName` must be a string or an array of strings"),
+        (rule("toolName = \"write_fil\""), "warning tool_name_warning: /p/rules.toml:1 (user policy, rule 1): no tool is known by the name `write_fil`; did you mean `write_file`?"),
+        (rule("toolName = \"git__push\""), "warning tool_name_warning: /p/rules.toml:1 (user policy, rule 1): the form `git__push` is deprecated: write `mcp_git_push`"),
+        (rule("toolName = \"glob\"\nargsPattern = \"(?!x)\""), "error regex_compilation: /p/rules.toml:1 (user policy, rule 1): `argsPattern` cannot be used: look-around"),
+        (rule("toolName = \"glob\"\nargsPattern = \"(a+)+\""), "error regex_compilation"),
+        (rule("toolName = \"glob\"\npathGlob = \"[\""), "error regex_compilation"),
+        (rule("toolName = \"glob\"\ncommandPrefix = \"ls\""), "error rule_validation: /p/rules.toml:1 (user policy, rule 1): `commandPrefix` and `commandRegex` need `toolName = \"run_shell_command\"`"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"ls\"\ncommandRegex = \"x\""), "exclude each other"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"ls\"\nargsPattern = \"x\""), "excludes"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = []"), "is empty"),
+        (rule("toolName = \"glob\"\nmodes = [\"autoedit\"]"), "there is no mode `autoedit`"),
+        (rule("toolName = \"glob\"\npermissions = { netwrok = true }"), "`permissions` is wrong"),
+        (rule("toolName = \"run_shell_command\"\npermissions = { outside = true }"), "needs a `commandPrefix`"),
+        ("[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1000".to_owned(), "error schema_validation: /p/rules.toml:4 (user policy, rule 1): `priority` must be a whole number from 0 to 999; the rule does not hold: what it denies is NOT denied"),
+        ("[[rule]]\ntoolName = \"glob\"\ndecision = \"alow\"\npriority = 1".to_owned(), "did you mean `allow`?"),
+        ("[[rules]]\na = 1".to_owned(), "warning schema_validation: /p/rules.toml:1 (user policy): `rules` means nothing here and is ignored; did you mean `rule`?"),
+        ("[[rule]\n".to_owned(), "error toml_parse: /p/rules.toml:1 (user policy): it is not valid TOML"),
+        ("[[safety_checker]]\ntoolName = \"*\"\n[safety_checker.checker]\ntype = \"in-process\"\nname = \"conseca\"".to_owned(), "`conseca` is not supported"),
+        ("[[safety_checker]]\ntoolName = \"*\"\n".to_owned(), "`checker` is missing"),
+    ] {
+        let found = problems(Tier::User, &text);
+        assert!(found.iter().any(|problem| problem.contains(wanted)), "{text}\n{found:#?}");
+        assert_eq!(found.len(), 1, "{text}\n{found:#?}");
+    }
+    let unread = RuleFile { text: Err("permission denied".to_owned()), ..file(Tier::Admin, "") };
+    let [problem] = lint(&unread, None).try_into().expect("one problem");
+    assert_eq!(
+        problem.to_string(),
+        "/p/rules.toml (admin policy): it cannot be read (permission denied), so none of its rules hold"
+    );
+}
+
+#[test]
+fn a_bad_rule_drops_only_itself() {
+    let text = "[[rule]]\ntoolName = \"glob\"\ndecision = \"maybe\"\npriority = 5\n\
+                [[rule]]\ntool_name = [\"glob\", \"web_fetch\"]\ndecision = \"deny\"\npriority = 5\n\
+                deny_message = \"Not here\"\nname = \"closed\"";
+    let world = World::new(&[file(Tier::User, text)]);
+    assert_eq!(world.policy.problems().len(), 1);
+    let verdict = world.judge(Default, "glob", "a");
+    assert_eq!((verdict.decision, verdict.why.as_str()), (Deny, "Not here"));
+    assert_eq!(verdict.rule, "closed (user, `/p/rules.toml:5`, 4.005)");
+    assert!(world.policy.notices().iter().any(|notice| notice.contains("`maybe`")));
+}
+
+#[test]
+fn lower_tiers_may_only_tighten() {
+    let allow = rule("toolName = \"web_fetch\"");
+    for (tier, decision) in
+        [(Tier::Extension, Ask), (Tier::Workspace, Ask), (Tier::User, Allow), (Tier::Admin, Allow)]
+    {
+        let world = World::new(&[file(tier, &allow)]);
+        assert_eq!(world.judge(Default, "web_fetch", "").decision, decision, "{tier:?}");
+        assert_eq!(world.policy.problems().is_empty(), decision == Allow);
+    }
+    let options = PolicyOptions {
+        workspace_may_allow: true,
+        files: vec![file(Tier::Workspace, &allow)],
+        ..PolicyOptions::default()
+    };
+    assert_eq!(World::with(&options).judge(Default, "web_fetch", "").decision, Allow);
+
+    let ask = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 900";
+    for tier in [Tier::Extension, Tier::Workspace] {
+        let world = World::new(&[file(tier, ask)]);
+        assert_eq!(world.judge(Default, "read_file", "a").decision, Ask);
+        assert_eq!(world.judge(Yolo, "write_file", "a").decision, Ask);
+        assert_eq!(world.judge(Plan, "write_file", "a").decision, Deny, "{tier:?}");
+    }
+    let yolo =
+        "[[rule]]\ntoolName = \"*\"\ndecision = \"deny\"\npriority = 900\nmodes = [\"yolo\"]";
+    let world = World::new(&[file(Tier::Extension, yolo)]);
+    assert_eq!(world.judge(Yolo, "read_file", "a").decision, Allow);
+    assert_eq!(world.policy.problems().len(), 1);
+}
+
+fn decide(text: &str, mode: ApprovalMode, tool: &str, target: &str) -> Decision {
+    World::new(&[file(Tier::User, text)]).judge(mode, tool, target).decision
+}
+
+#[test]
+fn each_field_narrows() {
+    let deny = |field: &str| format!("[[rule]]\ndecision = \"deny\"\npriority = 999\n{field}\n");
+    for (field, mode, tool, target, denied) in [
+        ("toolName = \"search_file_content\"", Default, "grep_search", "a", true),
+        ("toolName = \"read_*\"", Default, "read_file", "a", true),
+        ("toolName = \"*\"", Yolo, "read_file", "a", true),
+        ("mcpName = \"git\"", Yolo, "mcp_git_push", "", true),
+        ("mcpName = \"git\"", Yolo, "mcp_hub_push", "", false),
+        ("mcpName = \"git\"\ntoolName = \"push\"", Yolo, "mcp_git_push", "", true),
+        ("mcpName = \"git\"\ntoolName = \"push\"", Yolo, "mcp_git_pull", "", false),
+        ("mcpName = \"*\"\ntoolName = \"push\"", Yolo, "mcp_hub_push", "", true),
+        ("mcpName = \"*\"", Yolo, "mcp_hub_push", "", true),
+        ("toolName = \"builder\"", Default, "invoke_agent", "builder", true),
+        ("toolName = \"glob\"\nmodes = [\"plan\"]", Default, "glob", "a", false),
+        ("toolName = \"glob\"\nmodes = [\"plan\", \"autoEdit\"]", AutoEdit, "glob", "a", true),
+        ("toolName = \"glob\"\ninteractive = false", Default, "glob", "a", false),
+        ("toolName = \"glob\"\ninteractive = true", Default, "glob", "a", true),
+        ("toolName = \"glob\"\nsubagent = \"x\"", Default, "glob", "a", false),
+        ("toolName = \"glob\"\ntoolAnnotations = { a = 1 }", Default, "glob", "a", false),
+        (
+            r#"toolName = "read_file"
+argsPattern = '\x00"file_path":"a\.rs"\x00'"#,
+            Default,
+            "read_file",
+            "a.rs",
+            true,
+        ),
+        (
+            r#"toolName = "read_file"
+argsPattern = "\\0\"file_path\":\"a\\.rs\"\\0""#,
+            Default,
+            "read_file",
+            "a.rs",
+            true,
+        ),
+        (
+            r#"toolName = "read_file"
+argsPattern = '\x00"file_path":"a\.rs"\x00'"#,
+            Default,
+            "read_file",
+            "a.rs.md",
+            false,
+        ),
+        (
+            "toolName = \"read_file\"\npathGlob = \"secret/**\"",
+            Default,
+            "read_file",
+            "secret/a",
+            true,
+        ),
+        ("toolName = \"read_file\"\npathGlob = \"secret/**\"", Default, "read_file", "a", false),
+        ("toolName = \"read_file\"\npathGlob = \"/etc/*\"", Default, "read_file", "/etc/x", true),
+        (
+            "toolName = \"read_file\"\npathInside = \"workspace\"",
+            Default,
+            "read_file",
+            "/etc/x",
+            false,
+        ),
+        (
+            "toolName = \"read_file\"\npathInside = \"workspace\"",
+            Default,
+            "read_file",
+            ".git/x",
+            true,
+        ),
+        ("toolName = \"read_file\"\npathInside = \"tmp\"", Default, "read_file", "/tmp/x", true),
+    ] {
+        let decision = decide(&deny(field), mode, tool, target);
+        assert_eq!(decision == Deny, denied, "{field} {tool} {target}: {decision:?}");
+    }
+}
+
+#[test]
+fn paths_that_are_allowed_must_all_lie_there() {
+    for (field, target, decision) in [
+        ("pathGlob = \"docs/**\"", "docs/a.md", Allow),
+        ("pathGlob = \"docs/**\"", "docs/../a.md", Ask),
+        ("pathGlob = \"docs/**\"", ".git/config", Ask),
+        ("pathGlob = \"**\"", ".git/config", Ask),
+        ("pathGlob = \"/data/**\"", "/data/a", Allow),
+        ("pathInside = \"workspace\"", "src/a", Allow),
+        ("pathInside = \"workspace\"", ".env", Ask),
+        ("pathInside = \"tmp\"", "/tmp/a", Allow),
+        ("pathInside = \"tmp\"", "/tmpx/a", Ask),
+    ] {
+        let text = rule(&format!("toolName = \"write_file\"\n{field}"));
+        assert_eq!(decide(&text, Default, "write_file", target), decision, "{field} {target}");
+    }
+}
+
+#[test]
+fn checkers_speak_after_the_rules() {
+    let checker = |kind: &str, name: &str| {
+        format!(
+            "[[safety_checker]]\ntoolName = [\"write_file\", \"read_file\"]\npriority = 5\n\
+             [safety_checker.checker]\ntype = \"{kind}\"\nname = \"{name}\"\n"
+        )
+    };
+    let allowed_path = checker("in-process", "allowed-path");
+    for (tool, target, decision) in [
+        ("read_file", "src/a", Allow),
+        ("read_file", "/etc/passwd", Deny),
+        ("read_file", "a/.git/x", Deny),
+        ("read_file", ".env.local", Deny),
+        ("read_file", "node_modules/x", Deny),
+        ("read_file", ".vscode/x", Ask),
+        ("write_file", "/etc/passwd", Deny),
+        ("list_directory", "/etc", Allow),
+    ] {
+        assert_eq!(decide(&allowed_path, Yolo, tool, target), decision, "{tool} {target}");
+    }
+    let external = World::new(&[file(Tier::User, &checker("external", "mine"))]);
+    let verdict = external.judge(Yolo, "read_file", "a");
+    assert_eq!(verdict.decision, Deny);
+    assert!(verdict.why.contains("`mine` cannot be run"), "{verdict:?}");
+    assert!(
+        verdict.rule.starts_with("safety checker mine (user, `/p/rules.toml:1`"),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn what_files_deny_is_hidden_and_listed() {
+    let text = "[[rule]]\ntoolName = \"web_fetch\"\ndecision = \"deny\"\npriority = 5\n\
+                [[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 5\npathGlob = \"x\"\n";
+    let world = World::new(&[file(Tier::User, text)]);
+    let hides = |tool: &str| {
+        parallax_protocol::policy::Judge::hides(&world.policy, tool, &[], Default, false)
+    };
+    assert!(hides("web_fetch") && !hides("glob") && !hides("write_file"));
+    let list = world.policy.list();
+    let first = list.first().expect("a rule");
+    assert_eq!(first.rule, "deny `web_fetch` (user, `/p/rules.toml:1`, 4.005)");
+    assert_eq!((first.priority.as_str(), first.line), ("4.005", Some(1)));
+}

@@ -1,0 +1,177 @@
+//! What stands above the rules: protected paths, words of untrusted text,
+//! permissions beyond the sandbox.
+
+use parallax_policy::{PolicyOptions, SandboxTable, Tier};
+use parallax_protocol::permissions::{FilePermissions, Permissions};
+use parallax_protocol::policy::ApprovalMode::{self, AutoEdit, Default, Plan, Yolo};
+use parallax_protocol::policy::Decision::{Allow, Ask, Deny};
+use parallax_protocol::policy::{Decision, Judge};
+
+use crate::world::{World, file};
+
+const SHELL: &str = "run_shell_command";
+
+/// Everything is allowed.
+fn free() -> World {
+    World::new(&[file(
+        Tier::Admin,
+        "[[rule]]\ntoolName = \"*\"\ndecision = \"allow\"\npriority = 999\nallowRedirection = true",
+    )])
+}
+
+#[test]
+fn protected_paths_ask_whatever_is_allowed() {
+    let mut world = free();
+    for path in [
+        ".git/hooks/x",
+        "sub/.GIT/config",
+        ".gemini/settings.json",
+        ".parallax/x",
+        ".mcp.json",
+        ".vscode/x",
+        ".idea/x",
+        ".envrc",
+        "/home/me/.bashrc",
+        "/home/me/.ssh/config",
+        "x/.Zshrc",
+    ] {
+        for mode in [Default, AutoEdit] {
+            let verdict = world.judge(mode, "write_file", path);
+            assert_eq!((verdict.decision, verdict.each_time), (Ask, true), "{path} {verdict:?}");
+            let line = format!("cp a {path}");
+            let verdict = world.judge(mode, SHELL, &line);
+            assert_eq!((verdict.decision, verdict.each_time), (Ask, true), "{line} {verdict:?}");
+        }
+    }
+    assert_eq!(world.judge(Yolo, "write_file", ".git/x").decision, Allow);
+    // Through a link: the caller tells where the word leads.
+    assert_eq!(world.judge(Default, SHELL, "cp a b").decision, Allow);
+    assert_eq!(world.judge(Default, SHELL, "cp a b => /w/.git/hooks/x").decision, Ask);
+    assert_eq!(world.judge(Default, SHELL, "git add b => /w/.git/config").decision, Allow);
+
+    assert_eq!(world.judge(Default, "write_file", "AGENTS.md").decision, Allow);
+    world.around.creates = true;
+    for path in ["AGENTS.md", "sub/gemini.MD", "CLAUDE.md", ".cursorrules"] {
+        assert_eq!(world.judge(Default, "write_file", path).decision, Ask, "{path}");
+    }
+    assert_eq!(world.judge(Default, "write_file", "README.md").decision, Allow);
+}
+
+#[test]
+fn words_of_untrusted_text_ask_each_time() {
+    let mut world = free();
+    world.around.taint.words =
+        ["--eval", "http://evil/x", "src/x.js", "test", "--all"].map(str::to_owned).into();
+    for (line, asks) in [
+        ("node --eval 1", true),
+        ("curl HTTP://evil/x -s", true),
+        ("tool --file=src/x.js", true),
+        ("node 'src'/x.js", true),
+        ("cargo test --all", false),
+        ("node other.js", false),
+    ] {
+        let verdict = world.judge(Default, SHELL, line);
+        assert_eq!(verdict.decision == Ask && verdict.each_time, asks, "{line} {verdict:?}");
+        assert_eq!(world.judge(Yolo, SHELL, line).decision, Allow, "{line}");
+        let drafts = world.query(Default, SHELL, line, |query| {
+            world.policy.drafts(query, &Permissions::default())
+        });
+        assert!(!asks || drafts.is_empty(), "{line}");
+    }
+    world.around.taint.words.clear();
+    world.around.taint.build_files = vec!["/w/Cargo.toml".into()];
+    assert_eq!(world.judge(Default, SHELL, "cargo test").decision, Ask);
+    assert_eq!(world.judge(Default, SHELL, "echo a").decision, Allow);
+}
+
+#[test]
+fn rules_give_what_they_say_and_no_more() {
+    let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"npm install\"\n\
+                 decision = \"allow\"\npriority = 100\npermissions = { network = true, fileSystem = { write = [\"~/.npm\"] } }\n\
+                 [[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"allow\"\npriority = 100\n\
+                 [[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"docker ps\"\n\
+                 decision = \"allow\"\npriority = 100\npermissions = { outside = true }\n";
+    let mut world = World::with(&PolicyOptions {
+        files: vec![file(Tier::User, rules)],
+        home: Some("/home/me".into()),
+        ..PolicyOptions::default()
+    });
+    let network = Permissions { network: true, ..Permissions::default() };
+    let outside = Permissions { outside: true, ..Permissions::default() };
+    let writes = |path: &str| Permissions {
+        file_system: FilePermissions { read: vec![], write: vec![path.into()] },
+        ..Permissions::default()
+    };
+    let cases: [(&str, ApprovalMode, Permissions, Decision); 14] = [
+        ("npm install x", Default, Permissions::default(), Allow),
+        ("npm install x", Default, network.clone(), Allow),
+        ("npm install x", Default, writes("/home/me/.npm/x"), Allow),
+        ("npm install x", Default, writes("/home/me/x"), Ask),
+        ("npm install x && make", Default, network.clone(), Ask),
+        ("npm install x && ls", Default, network.clone(), Allow),
+        ("make", Default, network.clone(), Ask),
+        ("make", Default, writes("/w/x"), Allow),
+        ("make", Default, writes("/w/.git"), Ask),
+        ("make", Yolo, network.clone(), Allow),
+        ("make", Yolo, outside.clone(), Ask),
+        ("docker ps", Default, outside.clone(), Allow),
+        ("docker ps -a", Default, outside.clone(), Ask),
+        ("docker ps; docker ps", Default, outside.clone(), Ask),
+    ];
+    for (line, mode, permissions, decision) in cases {
+        world.around.permissions = permissions.clone();
+        let verdict = world.judge(mode, SHELL, line);
+        assert_eq!(verdict.decision, decision, "{line} {permissions:?} {verdict:?}");
+    }
+    world.around.permissions = Permissions::default();
+    let grants = world.judge(Default, SHELL, "npm install x").grants;
+    assert_eq!(grants.words(), ["network", "to write /home/me/.npm"]);
+    assert!(world.judge(Default, SHELL, "npm install x && make").grants.is_empty());
+    assert!(world.judge(Default, SHELL, "docker ps").grants.outside);
+    assert!(!world.judge(Default, SHELL, "docker ps -a").grants.outside);
+}
+
+#[test]
+fn the_sandbox_table_gives_too() {
+    let text = "[modes.default]\nnetwork = true\n[commands.make]\nallowed_paths = [\"/data\"]";
+    let (sandbox, problems) = SandboxTable::parse(text, "/p/sandbox.toml".as_ref(), None);
+    assert!(problems.is_empty());
+    let world = World::with(&PolicyOptions {
+        sandbox,
+        allowed: vec!["run_shell_command(make)".into()],
+        ..PolicyOptions::default()
+    });
+    let grants = world.judge(Default, SHELL, "make").grants;
+    assert_eq!(grants.words(), ["network", "to write /data"]);
+}
+
+#[test]
+fn annotations_open_plan_mode_to_a_question() {
+    let mut world = World::new(&[]);
+    assert_eq!(world.judge(Plan, "mcp_git_log", "").decision, Deny);
+    world.around.annotations = serde_json::json!({"readOnlyHint": true}).as_object().cloned();
+    assert_eq!(world.judge(Plan, "mcp_git_log", "").decision, Ask);
+}
+
+#[test]
+fn an_explanation_names_all_that_counted() {
+    let world = World::new(&[file(
+        Tier::User,
+        "[[rule]]\nname = \"mine\"\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"allow\"\npriority = 9",
+    )]);
+    let explanation =
+        world.query(Default, SHELL, "make > log; git push", |query| world.policy.explain(query));
+    assert_eq!(explanation.verdict.decision, Ask);
+    let [make, push] = &explanation.commands[..] else { panic!("{explanation:#?}") };
+    assert_eq!((make.decision, push.decision), (Allow, Ask));
+    assert_eq!(make.rule, "mine (user, `/p/rules.toml:1`, 4.009)");
+    let tried = push.rules.first().expect("a rule");
+    assert_eq!(tried.why_not, Some("the command is not one of its commands"));
+    assert!(push.rules.last().expect("a rule").why_not.is_none());
+    assert!(explanation.checks.iter().any(|fired| fired.check == "redirection"));
+    assert_eq!(
+        world.query(Default, SHELL, "make > log; git push", |query| world.policy.judge(query)),
+        explanation.verdict
+    );
+    assert!(serde_json::to_string(&explanation).is_ok_and(|text| text.contains("whyNot")));
+}

@@ -1,0 +1,64 @@
+//! Shell lines and what is decided about them; see `verdicts.txt`.
+
+use parallax_policy::Tier;
+use parallax_protocol::policy::{ApprovalMode, Decision, Judge};
+
+use crate::world::{Ask, Surroundings, World, file, with_query};
+
+const TABLE: &str = include_str!("verdicts.txt");
+
+const RULES: &[(&str, &str)] = &[
+    ("none", ""),
+    ("git", "commandPrefix = [\"git log\", \"git status\", \"git commit\"]\ndecision = \"allow\""),
+    ("regex", "commandRegex = \"git (log|status)\"\ndecision = \"allow\""),
+    ("shell", "decision = \"allow\""),
+    ("deny", "commandPrefix = [\"rm\", \"git push\"]\ndecision = \"deny\""),
+    ("ask", "commandPrefix = [\"git push\", \"ls\"]\ndecision = \"ask_user\""),
+    ("redirect", "commandPrefix = \"echo\"\nallowRedirection = true\ndecision = \"allow\""),
+];
+
+#[test]
+fn lines_are_decided_as_the_table_says() {
+    let surroundings = Surroundings { made: vec!["/w/made".into()], ..Surroundings::default() };
+    let mut group = None;
+    let mut rows = 0;
+    let mut wrong = Vec::new();
+    for row in TABLE.lines().filter(|row| !row.is_empty() && !row.starts_with("# ")) {
+        if let Some(header) = row.strip_prefix("@ ") {
+            let fields: Vec<&str> = header.split(" | ").collect();
+            let [rules, mode, who] = fields[..] else { panic!("{row}") };
+            let rules = RULES.iter().find(|(name, _)| *name == rules).expect(header).1;
+            let text =
+                format!("[[rule]]\ntoolName = \"run_shell_command\"\npriority = 100\n{rules}");
+            let files = if rules.is_empty() { vec![] } else { vec![file(Tier::User, &text)] };
+            let world = World::new(&files);
+            assert!(world.policy.problems().is_empty(), "{:?}", world.policy.problems());
+            let mode = ApprovalMode::parse(mode).expect(header);
+            group = Some((header, world, mode, who == "somebody"));
+            continue;
+        }
+        let (line, wanted) = row.rsplit_once(" => ").expect(row);
+        let (header, world, mode, interactive) = group.as_ref().expect("a group");
+        let line = line.replace('⏎', "\n");
+        let ask = Ask {
+            mode: *mode,
+            interactive: *interactive,
+            trusted: true,
+            tool: "run_shell_command",
+            target: &line,
+        };
+        let verdict = with_query(ask, &surroundings, |query| world.policy.judge(query));
+        let decision = match verdict.decision {
+            Decision::Allow => "allow",
+            Decision::Ask => "ask",
+            Decision::Deny => "deny",
+        };
+        if decision != wanted {
+            wrong
+                .push(format!("{header} | {row}: {decision} by {}: {}", verdict.rule, verdict.why));
+        }
+        rows += 1;
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(rows >= 250, "{rows}");
+}

@@ -1,0 +1,50 @@
+//! Keeping the bytes of files before the agent changes them.
+
+use std::path::PathBuf;
+
+use crate::event::Undone;
+use crate::permissions::Permissions;
+use crate::policy::ApprovalMode;
+use crate::tool::Effects;
+
+/// What is about to change files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// A tool changes these files.
+    Files(&'a [PathBuf]),
+    /// This command runs and may change any file of the workspace.
+    Command(&'a str),
+}
+
+/// Keeps what is there before a change, and gives it back. All functions block.
+pub trait Checkpoints: Send + Sync {
+    /// What a command started now might change for good, for people.
+    fn not_undoable(&self) -> Vec<String>;
+    /// Keeps what the change may replace.
+    ///
+    /// # Errors
+    /// Why nothing could be kept, for people. The change may go on.
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String>;
+    /// Files and folders that the agent made in this session.
+    fn made(&self) -> Vec<PathBuf>;
+    /// Gives files back what they were before a turn; without a turn, the last
+    /// one that changed anything.
+    ///
+    /// # Errors
+    /// Why nothing could be taken back, for people.
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String>;
+}
+
+/// What was kept before a change.
+pub trait Kept: Send {
+    /// What cannot be given back and was not said before, for people.
+    fn not_undoable(&self) -> Vec<String>;
+    /// The change is done. Protected files that it had no leave to change get
+    /// their bytes back; they are named.
+    fn after(
+        self: Box<Self>,
+        effects: &Effects,
+        granted: &Permissions,
+        mode: ApprovalMode,
+    ) -> Vec<PathBuf>;
+}

@@ -1,0 +1,164 @@
+//! What a command may do beyond what the sandbox lets every command do.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Leave to go beyond the sandbox. The default is none. `network` and
+/// `fileSystem` are what a model asks for as `additional_permissions`, with the
+/// names that Gemini CLI gives them; the rest is ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Permissions {
+    /// Reach other machines.
+    #[serde(skip_serializing_if = "is_false")]
+    pub network: bool,
+    /// Reach servers on this machine that were not started in the sandbox.
+    #[serde(skip_serializing_if = "is_false")]
+    pub host_loopback: bool,
+    /// Files beyond the workspace, and protected or hidden ones in it.
+    #[serde(skip_serializing_if = "FilePermissions::is_empty")]
+    pub file_system: FilePermissions,
+    /// The sockets of the user's ssh and gpg agents.
+    #[serde(skip_serializing_if = "is_false")]
+    pub agents: bool,
+    /// git may run what the repository brings: hooks, filters, helpers.
+    #[serde(skip_serializing_if = "is_false")]
+    pub repository_programs: bool,
+    /// Write the package caches of the user in place.
+    #[serde(skip_serializing_if = "is_false")]
+    pub caches: bool,
+    /// Run without any sandbox.
+    #[serde(skip_serializing_if = "is_false")]
+    pub outside: bool,
+}
+
+/// Files and folders (with all below them); absolute, resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FilePermissions {
+    /// May be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<PathBuf>,
+    /// May be read and written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<PathBuf>,
+}
+
+impl FilePermissions {
+    /// Whether it gives nothing.
+    pub fn is_empty(&self) -> bool {
+        self.read.is_empty() && self.write.is_empty()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+impl Permissions {
+    /// Whether it gives nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.network |= other.network;
+        self.host_loopback |= other.host_loopback;
+        self.agents |= other.agents;
+        self.repository_programs |= other.repository_programs;
+        self.caches |= other.caches;
+        self.outside |= other.outside;
+        let FilePermissions { read, write } = &other.file_system;
+        for (into, from) in
+            [(&mut self.file_system.read, read), (&mut self.file_system.write, write)]
+        {
+            from.iter().for_each(|path| {
+                if !into.contains(path) {
+                    into.push(path.clone());
+                }
+            });
+        }
+        self
+    }
+
+    /// What of it `granted` does not give. Running outside gives all.
+    #[must_use]
+    pub fn beyond(&self, granted: &Self) -> Self {
+        if granted.outside {
+            return Self::default();
+        }
+        let FilePermissions { read, write } = &granted.file_system;
+        let below = |path: &PathBuf, folders: &[PathBuf]| {
+            folders.iter().any(|folder| path.starts_with(folder))
+        };
+        let wanted = &self.file_system;
+        Self {
+            network: self.network && !granted.network,
+            host_loopback: self.host_loopback && !granted.host_loopback,
+            file_system: FilePermissions {
+                read: wanted
+                    .read
+                    .iter()
+                    .filter(|path| !below(path, read) && !below(path, write))
+                    .cloned()
+                    .collect(),
+                write: wanted.write.iter().filter(|path| !below(path, write)).cloned().collect(),
+            },
+            agents: self.agents && !granted.agents,
+            repository_programs: self.repository_programs && !granted.repository_programs,
+            caches: self.caches && !granted.caches,
+            outside: self.outside,
+        }
+    }
+
+    /// What is given, in words for people: `network`, `write to /x`, …
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (given, word) in [
+            (self.outside, "to run outside the sandbox"),
+            (self.network, "network"),
+            (self.host_loopback, "servers of this machine"),
+            (self.agents, "the ssh and gpg agents"),
+            (self.repository_programs, "the repository's own programs (hooks, filters)"),
+            (self.caches, "to write the package caches"),
+        ] {
+            if given {
+                words.push(word.to_owned());
+            }
+        }
+        let FilePermissions { read, write } = &self.file_system;
+        words.extend(write.iter().map(|path| format!("to write {}", path.display())));
+        words.extend(read.iter().map(|path| format!("to read {}", path.display())));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_is_what_is_not_covered() {
+        let wanted = Permissions {
+            network: true,
+            file_system: FilePermissions {
+                read: vec!["/a/b".into(), "/c".into()],
+                write: vec!["/a".into()],
+            },
+            ..Permissions::default()
+        };
+        let granted = Permissions {
+            file_system: FilePermissions { read: vec![], write: vec!["/a".into()] },
+            ..Permissions::default()
+        };
+        let beyond = wanted.beyond(&granted);
+        assert_eq!(beyond.words(), ["network", "to read /c"]);
+        assert!(wanted.beyond(&beyond.clone().and(&granted)).is_empty());
+        let json = serde_json::to_string(&beyond).expect("json");
+        assert_eq!(json, r#"{"network":true,"fileSystem":{"read":["/c"]}}"#);
+    }
+}

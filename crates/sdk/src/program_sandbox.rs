@@ -1,0 +1,185 @@
+//! The sandbox around the whole program: which one a launch asks for, and the
+//! command line that puts the program into it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parallax_exec::container::{self, Request};
+use parallax_exec::program_sandbox::{
+    CommandLine, Engine, ProgramSandbox, ProgramSandboxError, choose,
+};
+use parallax_exec::seatbelt::{self, Places, Profile};
+use parallax_exec::{Ending, container::Plan};
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::launch::{Launch, failure};
+
+/// The program in a sandbox, ready to be started.
+#[derive(Debug)]
+pub struct Enclosure(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Container(Plan),
+    Seatbelt { line: CommandLine, terminal: bool },
+}
+
+impl Enclosure {
+    /// Starts it and waits for its end: the exit code, 128 and more for a
+    /// signal. Must run on a tokio runtime.
+    ///
+    /// # Errors
+    /// When it could not be started.
+    pub async fn run(&self) -> Result<u8, Failure> {
+        let ending = match &self.0 {
+            Kind::Container(plan) => container::run(plan).await,
+            Kind::Seatbelt { line, terminal } => seatbelt::run(line, *terminal).await,
+        };
+        Ok(match ending.map_err(|error| refused(&error))? {
+            Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
+            Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
+        })
+    }
+}
+
+fn refused(error: &ProgramSandboxError) -> Failure {
+    failure(FailureKind::Sandbox, error.to_string())
+}
+
+/// What the variable, the flag or the setting asks for; the first wins.
+pub(crate) fn asked(
+    flag: Option<&str>,
+    config: &parallax_config::Config,
+) -> Result<ProgramSandbox, Failure> {
+    let setting = config.settings.program_sandbox().word;
+    let word = config.user_variable("GEMINI_SANDBOX").or(flag).or(setting.as_deref());
+    // A project's `.env` file does not say that there is a sandbox already.
+    let inside = config.environment.of_process("SANDBOX").is_some();
+    choose(word, inside).map_err(|error| refused(&error))
+}
+
+impl Launch {
+    /// The sandbox that the whole program is to run in, and is not in yet.
+    /// `arguments` are those of this process, its name left out; `terminal`:
+    /// stdin is one.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn enclosure(
+        &self,
+        arguments: Vec<OsString>,
+        terminal: bool,
+    ) -> Result<Option<Enclosure>, Failure> {
+        let kind = match self.sandbox {
+            ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {
+                return Ok(None);
+            }
+            ProgramSandbox::Container(engine) => self.container(engine, arguments, terminal),
+            ProgramSandbox::Seatbelt => self.seatbelt(&arguments, terminal),
+        };
+        kind.map(|kind| Some(Enclosure(kind))).map_err(|error| refused(&error))
+    }
+
+    fn container(
+        &self,
+        engine: Engine,
+        arguments: Vec<OsString>,
+        terminal: bool,
+    ) -> Result<Kind, ProgramSandboxError> {
+        let settings = self.config.settings.program_sandbox();
+        let homes = &self.config.homes;
+        // Made by the engine it would be root's.
+        parallax_exec::create_private_folder(&homes.parallax)
+            .map_err(|source| ProgramSandboxError::Start { program: engine.program(), source })?;
+        let variables = self.options.variables.iter().filter_map(|(name, value)| {
+            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        });
+        let mut request = Request {
+            engine,
+            binary: own_binary(engine.program())?,
+            arguments,
+            directory: self.options.directory.clone(),
+            home: homes.user.clone(),
+            gemini: homes.gemini.clone(),
+            parallax: homes.parallax.clone(),
+            temporary: real(&std::env::temp_dir()),
+            variables: variables.collect(),
+            there: Vec::new(),
+            image: settings.image,
+            allowed_paths: self.expanded(&settings.allowed_paths),
+            network: settings.network,
+            user: None,
+            terminal,
+            name: format!("parallax-sandbox-{}", std::process::id()),
+        };
+        request.user = container::own_user(&request.variables);
+        request.there = request.candidates().into_iter().filter(|path| path.exists()).collect();
+        Ok(Kind::Container(container::plan(&request)?))
+    }
+
+    fn seatbelt(
+        &self,
+        arguments: &[OsString],
+        terminal: bool,
+    ) -> Result<Kind, ProgramSandboxError> {
+        let config = &self.config;
+        if config.user_variable("GEMINI_SANDBOX_PROXY_COMMAND").is_some() {
+            return Err(ProgramSandboxError::Setting {
+                name: "GEMINI_SANDBOX_PROXY_COMMAND",
+                why: "a proxy is started for containers only; use `--sandbox=docker`".to_owned(),
+            });
+        }
+        let binary = own_binary("sandbox-exec")?;
+        let user = &config.homes.user;
+        let target = real(&self.options.directory);
+        let mut include = config.settings.include_directories();
+        include.extend(self.options.include_directories.iter().cloned());
+        let places = Places {
+            temporary: real(&std::env::temp_dir()),
+            home: user.clone(),
+            cache: user.join("Library/Caches"),
+            parallax: config.homes.parallax.clone(),
+            readable: vec![binary.clone()],
+            include: self.expanded(&include).iter().map(|path| real(path)).collect(),
+            hidden: self.expanded(&config.settings.sandbox().hidden),
+            guarded: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
+            target,
+        };
+        let name = config.user_variable("SEATBELT_PROFILE").unwrap_or("permissive-open");
+        let text = match Profile::parse(name) {
+            Some(profile) => seatbelt::profile_text(profile, &places),
+            None => self.own_profile(name)?,
+        };
+        let line = seatbelt::command_line(&text, &places, &binary, arguments);
+        Ok(Kind::Seatbelt { line, terminal })
+    }
+
+    /// A profile of the user's own. A project's would say itself how it is
+    /// confined.
+    fn own_profile(&self, name: &str) -> Result<String, ProgramSandboxError> {
+        let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if name.is_empty() || !name.bytes().all(plain) {
+            return Err(refused(format!("`{name}` is no name of a profile")));
+        }
+        let file = format!("sandbox-macos-{name}.sb");
+        let homes = [&self.config.homes.parallax, &self.config.homes.gemini];
+        match homes.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| refused(format!("`{}`: {error}", path.display()))),
+            None => Err(refused(format!("there is no `{file}` in `~/.parallax` or `~/.gemini`"))),
+        }
+    }
+
+    fn expanded(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        paths.iter().map(|path| self.expand_home(path)).collect()
+    }
+}
+
+fn own_binary(program: &'static str) -> Result<PathBuf, ProgramSandboxError> {
+    std::env::current_exe().map_err(|source| ProgramSandboxError::Start { program, source })
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,142 @@
+//! The rule files of a launch, and what commands may do in their sandbox: from
+//! flags, settings and the places where they stand.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use parallax_config::{RuleFiles, RulePlaces, RulesChange, Settings};
+use parallax_policy::{RuleFile, SandboxTable, Tier};
+
+use crate::launch::Launch;
+
+impl Launch {
+    /// The rule files of all tiers, and what people should hear of them.
+    /// Blocking; cheap where there are none.
+    pub fn rule_files(&self) -> RuleFiles {
+        let settings = &self.config.settings;
+        let chosen = |flag: &[PathBuf], setting: Vec<PathBuf>| -> Vec<PathBuf> {
+            let paths = if flag.is_empty() { setting } else { flag.to_vec() };
+            let absolute = |path: &PathBuf| self.options.directory.join(self.expand_home(path));
+            paths.iter().map(absolute).collect()
+        };
+        let user = chosen(&self.options.policy_paths, settings.policy_paths());
+        let admin = chosen(&self.options.admin_policy_paths, settings.admin_policy_paths());
+        let cwd = &self.options.directory;
+        let homes = &self.config.homes;
+        let mut found = parallax_config::policy_files(&RulePlaces {
+            homes,
+            cwd,
+            trusted: self.config.trust.trusted,
+            extensions: &[],
+            instead_of_user: &user,
+            admin: &admin,
+        });
+        match parallax_config::workspace_rules_changed(homes, cwd, &found.files) {
+            Ok(RulesChange::None | RulesChange::Same) => {}
+            // They only tighten: they count, and a person hears of it once.
+            Ok(change) => {
+                let what = match change {
+                    RulesChange::New => "brings rules of its own",
+                    _ => "changed its rules",
+                };
+                found.warnings.push(format!(
+                    "The project {what}; they may only tighten, and `parallax policy list` shows them"
+                ));
+                if let Err(error) =
+                    parallax_config::accept_workspace_rules(homes, cwd, &found.files)
+                {
+                    found.warnings.push(error.to_string());
+                }
+            }
+            Err(error) => found.warnings.push(error.to_string()),
+        }
+        found
+    }
+
+    /// What commands may do beyond the sandbox, by mode: the built-in table, the
+    /// user's `sandbox.toml`, and over it what settings say. With what people
+    /// should hear of it.
+    pub fn sandbox_table(&self) -> (SandboxTable, Vec<String>) {
+        let home = self.config.environment.get("HOME").map(PathBuf::from);
+        let mut files = parallax_config::sandbox_files(&self.config.homes);
+        files.extend(settings_file(&self.config.settings));
+        let mut table = SandboxTable::default();
+        let mut notices = Vec::new();
+        for file in &files {
+            let problems = table.merge_file(file, home.as_deref());
+            notices.extend(problems.iter().map(ToString::to_string));
+        }
+        (table, notices)
+    }
+}
+
+/// The settings about modes, in the words of `sandbox.toml`; only what is said.
+fn settings_file(settings: &Settings) -> Option<RuleFile> {
+    let flag = |key: &str| settings.get(key).and_then(serde_json::Value::as_bool);
+    let said = settings.sandbox().network;
+    let modes = [
+        ("plan", "plan", said.plan),
+        ("default", "default", said.default),
+        ("accepting_edits", "auto_edit", said.auto_edit),
+        ("yolo", "yolo", said.yolo),
+    ];
+    let everywhere = flag("tools.sandboxNetworkAccess") == Some(true);
+    let others = [
+        ("caches", flag("security.sandbox.caches")),
+        ("hostLoopback", flag("security.sandbox.hostLoopback")),
+    ];
+    let mut text = String::new();
+    for (section, mode, network) in modes {
+        let mut rows = String::new();
+        // What the switch for all modes gives, it gives only where it is on.
+        if flag(&format!("security.sandbox.network.{mode}")).is_some() || (everywhere && network) {
+            let _ = writeln!(rows, "network = {network}");
+        }
+        for (name, value) in others {
+            if let Some(value) = value {
+                let _ = writeln!(rows, "{name} = {value}");
+            }
+        }
+        if !rows.is_empty() {
+            let _ = write!(text, "[modes.{section}]\n{rows}");
+        }
+    }
+    let file = RuleFile { tier: Tier::User, path: "settings.json".into(), text: Ok(text.clone()) };
+    (!text.is_empty()).then_some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Plan, Yolo};
+
+    use crate::launch::{Launch, LaunchOptions};
+
+    #[test]
+    fn settings_stand_over_the_table_and_only_where_they_speak() {
+        let home = tempfile::tempdir().expect("folder");
+        let write = |path: &str, text: &str| {
+            let path = home.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("write");
+        };
+        write(".gemini/policies/sandbox.toml", "[modes.plan]\nnetwork = true\nreadonly = false\n");
+        write(".parallax/policies/sandbox.toml", "[modes.default]\nnetwork = true\n");
+        write(
+            ".parallax/settings.json",
+            r#"{"security": {"sandbox": {"network": {"default": false, "auto_edit": true}, "hostLoopback": true}}}"#,
+        );
+        let options = LaunchOptions {
+            directory: home.path().to_owned(),
+            variables: vec![("HOME".into(), home.path().into())],
+            skip_trust: true,
+            ..LaunchOptions::default()
+        };
+        let launch = Launch::prepare(options).expect("prepared");
+        let (table, notices) = launch.sandbox_table();
+        let network = [Plan, Default, AutoEdit, Yolo].map(|mode| table.mode(mode).network);
+        assert_eq!(network, [true, false, true, true]);
+        assert!(!table.mode(Plan).readonly && table.mode(Plan).host_loopback);
+        assert!(table.mode(Yolo).caches && !table.mode(Default).caches);
+        assert!(notices.is_empty(), "{notices:?}");
+    }
+}

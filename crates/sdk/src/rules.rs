@@ -1,0 +1,132 @@
+//! The rules of a session: found, read, and kept when a person agrees to more.
+
+use std::path::PathBuf;
+
+use parallax_config::{
+    CommandSubstitution, Homes, RuleFiles, RulePlaces, let_workspace_rules_allow, policy_files,
+    save_rule, workspace_rules_may_allow,
+};
+use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
+use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
+
+use crate::launch::Launch;
+
+/// The file of rules that were agreed to.
+const SAVED: &str = "auto-saved.toml";
+
+impl Launch {
+    /// The policy, and what people should hear about its files.
+    pub fn policy(&self) -> (Policy, Vec<String>) {
+        let settings = &self.config.settings;
+        let mut allowed = settings.allowed_tools();
+        allowed.extend(self.options.allowed_tools.iter().cloned());
+        let mut exclude = settings.excluded_tools();
+        exclude.extend(self.options.exclude_tools.iter().cloned());
+        let RuleFiles { files, mut warnings } = self.rule_files();
+        let policy = Policy::new(&PolicyOptions {
+            core: settings.core_tools(),
+            allowed,
+            exclude,
+            confirmation_required: settings.confirmation_required(),
+            build_file_guard: match settings.build_file_guard() {
+                true => BuildFileGuard::Ask,
+                false => BuildFileGuard::Off,
+            },
+            plans_directory: None,
+            home: self.home_folder(),
+            workspace_may_allow: self.accepted(&files),
+            disable_always_allow: settings.flag("security.disableAlwaysAllow"),
+            files,
+            sandbox: self.sandbox_table().0,
+            free_substitutions: settings.command_substitution() == CommandSubstitution::Allow,
+            ..PolicyOptions::default()
+        });
+        warnings.extend(policy.notices().iter().cloned());
+        (policy, warnings)
+    }
+
+    /// Whether the folder is trusted.
+    pub fn trusted(&self) -> bool {
+        self.config.trust.trusted
+    }
+
+    /// Whether the project's rules are those that the user accepted.
+    fn accepted(&self, files: &[RuleFile]) -> bool {
+        let (homes, project) = (&self.config.homes, &self.options.directory);
+        files.iter().any(|file| file.tier == Tier::Workspace)
+            && workspace_rules_may_allow(homes, project, files)
+    }
+
+    pub(crate) fn home_folder(&self) -> Option<PathBuf> {
+        let home = self.config.environment.get("HOME").map(PathBuf::from);
+        home.filter(|home| home.is_absolute())
+    }
+
+    /// Keeps rules that a person agrees to.
+    pub(crate) fn rule_keeper(&self) -> SavedRules {
+        SavedRules { homes: self.config.homes.clone(), project: self.options.directory.clone() }
+    }
+
+    /// Takes the project's rules as they are now for the person's own, so that
+    /// they may allow too.
+    ///
+    /// # Errors
+    /// Why that could not be kept.
+    pub fn accept_project_rules(&self) -> Result<usize, String> {
+        let files = self.rule_files().files;
+        let (homes, project) = (&self.config.homes, &self.options.directory);
+        let kept = let_workspace_rules_allow(homes, project, &files);
+        kept.map_err(|error| error.to_string())?;
+        Ok(files.iter().filter(|file| file.tier == Tier::Workspace).count())
+    }
+}
+
+/// Writes rules to files: the user's, or the project's. What stands in a project
+/// loosens nothing unless the user accepted it; a rule saved here is accepted
+/// with that.
+pub(crate) struct SavedRules {
+    homes: Homes,
+    project: PathBuf,
+}
+
+impl RuleKeeper for SavedRules {
+    fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String> {
+        let said = |error: parallax_config::ConfigError| error.to_string();
+        match scope {
+            RuleScope::Session => Err("rules of a session are not saved".to_owned()),
+            RuleScope::Always => {
+                let file = self.homes.parallax.join("policies").join(SAVED);
+                save_rule(&file, rule).map_err(said)?;
+                Ok(file)
+            }
+            RuleScope::Project => {
+                let files = self.files();
+                let any = files.iter().any(|file| file.tier == Tier::Workspace);
+                if any && !workspace_rules_may_allow(&self.homes, &self.project, &files) {
+                    return Err("the project has rules that you did not accept yet: see \
+                                `parallax policy list`, then `parallax policy accept`"
+                        .to_owned());
+                }
+                let file = self.project.join(".parallax").join("policies").join(SAVED);
+                save_rule(&file, rule).map_err(said)?;
+                let_workspace_rules_allow(&self.homes, &self.project, &self.files())
+                    .map_err(said)?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+impl SavedRules {
+    fn files(&self) -> Vec<RuleFile> {
+        policy_files(&RulePlaces {
+            homes: &self.homes,
+            cwd: &self.project,
+            trusted: true,
+            extensions: &[],
+            instead_of_user: &[],
+            admin: &[],
+        })
+        .files
+    }
+}

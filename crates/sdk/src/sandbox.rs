@@ -1,0 +1,193 @@
+//! The sandbox of commands as settings, `sandbox.toml` and flags ask for it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parallax_config::ToolSandboxing;
+use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_protocol::checkpoint::{Change, Checkpoints as _};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::Effects;
+use parallax_sandbox::{Plan, Support, Tier};
+use parallax_tools::SandboxOptions;
+
+use crate::launch::{Launch, failure};
+use crate::versions::{self, Versions};
+
+impl Launch {
+    /// What commands of a session are confined by; `None` where the program
+    /// cannot start itself again (another program uses this library).
+    pub fn sandbox_options(&self, artifacts: &Path) -> Option<SandboxOptions> {
+        if !self.options.supervises {
+            return None;
+        }
+        let settings = self.config.settings.sandbox();
+        let home = self.home_folder().unwrap_or_else(|| PathBuf::from("/nonexistent"));
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let paths = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            let full = paths.iter().map(|path| self.options.directory.join(self.expand_home(path)));
+            full.map(|path| real(&path)).collect()
+        };
+        let enabled = match self.sandbox {
+            ProgramSandbox::Off => false,
+            ProgramSandbox::BuiltIn => true,
+            _ => settings.tools != ToolSandboxing::Off,
+        };
+        Some(SandboxOptions {
+            enabled,
+            tier: self.sandbox_tier(),
+            home: real(&home),
+            ours: real(&self.config.homes.parallax),
+            table: self.sandbox_table().0,
+            hidden: paths(&settings.hidden),
+            readable: paths(&settings.readable),
+            writable: paths(&settings.writable),
+            temporary: real(artifacts).join("sandbox"),
+            overlays: real(artifacts).join("overlays"),
+        })
+    }
+
+    /// Fails where a sandbox is required and the machine gives none. Where none
+    /// is required, nothing is looked at before the first command.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    pub(crate) fn require_sandbox(&self) -> Result<(), Failure> {
+        let required = self.sandbox == ProgramSandbox::BuiltIn
+            || self.config.settings.sandbox().tools == ToolSandboxing::Required;
+        if !required || self.sandbox == ProgramSandbox::Off || !self.options.supervises {
+            return Ok(());
+        }
+        let refused = |why: String| failure(FailureKind::Sandbox, why);
+        let support = Support::probe().map_err(|error| refused(error.to_string()))?;
+        match support.tier() {
+            Tier::Nothing | Tier::Seccomp => Err(refused(
+                "a sandbox is required (`--sandbox` or `security.toolSandboxing`), and this machine \
+                 gives none that keeps writes inside the project: see `parallax sandbox explain`"
+                    .to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Weaker than the machine allows only when asked for: to try what holds
+    /// elsewhere.
+    fn sandbox_tier(&self) -> Tier {
+        match self.config.environment.get("PARALLAX_SANDBOX_TIER") {
+            Some("namespaces") => Tier::Namespaces,
+            Some("landlock") => Tier::Landlock,
+            Some("seccomp") => Tier::Seccomp,
+            _ => Tier::Best,
+        }
+    }
+}
+
+/// A command of the user's own, to be run as those of the agent are.
+pub struct SandboxedCommand {
+    plan: Plan,
+    environment: Vec<(OsString, OsString)>,
+    directory: PathBuf,
+    words: Vec<OsString>,
+    temporary: PathBuf,
+    mode: ApprovalMode,
+    permissions: Permissions,
+    effects: Effects,
+    homes: parallax_store::Homes,
+}
+
+impl Launch {
+    /// Prepares a command for the sandbox that commands of the agent get in the
+    /// mode, with more permissions perhaps.
+    ///
+    /// # Errors
+    /// When this program cannot confine, or a folder cannot be made.
+    pub fn sandboxed(
+        &self,
+        words: Vec<OsString>,
+        mode: ApprovalMode,
+        permissions: &Permissions,
+    ) -> Result<SandboxedCommand, Failure> {
+        let name = format!("run-{}", std::process::id());
+        let project = parallax_store::project_folder(&self.options.directory);
+        let temporary = self.config.homes.parallax.join("tmp").join(project).join(name);
+        let wrong = |message: String| failure(FailureKind::Sandbox, message);
+        parallax_store::create_private_dir(&temporary)
+            .map_err(|error| wrong(format!("`{}` cannot be made: {error}", temporary.display())))?;
+        let mut options = self
+            .sandbox_options(&temporary)
+            .ok_or_else(|| wrong("this program does not confine commands".to_owned()))?;
+        // It was asked for by name.
+        options.enabled = true;
+        let directory = self.options.directory.clone();
+        let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
+        let line: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        let shell = crate::toolbox::shell_options(self, temporary.clone());
+        let prepared = parallax_tools::run_shell_command::sandboxed(
+            &options,
+            &line.join(" "),
+            &real,
+            std::slice::from_ref(&real),
+            mode,
+            permissions,
+            shell.environment().variables,
+        );
+        let (plan, environment) = prepared.map_err(wrong)?;
+        Ok(SandboxedCommand {
+            plan,
+            environment,
+            directory,
+            words,
+            temporary,
+            mode,
+            permissions: permissions.clone(),
+            effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
+            homes: self.homes(),
+        })
+    }
+}
+
+/// A word as a shell would read it back.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+impl SandboxedCommand {
+    /// Runs it with this process's input and output: its exit code, and the
+    /// protected files that were put back. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(self) -> Result<(u8, Vec<PathBuf>), Failure> {
+        let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
+        let roots = vec![self.directory.clone()];
+        let store = versions::open(&self.homes, &self.directory, id.clone(), roots, None);
+        let kept = Versions::new(store).before(0, Change::Command(&self.effects.runs.join("\n")));
+        let ended = parallax_exec::program::run_confined(
+            &self.plan,
+            &self.words,
+            &self.directory,
+            &self.environment,
+        );
+        // What it left in its private folder is nobody's.
+        let _ = std::fs::remove_dir_all(&self.temporary);
+        let put_back = kept.map_or_else(
+            |_| Vec::new(),
+            |kept| kept.after(&self.effects, &self.permissions, self.mode),
+        );
+        // It belongs to no session that could be undone.
+        let project = parallax_store::project_folder(&self.directory);
+        let journals = self.homes.parallax.join("checkpoints").join(project);
+        for kind in ["jsonl", "lock"] {
+            let _ = std::fs::remove_file(journals.join(format!("{}.{kind}", id.as_str())));
+        }
+        let ended = ended.map(|code| (code, put_back));
+        ended.map_err(|error| failure(FailureKind::Sandbox, error.to_string()))
+    }
+}

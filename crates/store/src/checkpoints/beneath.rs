@@ -1,0 +1,295 @@
+//! The workspace folders, and the only ways in which checkpoints touch them:
+//! from an open root downwards, following no link, so that nothing that is
+//! exchanged meanwhile can lead outside.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use parallax_files::{lexical, real_path};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, openat, statat};
+use rustix::io::Errno;
+
+use super::state::{PathText, Stamp, State};
+
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The workspace folders, links resolved, none inside another.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    folders: Vec<PathBuf>,
+}
+
+/// A path in one of the workspace folders.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Place {
+    pub root: PathBuf,
+    pub relative: PathBuf,
+}
+
+impl Place {
+    pub fn path(&self) -> PathBuf {
+        self.root.join(&self.relative)
+    }
+}
+
+impl Roots {
+    /// Folders that are not there are left out.
+    pub fn new(folders: &[PathBuf]) -> Self {
+        let mut real: Vec<PathBuf> =
+            folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+        real.sort();
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for folder in real {
+            if folder.is_dir() && !folders.iter().any(|outer| folder.starts_with(outer)) {
+                folders.push(folder);
+            }
+        }
+        Self { folders }
+    }
+
+    pub fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// The place of an absolute path whose folder has no links in it, as the
+    /// records have them.
+    pub fn place(&self, path: &Path) -> Option<Place> {
+        let root = self.folders.iter().find(|root| path.starts_with(root))?;
+        let relative = path.strip_prefix(root).ok()?;
+        let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
+        (plain && !relative.as_os_str().is_empty())
+            .then(|| Place { root: root.clone(), relative: relative.to_path_buf() })
+    }
+
+    /// The places that a change through this path touches: the name itself,
+    /// and if it is a link, what it points to. Empty: outside.
+    pub fn touched(&self, path: &Path) -> Vec<Place> {
+        let base = self.folders.first().map_or(Path::new("/"), PathBuf::as_path);
+        let path = lexical(base, path);
+        let named = match (path.parent().and_then(real_path), path.file_name()) {
+            (Some(parent), Some(name)) => Some(parent.join(name)),
+            _ => None,
+        };
+        let mut places: Vec<Place> = Vec::new();
+        for path in [named, real_path(&path)].into_iter().flatten() {
+            if let Some(place) = self.place(&path).filter(|place| !places.contains(place)) {
+                places.push(place);
+            }
+        }
+        places
+    }
+}
+
+/// Opens a folder below a root.
+pub(super) fn folder_at(root: &Path, relative: &Path, create: bool) -> io::Result<OwnedFd> {
+    let root = rustix::fs::open(root, FOLDER, Mode::empty())?;
+    if relative.as_os_str().is_empty() {
+        return Ok(root);
+    }
+    #[cfg(target_os = "linux")]
+    if !create {
+        use rustix::fs::{ResolveFlags, openat2};
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        match openat2(&root, relative, FOLDER, Mode::empty(), resolve) {
+            // Not offered here, or a rename meanwhile: step by step ends it.
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::AGAIN) => {}
+            result => return Ok(result?),
+        }
+    }
+    let mut here = root;
+    for component in relative.components() {
+        let Component::Normal(name) = component else { return Err(Errno::XDEV.into()) };
+        here = match openat(&here, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(Errno::NOENT) if create => {
+                match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                openat(&here, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?
+            }
+            result => result?,
+        };
+    }
+    Ok(here)
+}
+
+/// The folder that holds a place, open, and the name in it.
+pub(super) struct Leaf {
+    pub folder: OwnedFd,
+    pub name: OsString,
+}
+
+impl Leaf {
+    pub fn open(place: &Place, create: bool) -> io::Result<Self> {
+        let parent = place.relative.parent().unwrap_or(Path::new(""));
+        let name = place.relative.file_name().unwrap_or(OsStr::new(".")).to_owned();
+        Ok(Self { folder: folder_at(&place.root, parent, create)?, name })
+    }
+
+    /// What the system says of it; `None` when nothing is there.
+    pub fn stat(&self) -> io::Result<Option<Stat>> {
+        match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub fn file(&self) -> io::Result<(File, Stamp)> {
+        open_file(&self.folder, &self.name)
+    }
+
+    pub fn link_target(&self) -> io::Result<PathText> {
+        link_target(&self.folder, &self.name)
+    }
+
+    /// Removes a file or a link.
+    pub fn remove(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_folder(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Makes a folder; one that is there already is right too.
+    pub fn make_folder(&self) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.folder, &self.name, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sets the permission bits of a folder.
+    pub fn set_folder_mode(&self, mode: u32) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(&self.folder, &self.name, flags, Mode::empty())?;
+        Ok(rustix::fs::fchmod(&folder, mode_of(mode))?)
+    }
+
+    /// A new file beside it, for its owner alone.
+    pub fn temporary(&self) -> io::Result<(Temporary<'_>, File)> {
+        let mut tries = 0;
+        loop {
+            let name = temporary_name();
+            let flags =
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600)) {
+                Ok(file) => {
+                    let temporary = Temporary { folder: &self.folder, name, armed: true };
+                    return Ok((temporary, File::from(file)));
+                }
+                Err(Errno::EXIST) if tries < 16 => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// A new link beside it.
+    pub fn temporary_link(&self, target: &Path) -> io::Result<Temporary<'_>> {
+        let name = temporary_name();
+        rustix::fs::symlinkat(target, &self.folder, &name)?;
+        Ok(Temporary { folder: &self.folder, name, armed: true })
+    }
+
+    /// Puts the temporary file in place, over what is there or only where
+    /// nothing is.
+    pub fn exchange(&self, mut temporary: Temporary<'_>, replace: bool) -> io::Result<()> {
+        if replace {
+            rustix::fs::renameat(&self.folder, &temporary.name, &self.folder, &self.name)?;
+        } else {
+            let flags = RenameFlags::NOREPLACE;
+            let new = &self.name;
+            match rustix::fs::renameat_with(&self.folder, &temporary.name, &self.folder, new, flags)
+            {
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    if self.stat()?.is_some() {
+                        return Err(Errno::EXIST.into());
+                    }
+                    rustix::fs::renameat(&self.folder, &temporary.name, &self.folder, new)?;
+                }
+                result => result?,
+            }
+        }
+        temporary.armed = false;
+        Ok(())
+    }
+}
+
+/// Removed unless it was put in place.
+pub(super) struct Temporary<'a> {
+    folder: &'a OwnedFd,
+    name: String,
+    armed: bool,
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+pub(super) fn temporary_name() -> String {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    // A fresh state is seeded from the system's random numbers.
+    let state = std::hash::RandomState::new().build_hasher();
+    format!(".parallax-{:016x}.tmp", state.finish())
+}
+
+pub(super) fn mode_of(mode: u32) -> Mode {
+    // The width of a mode differs between systems; twelve bits fit in all.
+    Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
+}
+
+/// Opens a regular file in a folder: no link, no waiting for a pipe.
+pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Stamp)> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((File::from(file), Stamp::of(&stat)))
+}
+
+pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText> {
+    let target = rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes();
+    Ok(PathText::of(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
+}
+
+/// What stands at a place, without its bytes: a file's content is "not read".
+pub(super) fn look(place: &Place) -> io::Result<State> {
+    let leaf = match Leaf::open(place, false) {
+        Ok(leaf) => leaf,
+        Err(error) if is_nothing(&error) => return Ok(State::Absent),
+        Err(error) => return Err(error),
+    };
+    let Some(stat) = leaf.stat()? else { return Ok(State::Absent) };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => State::File {
+            content: super::state::Content::Lost("not read".to_owned()),
+            stamp: Stamp::of(&stat),
+        },
+        FileType::Directory => State::Folder { mode: Stamp::of(&stat).mode },
+        FileType::Symlink => State::Link { target: leaf.link_target()? },
+        _ => State::Special,
+    })
+}
+
+/// Whether an error means that nothing is there.
+pub(super) fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

@@ -1,0 +1,341 @@
+//! Checkpoints around a command, which may change anything: the workspace
+//! before and after, compared.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use parallax_files::{IgnoreFlags, real_path};
+
+use super::beneath::Leaf;
+use super::compare::{Comparison, is_of_new_repository};
+use super::git::Known;
+use super::journal::{FileRecord, Record};
+use super::objects::{Taken, file_blob_id};
+use super::observe::{store_full, too_large};
+use super::protected::is_protected;
+use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
+use super::walk::{Entry, Found, Walked, walk};
+use super::{ChangedBy, CheckpointError, Checkpoints, lock};
+
+/// Ignored files up to this size are kept: local settings, not build products.
+const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
+/// The most files that are named in [`CommandMark::not_undoable`].
+const NAMED: usize = 3;
+
+/// Where a file's old bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Old {
+    Kept(ObjectId),
+    Git(GitId),
+    TooLarge,
+    Budget,
+    Ignored,
+    Full,
+    Unreadable,
+}
+
+/// The workspace as it was before a command.
+#[derive(Debug)]
+pub struct CommandMark {
+    turn: u64,
+    began: i64,
+    pub(super) walked: Walked,
+    /// Beside each entry of the walk.
+    pub(super) old: Vec<Option<Old>>,
+    protected: Vec<PathBuf>,
+    not_undoable: Vec<String>,
+}
+
+impl CommandMark {
+    /// What of the command's changes could not be undone, for people: a few
+    /// lines, to be shown before it runs.
+    pub fn not_undoable(&self) -> &[String] {
+        &self.not_undoable
+    }
+
+    /// The protected files and folders that are there (and kept).
+    pub fn protected(&self) -> &[PathBuf] {
+        &self.protected
+    }
+
+    /// An entry of the walk as records have it.
+    pub(super) fn state(&self, entry: &Entry, old: Option<Old>) -> State {
+        match &entry.found {
+            Found::Folder => State::Folder { mode: entry.stamp.mode },
+            Found::Link(target) => State::Link { target: target.clone() },
+            Found::Special => State::Special,
+            Found::File { top, .. } => {
+                let top = || PathText::of(top.as_deref().unwrap_or(Path::new("/")));
+                let content = match old {
+                    Some(Old::Kept(id)) => Content::Kept(id),
+                    Some(Old::Git(blob)) => Content::Git { top: top(), blob },
+                    Some(Old::TooLarge) => Content::Lost(too_large(entry.stamp.size)),
+                    Some(Old::Full) => Content::Lost(store_full()),
+                    Some(Old::Unreadable) => Content::Lost("it could not be read".to_owned()),
+                    Some(Old::Ignored) => Content::Lost(format!(
+                        "its old bytes were not kept (an ignored file of {})",
+                        human_size(entry.stamp.size)
+                    )),
+                    Some(Old::Budget) | None => Content::Lost(
+                        "its old bytes were not kept (too much to copy before one command)"
+                            .to_owned(),
+                    ),
+                };
+                State::File { content, stamp: entry.stamp }
+            }
+        }
+    }
+}
+
+/// What a command changed in the workspace.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// What was not there before.
+    pub created: Vec<PathBuf>,
+    /// What is different now.
+    pub changed: Vec<PathBuf>,
+    /// What is gone.
+    pub deleted: Vec<PathBuf>,
+    /// Those of the above that are protected: they run something, or tell
+    /// agents what to do.
+    pub protected: Vec<PathBuf>,
+    pub(super) turn: u64,
+    pub(super) began: i64,
+    pub(super) before: HashMap<PathBuf, State>,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.created.is_empty() && self.changed.is_empty() && self.deleted.is_empty()
+    }
+}
+
+impl Checkpoints {
+    /// Keeps what a command could change. Say [`CommandMark::not_undoable`]
+    /// before it runs.
+    ///
+    /// # Errors
+    /// When the records cannot be written; what cannot be read is named in the
+    /// mark instead.
+    pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
+        let began = self.moment();
+        self.make_room();
+        let walked = self.walk();
+        let old = self.keep(&walked);
+        let kept = old.iter().filter_map(|old| match old {
+            Some(Old::Kept(id)) => Some(*id),
+            _ => None,
+        });
+        self.hold(kept)?;
+        let protected = walked.entries.iter().filter(|entry| entry.protected);
+        let protected = protected.map(|entry| entry.place.path()).collect();
+        let mut mark =
+            CommandMark { turn, began, walked, old, protected, not_undoable: Vec::new() };
+        mark.not_undoable = self.not_undoable(&mark);
+        Ok(mark)
+    }
+
+    /// Finds what changed since the mark and records it.
+    ///
+    /// # Errors
+    /// When the records cannot be written.
+    pub fn end_command(&self, mark: CommandMark) -> Result<Changes, CheckpointError> {
+        let after = self.walk();
+        let mut found = Comparison { checkpoints: self, mark: &mark, after: &after, budget: 0 };
+        let records = found.run();
+        let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
+        let mut files = Vec::new();
+        for (place, before, after) in records {
+            let path = place.path();
+            let list = match (before.is_absent(), after.is_absent()) {
+                (true, _) => &mut changes.created,
+                (_, true) => &mut changes.deleted,
+                _ => &mut changes.changed,
+            };
+            list.push(path.clone());
+            if is_protected(&place.relative) {
+                changes.protected.push(path.clone());
+            }
+            changes.before.insert(path.clone(), before.clone());
+            if !is_of_new_repository(&place, &before, &mark.walked) {
+                files.push(FileRecord { path: PathText::of(&path), before, after: Some(after) });
+            }
+        }
+        if !files.is_empty() {
+            let (turn, began, ended) = (mark.turn, mark.began, self.moment());
+            let by = ChangedBy::Command;
+            self.append(&Record::Changed { turn, began, ended, by, files })?;
+        }
+        Ok(changes)
+    }
+
+    fn walk(&self) -> Walked {
+        let Some((roots, workspace)) = self.places() else { return Walked::default() };
+        let flags = IgnoreFlags { git: true, gemini: false, custom: false };
+        let rules = workspace.ignore_rules(flags);
+        // Our own home: with a home folder as workspace it would be in it.
+        let excluded = self.options.folder.parent().unwrap_or(&self.options.folder);
+        let excluded = real_path(excluded).unwrap_or_else(|| excluded.to_path_buf());
+        let mut caches = lock(&self.caches);
+        walk(&roots, &rules, &mut caches.indexes, &excluded, self.options.entries)
+    }
+
+    /// Brings every file's bytes to safety, as far as the limits allow.
+    fn keep(&self, walked: &Walked) -> Vec<Option<Old>> {
+        let mut old: Vec<Option<Old>> = vec![None; walked.entries.len()];
+        let mut open: Vec<(usize, &Entry, Option<GitId>)> = Vec::new();
+        {
+            let caches = lock(&self.caches);
+            for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
+                let Found::File { known, ignored, .. } = &entry.found else { continue };
+                let cached = caches.contents.get(&entry.place);
+                let cached = cached.filter(|(stamp, _)| *stamp == entry.stamp);
+                *slot = match (known, self.options.blobs.is_some(), cached) {
+                    (Known::Clean(blob), true, _) => Some(Old::Git(*blob)),
+                    (_, _, Some((_, old))) => Some(*old),
+                    _ if *ignored && entry.stamp.size > IGNORED_BYTES => Some(Old::Ignored),
+                    _ if entry.stamp.size > self.options.file_bytes => Some(Old::TooLarge),
+                    (Known::Perhaps(blob), true, _) => {
+                        open.push((at, entry, Some(*blob)));
+                        None
+                    }
+                    _ => {
+                        open.push((at, entry, None));
+                        None
+                    }
+                };
+            }
+        }
+        // If not all fits, protected and small files do.
+        open.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
+        let taken = self.take_all(&open);
+        let mut caches = lock(&self.caches);
+        if caches.contents.len() > 2 * self.options.entries {
+            caches.contents.clear();
+        }
+        for (at, result, stamp) in taken {
+            let Some(entry) = walked.entries.get(at) else { continue };
+            let is_safe = matches!(result, Old::Kept(_) | Old::Git(_));
+            if is_safe && stamp == Some(entry.stamp) && !entry.stamp.is_racy(walked.began) {
+                caches.contents.insert(entry.place.clone(), (entry.stamp, result));
+            }
+            if let Some(slot) = old.get_mut(at) {
+                *slot = Some(result);
+            }
+        }
+        old
+    }
+
+    /// Reads files on a few threads.
+    fn take_all(&self, open: &[(usize, &Entry, Option<GitId>)]) -> Vec<Taking> {
+        let results = Mutex::new(Vec::with_capacity(open.len()));
+        let next = AtomicUsize::new(0);
+        let budget = Budget::default();
+        let work = || {
+            let mut mine = Vec::new();
+            while let Some((at, entry, blob)) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (old, stamp) = match self.take_one(entry, *blob, &budget) {
+                    Ok((old, stamp)) => (old, Some(stamp)),
+                    Err(_) => (Old::Unreadable, None),
+                };
+                mine.push((*at, old, stamp));
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).append(&mut mine);
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        if threads == 1 || open.len() < 64 {
+            work();
+        } else {
+            std::thread::scope(|scope| {
+                for _ in 1..threads {
+                    scope.spawn(work);
+                }
+                work();
+            });
+        }
+        results.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the bytes are, and the facts of the file that was read.
+    fn take_one(
+        &self,
+        entry: &Entry,
+        blob: Option<GitId>,
+        budget: &Budget,
+    ) -> io::Result<(Old, Stamp)> {
+        let (file, stamp) = Leaf::open(&entry.place, false)?.file()?;
+        let cap = self.options.command_bytes;
+        if let Some(blob) = blob {
+            // Reading costs less than copying.
+            if budget.compared.fetch_add(stamp.size, Ordering::Relaxed) > cap.saturating_mul(4) {
+                return Ok((Old::Budget, stamp));
+            }
+            if file_blob_id(&mut &file, stamp.size)? == Some(blob) {
+                return Ok((Old::Git(blob), stamp));
+            }
+            io::Seek::seek(&mut &file, io::SeekFrom::Start(0))?;
+        }
+        if budget.copied.fetch_add(stamp.size, Ordering::Relaxed).saturating_add(stamp.size) > cap {
+            return Ok((Old::Budget, stamp));
+        }
+        if !self.has_room(stamp.size) {
+            return Ok((Old::Full, stamp));
+        }
+        let old = match self.objects.take(&file, stamp.size, self.options.file_bytes)? {
+            Taken::Kept(id) => Old::Kept(id),
+            Taken::TooLarge => Old::TooLarge,
+        };
+        Ok((old, stamp))
+    }
+
+    fn not_undoable(&self, mark: &CommandMark) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut lost: Vec<&Entry> = Vec::new();
+        for (entry, old) in mark.walked.entries.iter().zip(&mark.old) {
+            let is_file = matches!(entry.found, Found::File { .. });
+            if is_file && !matches!(old, Some(Old::Kept(_) | Old::Git(_))) {
+                lost.push(entry);
+            }
+        }
+        lost.sort_by_key(|entry| std::cmp::Reverse(entry.stamp.size));
+        for entry in lost.iter().take(NAMED) {
+            let size = human_size(entry.stamp.size);
+            lines.push(format!("{} ({size}) is not kept", entry.place.relative.display()));
+        }
+        let more = lost.get(NAMED..).unwrap_or_default();
+        if !more.is_empty() {
+            let bytes = more.iter().map(|entry| entry.stamp.size).sum();
+            lines.push(format!("{} more files ({}) are not kept", more.len(), human_size(bytes)));
+        }
+        if mark.walked.cut {
+            lines.push(format!(
+                "the workspace has more than {} files and folders; what is beyond is not kept",
+                self.options.entries
+            ));
+        }
+        let names = &mark.walked.ignored_names;
+        if !names.is_empty() && !self.said_ignored.swap(true, Ordering::Relaxed) {
+            let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+            let dots = if names.len() > NAMED { ", …" } else { "" };
+            lines.push(format!(
+                "files inside ignored folders ({}{dots}) are not kept",
+                some.join(", ")
+            ));
+        }
+        lines
+    }
+}
+
+/// An entry's index, where its bytes are, and the facts of what was read.
+type Taking = (usize, Old, Option<Stamp>);
+
+/// Bytes read before one command.
+#[derive(Debug, Default)]
+struct Budget {
+    compared: AtomicU64,
+    copied: AtomicU64,
+}

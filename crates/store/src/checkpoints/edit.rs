@@ -1,0 +1,98 @@
+//! Checkpoints around a tool that changes files it names.
+
+use std::path::PathBuf;
+
+use super::beneath::{Place, look};
+use super::journal::{FileRecord, Record};
+use super::observe::Bytes;
+use super::state::{PathText, State};
+use super::{ChangedBy, CheckpointError, Checkpoints};
+
+/// The files of an edit as they were before it.
+#[derive(Debug)]
+pub struct EditMark {
+    turn: u64,
+    began: i64,
+    files: Vec<(Place, State)>,
+    not_undoable: Vec<String>,
+}
+
+impl EditMark {
+    /// What of the edit cannot be undone, for people.
+    pub fn not_undoable(&self) -> &[String] {
+        &self.not_undoable
+    }
+}
+
+impl Checkpoints {
+    /// Keeps the files that an edit is about to change. Paths outside the
+    /// workspace folders are passed over.
+    ///
+    /// # Errors
+    /// When the old bytes cannot be read or kept.
+    pub fn begin_edit(&self, turn: u64, paths: &[PathBuf]) -> Result<EditMark, CheckpointError> {
+        let began = self.moment();
+        let mut mark = EditMark { turn, began, files: Vec::new(), not_undoable: Vec::new() };
+        let Some((roots, _)) = self.places() else { return Ok(mark) };
+        let mut places: Vec<Place> = Vec::new();
+        for place in paths.iter().flat_map(|path| roots.touched(path)) {
+            // Folders that the edit will make on the way.
+            for above in place.relative.ancestors().skip(1) {
+                let above = Place { root: place.root.clone(), relative: above.to_path_buf() };
+                let is_new = !above.relative.as_os_str().is_empty()
+                    && look(&above).is_ok_and(|state| state.is_absent());
+                if !is_new {
+                    break;
+                }
+                places.push(above);
+            }
+            places.push(place);
+        }
+        places.sort();
+        places.dedup();
+        for place in places {
+            let path = place.path();
+            let state = self
+                .observe(&place, None, Bytes::Keep)
+                .map_err(CheckpointError::io("keep the old bytes of", &path))?;
+            if let Some(why) = state.lost() {
+                mark.not_undoable.push(format!("{}: {why}", Self::shown(&place).display()));
+            }
+            mark.files.push((place, state));
+        }
+        if !mark.files.is_empty() {
+            let files = mark.files.iter().map(|(place, before)| FileRecord {
+                path: PathText::of(&place.path()),
+                before: before.clone(),
+                after: None,
+            });
+            let files = files.collect();
+            self.append(&Record::Changed {
+                turn,
+                began,
+                ended: began,
+                by: ChangedBy::Edit,
+                files,
+            })?;
+        }
+        Ok(mark)
+    }
+
+    /// Notes what the edit left, so that later changes can be told from it.
+    ///
+    /// # Errors
+    /// When the records cannot be written.
+    pub fn end_edit(&self, mark: EditMark) -> Result<(), CheckpointError> {
+        if mark.files.is_empty() {
+            return Ok(());
+        }
+        let files = mark.files.into_iter().map(|(place, before)| {
+            let after = self.observe(&place, None, Bytes::Hash).ok();
+            FileRecord { path: PathText::of(&place.path()), before, after }
+        });
+        let files = files.collect();
+        let (began, ended) = (mark.began, self.moment());
+        let by = ChangedBy::Edit;
+        self.append(&Record::Changed { turn: mark.turn, began, ended, by, files })
+    }
+}

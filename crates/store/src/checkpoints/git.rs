@@ -1,0 +1,292 @@
+//! What of a git repository tells whether a tracked file's bytes are those of
+//! its blob: the index, and whatever might convert between the two.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::git_index::{Index, Tracked};
+use super::state::{GitId, Stamp};
+
+/// Configuration and attribute files beyond this size are odd.
+const MAX_TEXT: u64 = 1024 * 1024;
+
+/// One working tree.
+#[derive(Debug)]
+pub(super) struct Repository {
+    /// Its top folder.
+    pub top: PathBuf,
+    index: Option<Arc<Index>>,
+    /// Conversions that hold in all of it.
+    attributes: Vec<Arc<Attributes>>,
+    /// Line ends are converted by configuration, or something is odd.
+    converts_all: bool,
+}
+
+/// What git knows of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Not tracked.
+    Untracked,
+    /// Tracked; its bytes may be those of the blob.
+    Perhaps(GitId),
+    /// Its bytes are those of the blob.
+    Clean(GitId),
+}
+
+/// Parsed indexes, kept while their files do not change.
+pub(super) type Indexes = HashMap<PathBuf, (Stamp, Option<Arc<Index>>)>;
+
+impl Repository {
+    /// The repository whose working tree's top is `folder`, if it is one.
+    pub fn at(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
+        let git = git_folder(folder)?;
+        let common = match read_text(&git.join("commondir")) {
+            Some(common) => git.join(common.trim()),
+            None => git.clone(),
+        };
+        let mut config = Config::default();
+        for file in configuration(&git, &common) {
+            config.read(&file, 0);
+        }
+        let mut attributes = Vec::new();
+        let mut files = vec![PathBuf::from("/etc/gitattributes"), common.join("info/attributes")];
+        files.extend(config.attributes_files.iter().cloned());
+        files.extend(user_folder().map(|folder| folder.join("git/attributes")));
+        for file in files {
+            attributes.extend(Attributes::read(&file));
+        }
+        let odd_environment =
+            ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_INDEX_FILE"]
+                .iter()
+                .any(|name| std::env::var_os(name).is_some());
+        Some(Self {
+            top: folder.to_path_buf(),
+            index: if config.sha256 { None } else { read_index(&git.join("index"), indexes) },
+            attributes,
+            converts_all: config.converts || odd_environment,
+        })
+    }
+
+    /// The repository that a folder is in, itself or one above.
+    pub fn around(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
+        folder.ancestors().find_map(|folder| Self::at(folder, indexes))
+    }
+
+    /// What git knows of a file by its name relative to the top. `attributes`:
+    /// the `.gitattributes` of the folders above it.
+    pub fn know(&self, name: &[u8], stamp: &Stamp, attributes: &[Arc<Attributes>]) -> Known {
+        let Some((index, tracked)) = self.tracked(name) else { return Known::Untracked };
+        let mut rules = self.attributes.iter().chain(attributes);
+        let converts = self.converts_all || rules.any(|rules| rules.converts(name));
+        if !converts && index.is_clean(tracked, stamp) {
+            Known::Clean(tracked.blob)
+        } else {
+            Known::Perhaps(tracked.blob)
+        }
+    }
+
+    fn tracked(&self, name: &[u8]) -> Option<(&Index, &Tracked)> {
+        let index = self.index.as_ref()?;
+        Some((index, index.get(name)?))
+    }
+
+    /// Whether a file below this folder (with a slash at the end) is tracked.
+    pub fn tracks_below(&self, folder: &[u8]) -> bool {
+        self.index.as_ref().is_some_and(|index| index.tracks_below(folder))
+    }
+}
+
+fn read_index(path: &Path, indexes: &mut Indexes) -> Option<Arc<Index>> {
+    let stamp = Stamp::of(&rustix::fs::stat(path).ok()?);
+    if let Some((known, index)) = indexes.get(path)
+        && *known == stamp
+    {
+        return index.clone();
+    }
+    let index = Index::read(path).map(Arc::new);
+    if indexes.len() > 64 {
+        indexes.clear();
+    }
+    indexes.insert(path.to_path_buf(), (stamp, index.clone()));
+    index
+}
+
+/// The git folder of a working tree whose top is `folder`.
+pub(super) fn git_folder(folder: &Path) -> Option<PathBuf> {
+    let git = folder.join(".git");
+    let facts = std::fs::symlink_metadata(&git).ok()?;
+    if facts.is_dir() || (facts.is_symlink() && git.is_dir()) {
+        return Some(git);
+    }
+    let text = read_text(&git)?;
+    let own = folder.join(text.lines().next()?.strip_prefix("gitdir:")?.trim());
+    own.is_dir().then_some(own)
+}
+
+/// Reads a small regular file; anything else is as good as missing.
+fn read_text(path: &Path) -> Option<String> {
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(MAX_TEXT).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
+}
+
+/// `$XDG_CONFIG_HOME` or `~/.config`.
+fn user_folder() -> Option<PathBuf> {
+    match std::env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => Some(PathBuf::from(folder)),
+        None => home().map(|home| home.join(".config")),
+    }
+}
+
+/// All files that git may take its configuration from.
+fn configuration(git: &Path, common: &Path) -> Vec<PathBuf> {
+    let mut files =
+        vec![PathBuf::from("/etc/gitconfig"), PathBuf::from("/usr/local/etc/gitconfig")];
+    for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
+        files.extend(std::env::var_os(name).map(PathBuf::from));
+    }
+    files.extend(user_folder().map(|folder| folder.join("git/config")));
+    files.extend(home().map(|home| home.join(".gitconfig")));
+    files.push(common.join("config"));
+    files.push(git.join("config.worktree"));
+    files
+}
+
+/// The few settings that matter here, read so that doubt means "converts".
+#[derive(Debug, Default)]
+struct Config {
+    converts: bool,
+    sha256: bool,
+    attributes_files: Vec<PathBuf>,
+}
+
+impl Config {
+    fn read(&mut self, file: &Path, depth: usize) {
+        let Some(text) = read_text(file) else { return };
+        if text.len() as u64 >= MAX_TEXT || depth > 5 {
+            self.converts = true;
+            return;
+        }
+        let mut in_include = false;
+        for line in text.lines() {
+            let mut line = line.trim();
+            if let Some(header) = line.strip_prefix('[') {
+                in_include = header.to_lowercase().starts_with("include");
+                // A setting may stand behind the header.
+                line = header.rsplit_once(']').map_or("", |(_, rest)| rest.trim());
+            }
+            let (key, value) = line.split_once('=').unwrap_or((line, "true"));
+            let key = key.trim().to_lowercase();
+            let value = value.split(['#', ';']).next().unwrap_or_default();
+            let value = value.trim().trim_matches('"');
+            match key.as_str() {
+                "autocrlf" => {
+                    let off = ["false", "no", "off", "0"];
+                    self.converts |= !off.contains(&value.to_lowercase().as_str());
+                }
+                "objectformat" => self.sha256 |= !value.eq_ignore_ascii_case("sha1"),
+                "attributesfile" => self.attributes_files.push(expand(value, file)),
+                // Whether its condition holds is not asked.
+                "path" if in_include => self.read(&expand(value, file), depth + 1),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A path in a configuration file.
+fn expand(value: &str, file: &Path) -> PathBuf {
+    match (value.strip_prefix("~/"), home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => file.parent().unwrap_or(Path::new("/")).join(value),
+    }
+}
+
+/// The patterns of one attribute file whose files git may convert.
+#[derive(Debug)]
+pub(super) struct Attributes {
+    /// Ends of names, such as `.sh`.
+    ends: Vec<Vec<u8>>,
+    all: bool,
+}
+
+impl Attributes {
+    /// `None` when nothing in the file converts anything.
+    pub fn read(file: &Path) -> Option<Arc<Self>> {
+        let mut rules = Self { ends: Vec::new(), all: false };
+        let text = read_text(file)?;
+        rules.all = text.len() as u64 >= MAX_TEXT;
+        for line in text.lines() {
+            let line = line.trim();
+            let (pattern, attributes) =
+                line.split_once([' ', '\t']).unwrap_or((line, Default::default()));
+            if line.starts_with('#') || !attributes.split_whitespace().any(converts) {
+                continue;
+            }
+            match pattern.strip_prefix('*') {
+                Some(end) if !end.is_empty() && !end.contains(['*', '?', '[', '\\', '/']) => {
+                    rules.ends.push(end.as_bytes().to_vec());
+                }
+                // Broader than it says: then more is compared byte by byte.
+                _ => rules.all = true,
+            }
+        }
+        (rules.all || !rules.ends.is_empty()).then(|| Arc::new(rules))
+    }
+
+    fn converts(&self, name: &[u8]) -> bool {
+        let name = Path::new(std::ffi::OsStr::from_bytes(name)).file_name().unwrap_or_default();
+        let ends_so = |end: &Vec<u8>| name.as_bytes().ends_with(end);
+        self.all || self.ends.iter().any(ends_so)
+    }
+}
+
+/// Whether an attribute makes git convert.
+fn converts(attribute: &str) -> bool {
+    let name = attribute.split('=').next().unwrap_or_default();
+    ["text", "eol", "crlf", "filter", "ident", "working-tree-encoding"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_convert_is_noticed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("attributes");
+        let read = |text: &str| {
+            std::fs::write(&file, text).expect("write");
+            Attributes::read(&file)
+        };
+        assert!(read("*.png binary\n*.lock -text linguist-generated\n# * text\n").is_none());
+        let rules = read("*.sh text eol=lf\n").expect("rules");
+        assert!(rules.converts(b"a/b.sh") && !rules.converts(b"a/b.rs"));
+        assert!(read("docs/** filter=lfs\n").expect("rules").converts(b"x"));
+        assert!(read("[attr]mine text\n").expect("rules").converts(b"x"));
+
+        let config = |text: &str| {
+            std::fs::write(&file, text).expect("write");
+            let mut config = Config::default();
+            config.read(&file, 0);
+            config
+        };
+        assert!(!config("[core]\n\tautocrlf = false # no\n\teol = crlf\n").converts);
+        assert!(config("[Core] AutoCRLF = input\n").converts);
+        assert!(config("[core]\n\tautocrlf\n").converts);
+        std::fs::write(folder.path().join("more"), "[core]\nautocrlf=true").expect("write");
+        assert!(config("[includeIf \"gitdir:/x\"]\n path = more\n").converts);
+        assert!(config("[include]\npath = attributes\n").converts, "a file that includes itself");
+    }
+}

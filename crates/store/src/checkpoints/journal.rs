@@ -1,0 +1,178 @@
+//! The records of one session, appended as lines, and read again as they
+//! grow: two processes may write them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::ChangedBy;
+use super::history::History;
+use super::state::{ObjectId, PathText, State};
+use crate::paths::create_private_dir;
+
+/// Longer lines are passed over.
+const MAX_LINE: u64 = 256 * 1024 * 1024;
+
+/// One file of a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct FileRecord {
+    pub path: PathText,
+    pub before: State,
+    /// Not there: the change did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<State>,
+}
+
+/// One line. Times are nanoseconds since 1970 and order what overlaps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Record {
+    /// A change begins or has ended.
+    Changed { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    /// Objects that a running command may need.
+    Held { objects: Vec<ObjectId> },
+    /// Files were given back (`before`: what stood there; `after`: what stands
+    /// there now) or left alone.
+    Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
+    /// The last undo was taken back, for these files.
+    Redone { turn: u64, at: i64, files: Vec<FileRecord> },
+}
+
+/// The journal of one session's changes.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    /// Locked (shared) while this process lives: the session is in use.
+    file: Option<File>,
+    /// Up to where it was read.
+    offset: u64,
+    pub history: History,
+}
+
+impl Journal {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, file: None, offset: 0, history: History::default() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends one record, whole, and takes in what others appended.
+    pub fn append(&mut self, record: &Record) -> io::Result<()> {
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        let lock = self.lock()?;
+        let mut file = self.open()?;
+        let length = file.metadata()?.len();
+        if length > 0 && !ends_with_newline(&file, length)? {
+            // A line that a crash tore: it ends here, and is passed over.
+            line.insert(0, b'\n');
+        }
+        if let Err(error) = file.write_all(&line) {
+            let _ = file.set_len(length);
+            return Err(error);
+        }
+        let _ = lock.unlock();
+        self.refresh()
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        let path = lock_path(&self.path);
+        let open =
+            || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create_private_dir(self.path.parent().unwrap_or(Path::new(".")))?;
+                open()?
+            }
+            result => result?,
+        };
+        lock.lock()?;
+        Ok(lock)
+    }
+
+    fn open(&mut self) -> io::Result<File> {
+        if let Some(file) = &self.file {
+            // Somebody may have cleaned up all the same.
+            if file.metadata()?.nlink_is_positive() {
+                return file.try_clone();
+            }
+            self.forget();
+        }
+        let file =
+            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+        let _ = file.try_lock_shared();
+        self.file = Some(file.try_clone()?);
+        Ok(file)
+    }
+
+    fn forget(&mut self) {
+        *self = Self::new(std::mem::take(&mut self.path));
+    }
+
+    /// Reads what was appended since the last time.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        let mut file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result?,
+        };
+        if file.metadata()?.len() < self.offset {
+            self.forget();
+        }
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut reader = BufReader::with_capacity(64 * 1024, file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line)? as u64;
+            if line.last() != Some(&b'\n') {
+                if length < MAX_LINE {
+                    // Torn, or being written just now.
+                    return Ok(());
+                }
+                reader.skip_until(b'\n')?;
+                self.offset = reader.stream_position()?;
+                continue;
+            }
+            self.offset += length;
+            if let Ok(record) = serde_json::from_slice::<Record>(&line) {
+                self.history.take(record);
+            }
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child that is being started shares it.
+        if let Some(file) = &self.file {
+            let _ = file.unlock();
+        }
+    }
+}
+
+trait Linked {
+    fn nlink_is_positive(&self) -> bool;
+}
+
+impl Linked for std::fs::Metadata {
+    fn nlink_is_positive(&self) -> bool {
+        std::os::unix::fs::MetadataExt::nlink(self) > 0
+    }
+}
+
+/// Where writers of a journal take turns.
+pub(super) fn lock_path(journal: &Path) -> PathBuf {
+    journal.with_extension("lock")
+}
+
+fn ends_with_newline(file: &File, length: u64) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let mut last = [0];
+    file.read_exact_at(&mut last, length.saturating_sub(1))?;
+    Ok(last == *b"\n")
+}

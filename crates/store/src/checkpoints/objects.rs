@@ -1,0 +1,279 @@
+//! The store of old bytes: one file for each content, named by its SHA-256.
+//!
+//! Objects are not made durable one by one (a checkpoint must be quick): what
+//! a crash tore is found by its hash when it is given back.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
+
+use super::beneath::temporary_name;
+use super::state::{GitId, ObjectId};
+use crate::paths::create_private_dir;
+
+/// Files up to this size are read whole.
+const SMALL: u64 = 1024 * 1024;
+
+/// The objects below one folder.
+#[derive(Debug)]
+pub(super) struct Objects {
+    folder: PathBuf,
+    /// Bytes that this process added.
+    pub added: AtomicU64,
+}
+
+/// Where a file's bytes are after [`Objects::take`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// In the store.
+    Kept(ObjectId),
+    /// There are more than the limit.
+    TooLarge,
+}
+
+impl Objects {
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, added: AtomicU64::new(0) }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where an object is.
+    pub fn path(&self, id: &ObjectId) -> PathBuf {
+        let hex = id.hex();
+        let (head, tail) = hex.split_at(2);
+        self.folder.join(head).join(tail)
+    }
+
+    /// Whether an object of this size is there. It counts as used now, so that
+    /// no clean-up takes it before a record names it.
+    pub fn has(&self, id: &ObjectId, size: u64) -> bool {
+        let path = self.path(id);
+        let there = fs::symlink_metadata(&path).is_ok_and(|facts| facts.len() == size);
+        if there {
+            let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+            let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            let _ = rustix::fs::utimensat(rustix::fs::CWD, &path, &times, flags);
+        }
+        there
+    }
+
+    /// Keeps the bytes of a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or the store cannot be written.
+    pub fn take(&self, file: &File, size: u64, limit: u64) -> io::Result<Taken> {
+        if size > limit {
+            return Ok(Taken::TooLarge);
+        }
+        if size > SMALL {
+            return self.take_large(file, limit);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Ok(Taken::TooLarge);
+        }
+        let id = ObjectId(Sha256::digest(&bytes).into());
+        if !self.has(&id, bytes.len() as u64) {
+            let (path, mut out) = self.temporary()?;
+            let done = out.write_all(&bytes).and_then(|()| self.name(&path, &id));
+            self.finish(&path, done, bytes.len() as u64)?;
+        }
+        Ok(Taken::Kept(id))
+    }
+
+    fn take_large(&self, file: &File, limit: u64) -> io::Result<Taken> {
+        let (path, mut out) = self.temporary()?;
+        let copied = if reflink(&out, file) {
+            // The clone can change no more: what is hashed is what is kept.
+            File::open(&path).and_then(|clone| hash_copy(clone, io::sink(), limit))
+        } else {
+            hash_copy(file, &mut out, limit)
+        };
+        match copied {
+            Ok(Some((id, length))) => {
+                if self.has(&id, length) {
+                    let _ = fs::remove_file(&path);
+                } else {
+                    self.finish(&path, self.name(&path, &id), length)?;
+                }
+                Ok(Taken::Kept(id))
+            }
+            Ok(None) => {
+                let _ = fs::remove_file(&path);
+                Ok(Taken::TooLarge)
+            }
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    fn temporary(&self) -> io::Result<(PathBuf, File)> {
+        let path = self.folder.join(temporary_name());
+        let open =
+            || OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create_private_dir(&self.folder)?;
+                open()?
+            }
+            result => result?,
+        };
+        Ok((path, file))
+    }
+
+    fn name(&self, path: &Path, id: &ObjectId) -> io::Result<()> {
+        let target = self.path(id);
+        match fs::rename(path, &target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create_private_dir(target.parent().unwrap_or(&self.folder))?;
+                fs::rename(path, &target)
+            }
+            result => result,
+        }
+    }
+
+    fn finish(&self, path: &Path, done: io::Result<()>, length: u64) -> io::Result<()> {
+        match &done {
+            Ok(()) => {
+                self.added.fetch_add(length, Ordering::Relaxed);
+            }
+            Err(_) => {
+                let _ = fs::remove_file(path);
+            }
+        }
+        done
+    }
+
+    /// Writes an object's bytes into `out` and says whether they are whole.
+    ///
+    /// # Errors
+    /// When the object is not there, or the disk refuses.
+    pub fn copy_to(&self, id: &ObjectId, out: &mut impl Write) -> io::Result<bool> {
+        let file = File::open(self.path(id))?;
+        let found = hash_copy(file, out, u64::MAX)?;
+        Ok(found.is_some_and(|(found, _)| found == *id))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn reflink(to: &File, from: &File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reflink(_to: &File, _from: &File) -> bool {
+    false
+}
+
+/// The hash and the length of a stream; `None` beyond `limit`.
+pub(super) fn hash_of(reader: impl Read, limit: u64) -> io::Result<Option<ObjectId>> {
+    Ok(hash_copy(reader, io::sink(), limit)?.map(|(id, _)| id))
+}
+
+fn hash_copy(
+    mut reader: impl Read,
+    mut out: impl Write,
+    limit: u64,
+) -> io::Result<Option<(ObjectId, u64)>> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 128 * 1024];
+    let mut length = 0u64;
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => return Ok(Some((ObjectId(hasher.finalize().into()), length))),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        length += bytes.len() as u64;
+        if length > limit {
+            return Ok(None);
+        }
+        hasher.update(bytes);
+        out.write_all(bytes)?;
+    }
+}
+
+/// What git would call these bytes.
+pub(super) fn blob_id(bytes: &[u8]) -> GitId {
+    let mut hasher = Sha1::new();
+    hasher.update(format!("blob {}\0", bytes.len()));
+    hasher.update(bytes);
+    GitId(hasher.finalize().into())
+}
+
+/// The same of a stream, which must have `size` bytes.
+pub(super) fn file_blob_id(reader: &mut impl Read, size: u64) -> io::Result<Option<GitId>> {
+    let mut hasher = Sha1::new();
+    hasher.update(format!("blob {size}\0"));
+    let mut buffer = vec![0; 128 * 1024];
+    let mut length = 0u64;
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        length += count as u64;
+        if length > size {
+            return Ok(None);
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+    }
+    Ok((length == size).then(|| GitId(hasher.finalize().into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(objects: &Objects, path: &Path, limit: u64) -> Taken {
+        let file = File::open(path).expect("file");
+        let size = file.metadata().expect("facts").len();
+        objects.take(&file, size, limit).expect("taken")
+    }
+
+    #[test]
+    fn equal_bytes_are_kept_once_whatever_their_size_and_torn_ones_are_noticed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let objects = Objects::new(folder.path().join("objects"));
+        for size in [0, 10, 3 * 1024 * 1024] {
+            let before = objects.added.load(Ordering::Relaxed);
+            let file = folder.path().join("file");
+            fs::write(&file, vec![7; size]).expect("write");
+            let Taken::Kept(id) = take(&objects, &file, u64::MAX) else { panic!("kept") };
+            assert_eq!(take(&objects, &file, u64::MAX), Taken::Kept(id));
+            assert_eq!(objects.added.load(Ordering::Relaxed) - before, size as u64);
+            let mut out = Vec::new();
+            assert!(objects.copy_to(&id, &mut out).expect("copied") && out == vec![7; size]);
+            if size > 0 {
+                fs::write(objects.path(&id), vec![8; size]).expect("tear");
+                assert!(!objects.copy_to(&id, &mut io::sink()).expect("copied"));
+                assert_eq!(take(&objects, &file, size as u64 - 1), Taken::TooLarge);
+            }
+        }
+    }
+
+    #[test]
+    fn blobs_have_the_names_that_git_gives_them() {
+        let hello = "ce013625030ba8dba906f756967f9e9ca394464a";
+        assert_eq!(blob_id(b"hello\n").hex(), hello);
+        let id = file_blob_id(&mut &b"hello\n"[..], 6).expect("read");
+        assert_eq!(id.map(|id| id.hex()).as_deref(), Some(hello));
+        assert_eq!(file_blob_id(&mut &b"hello\n"[..], 5).expect("read"), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! The state of a place with its bytes: kept, hashed, or found to be git's.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::Checkpoints;
+use super::beneath::{Leaf, Place, look};
+use super::objects::{Taken, file_blob_id, hash_of};
+use super::state::{Content, GitId, PathText, State, human_size};
+
+/// What is done with a file's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bytes {
+    /// They go into the store.
+    Keep,
+    /// They are only hashed.
+    Hash,
+}
+
+impl Checkpoints {
+    /// The state of a place. `blob`: the bytes may be those of this blob.
+    pub(super) fn observe(
+        &self,
+        place: &Place,
+        blob: Option<(&PathText, GitId)>,
+        bytes: Bytes,
+    ) -> io::Result<State> {
+        let mut state = look(place)?;
+        let State::File { content, stamp } = &mut state else { return Ok(state) };
+        let limit = self.options.file_bytes;
+        if stamp.size > limit {
+            *content = Content::Lost(too_large(stamp.size));
+            return Ok(state);
+        }
+        let (file, opened) = match Leaf::open(place, false)?.file() {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                *content = Content::Lost("it could not be read".to_owned());
+                return Ok(state);
+            }
+            Err(error) => return Err(error),
+        };
+        *stamp = opened;
+        if let Some((top, blob)) = blob {
+            if file_blob_id(&mut &file, stamp.size)? == Some(blob) {
+                *content = Content::Git { top: top.clone(), blob };
+                return Ok(state);
+            }
+            io::Seek::seek(&mut &file, io::SeekFrom::Start(0))?;
+        }
+        *content = match bytes {
+            Bytes::Hash => match hash_of(&file, limit)? {
+                Some(id) => Content::Hashed(id),
+                None => Content::Lost(too_large(stamp.size)),
+            },
+            Bytes::Keep if !self.has_room(stamp.size) => Content::Lost(store_full()),
+            Bytes::Keep => match self.objects.take(&file, stamp.size, limit)? {
+                Taken::Kept(id) => Content::Kept(id),
+                Taken::TooLarge => Content::Lost(too_large(stamp.size)),
+            },
+        };
+        Ok(state)
+    }
+
+    /// A path as people know it: relative to its workspace folder.
+    pub(super) fn shown(place: &Place) -> PathBuf {
+        place.relative.clone()
+    }
+}
+
+pub(super) fn too_large(size: u64) -> String {
+    format!("its old bytes were not kept ({})", human_size(size))
+}
+
+pub(super) fn store_full() -> String {
+    "its old bytes were not kept (the store of checkpoints is full)".to_owned()
+}

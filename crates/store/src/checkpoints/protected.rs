@@ -1,0 +1,140 @@
+//! Files that run something, or tell agents what to do: small, always kept,
+//! and named to the caller.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
+
+/// Names that are protected at any depth, with all below them.
+const NAMES: [&str; 19] = [
+    ".gemini",
+    ".parallax",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".envrc",
+    "gemini.md",
+    "agents.md",
+    "claude.md",
+    ".cursorrules",
+    ".ssh",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+];
+
+/// Whether the path lies in a `.git` that is no repository any more: its settings
+/// alone would be worse than nothing.
+pub fn is_of_lost_repository(path: &Path) -> bool {
+    let git = path.ancestors().find(|path| path.file_name().is_some_and(|name| name == ".git"));
+    git.is_some_and(|git| {
+        let folder = git.is_dir() && !git.is_symlink();
+        git != path && !(folder && git.join("HEAD").exists())
+    })
+}
+
+/// Whether this name is one of a protected file or folder.
+pub(super) fn is_protected_name(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| NAMES.contains(&name.to_lowercase().as_str()))
+}
+
+/// Whether a path below a workspace folder is protected: by one of the names
+/// on it, or as a file of git that runs or redirects.
+pub(super) fn is_protected(relative: &Path) -> bool {
+    let mut names = relative.components();
+    while let Some(component) = names.next() {
+        let Component::Normal(name) = component else { continue };
+        if is_protected_name(name) {
+            return true;
+        }
+        if name.as_bytes().eq_ignore_ascii_case(b".git") {
+            let rest = names.as_path();
+            return rest.as_os_str().is_empty() || is_git_private(rest);
+        }
+    }
+    false
+}
+
+/// Whether a file of a git folder runs or redirects something: its
+/// configuration, hooks, attributes and pointers, also those of submodules
+/// and linked working trees.
+pub(super) fn is_git_private(relative: &Path) -> bool {
+    let names: Vec<&OsStr> = relative.iter().collect();
+    let is = |at: usize, text: &str| names.get(at).is_some_and(|name| *name == text);
+    if is(0, "objects") {
+        return is(1, "info") && (is(2, "alternates") || is(2, "http-alternates"));
+    }
+    // `modules/<name, perhaps with slashes>/hooks/…`, `worktrees/<name>/gitdir`.
+    let inner = is(0, "modules") || is(0, "worktrees");
+    let from = if inner { 2 } else { 0 };
+    let last = names.len().saturating_sub(1);
+    names.iter().enumerate().skip(from).any(|(at, name)| {
+        let name = name.as_bytes();
+        let file = [&b"config"[..], b"config.worktree", b"commondir", b"gitdir"].contains(&name);
+        let folder = [&b"hooks"[..], b"info"].contains(&name);
+        let alternates = at == last && name == b"alternates";
+        (file && at == last || folder || alternates) && (inner || at == 0)
+    })
+}
+
+/// Whether a folder of a git folder may hold such files.
+pub(super) fn may_hold_git_private(relative: &Path) -> bool {
+    let mut names = relative.iter();
+    let skipped = ["objects", "refs", "logs", "lfs", "rr-cache"];
+    let first = names.next().unwrap_or_default();
+    if first == "objects" {
+        return names.next().is_none_or(|name| name == "info") && names.next().is_none();
+    }
+    let inner = first == "modules" || first == "worktrees";
+    let known = ["hooks", "info", "modules", "worktrees"];
+    known.iter().any(|name| first == *name)
+        && !(inner && names.any(|name| skipped.iter().any(|skipped| name == *skipped)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_or_redirects_is_protected() {
+        for path in [
+            ".git",
+            "sub/.git",
+            ".git/config",
+            ".git/hooks/pre-commit",
+            ".git/info/attributes",
+            ".git/objects/info/alternates",
+            ".git/modules/a/b/config",
+            ".git/modules/a/hooks/x",
+            ".git/worktrees/w/gitdir",
+            ".GIT/config",
+            "a/.VSCode/tasks.json",
+            "docs/agents.md",
+            ".envrc",
+        ] {
+            assert!(is_protected(Path::new(path)), "{path}");
+        }
+        for path in [
+            ".git/index",
+            ".git/HEAD",
+            ".git/refs/heads/config",
+            ".git/objects/ab/cd",
+            ".git/logs/HEAD",
+            ".github/workflows/x.yml",
+            "config",
+            "hooks/x",
+            ".gitignore",
+        ] {
+            assert!(!is_protected(Path::new(path)), "{path}");
+        }
+        assert!(may_hold_git_private(Path::new("objects/info")));
+        assert!(!may_hold_git_private(Path::new("objects/ab")));
+        assert!(!may_hold_git_private(Path::new("modules/a/objects")));
+        assert!(!may_hold_git_private(Path::new("refs")));
+    }
+}

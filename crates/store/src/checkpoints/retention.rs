@@ -1,0 +1,224 @@
+//! The limit of the store: the oldest sessions go first, then the objects that
+//! no record names.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use super::journal::lock_path;
+use super::state::{ObjectId, now};
+use super::{CheckpointError, Checkpoints};
+
+/// Objects younger than this may belong to a record that is not written yet.
+const GRACE: Duration = Duration::from_secs(15 * 60);
+/// What is left behind by a crash in the middle of a copy.
+const LEFT_BEHIND: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Nanoseconds between two clean-ups that nobody asked for.
+const BETWEEN: i64 = 10 * 60 * 1_000_000_000;
+
+/// What a clean-up removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Sessions that can no longer be undone.
+    pub sessions: usize,
+    /// Bytes given back to the disk.
+    pub bytes: u64,
+}
+
+struct Object {
+    id: ObjectId,
+    path: PathBuf,
+    size: u64,
+}
+
+struct Session {
+    path: PathBuf,
+    modified: SystemTime,
+    objects: HashSet<ObjectId>,
+}
+
+impl Checkpoints {
+    /// Brings the store below its limit, if it is above: the oldest sessions
+    /// go first, never this one nor one that another process has open. Meant
+    /// for the background, once after the start.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn clean(&self) -> Result<Cleaned, CheckpointError> {
+        let folder = &self.options.folder;
+        let failed = |error| CheckpointError::io("clean up", folder)(error);
+        let mut cleaned = Cleaned::default();
+        let mut objects = list_objects(self.objects.folder()).map_err(failed)?;
+        let mut total: u64 = objects.iter().map(|object| object.size).sum();
+        if total > self.options.total_bytes {
+            let mut sessions = self.other_sessions();
+            sessions.sort_by_key(|session| session.modified);
+            // How many sessions need an object. Those of this session count for
+            // ever.
+            let mut needed: HashMap<ObjectId, usize> = HashMap::new();
+            let own = objects_of(&self.journal_path());
+            let all = sessions.iter().flat_map(|session| &session.objects).chain(&own);
+            all.for_each(|id| *needed.entry(*id).or_default() += 1);
+            let sizes: HashMap<ObjectId, u64> =
+                objects.iter().map(|object| (object.id, object.size)).collect();
+            let size_of = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
+            let mut left: u64 = needed.keys().map(size_of).sum();
+            // Down to nine tenths, so that it does not start again at once.
+            let goal = self.options.total_bytes / 10 * 9;
+            for session in &sessions {
+                if left <= goal {
+                    break;
+                }
+                // One that somebody has open stays.
+                if !remove_session(&session.path) {
+                    continue;
+                }
+                cleaned.sessions += 1;
+                for id in &session.objects {
+                    let Some(count) = needed.get_mut(id) else { continue };
+                    *count -= 1;
+                    if *count == 0 {
+                        needed.remove(id);
+                        left = left.saturating_sub(size_of(id));
+                    }
+                }
+            }
+            objects.retain(|object| {
+                if needed.contains_key(&object.id) || !is_older(&object.path, GRACE) {
+                    return true;
+                }
+                let removed = fs::remove_file(&object.path).is_ok();
+                if removed {
+                    cleaned.bytes += object.size;
+                }
+                !removed
+            });
+            total = objects.iter().map(|object| object.size).sum();
+        }
+        self.objects.added.store(0, Ordering::Relaxed);
+        self.counted.store(total, Ordering::Relaxed);
+        Ok(cleaned)
+    }
+
+    /// Before a command: counts the store once, and cleans up when there is
+    /// little room left, not too often.
+    pub(super) fn make_room(&self) {
+        if self.counted.load(Ordering::Relaxed) == u64::MAX {
+            let objects = list_objects(self.objects.folder()).unwrap_or_default();
+            let total = objects.iter().map(|object| object.size).sum();
+            self.objects.added.store(0, Ordering::Relaxed);
+            self.counted.store(total, Ordering::Relaxed);
+        }
+        if self.has_room(self.options.total_bytes / 10) {
+            return;
+        }
+        let now = now();
+        let last = self.cleaned.load(Ordering::Relaxed);
+        if now.saturating_sub(last) >= BETWEEN
+            && self
+                .cleaned
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            // What is still too much is named before the command.
+            let _ = self.clean();
+        }
+    }
+
+    fn journal_path(&self) -> PathBuf {
+        super::lock(&self.journal).path().to_path_buf()
+    }
+
+    fn other_sessions(&self) -> Vec<Session> {
+        let own = self.journal_path();
+        let mut sessions = Vec::new();
+        let Ok(projects) = fs::read_dir(&self.options.folder) else { return sessions };
+        for project in projects.flatten() {
+            let Ok(files) = fs::read_dir(project.path()) else { continue };
+            for file in files.flatten() {
+                let path = file.path();
+                let is_journal = path.extension().is_some_and(|end| end == "jsonl");
+                let facts = file.metadata().ok().filter(fs::Metadata::is_file);
+                let Some(facts) = facts.filter(|_| is_journal && path != own) else { continue };
+                let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                let objects = objects_of(&path);
+                sessions.push(Session { path, modified, objects });
+            }
+        }
+        sessions
+    }
+}
+
+/// Whether a file's last use is longer ago than this.
+fn is_older(path: &Path, age: Duration) -> bool {
+    let modified = fs::symlink_metadata(path).and_then(|facts| facts.modified());
+    modified.is_ok_and(|modified| {
+        SystemTime::now().duration_since(modified).is_ok_and(|past| past >= age)
+    })
+}
+
+/// Removes a session's records, unless somebody has them open.
+fn remove_session(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    if file.try_lock().is_err() {
+        return false;
+    }
+    let removed = fs::remove_file(path).is_ok();
+    if removed {
+        let _ = fs::remove_file(lock_path(path));
+        // Only when nothing else is in it.
+        let _ = path.parent().map(fs::remove_dir);
+    }
+    let _ = file.unlock();
+    removed
+}
+
+/// Every object that a journal names, whatever its lines mean.
+fn objects_of(path: &Path) -> HashSet<ObjectId> {
+    let mut found = HashSet::new();
+    let Ok(file) = File::open(path) else { return found };
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        match reader.read_until(b'"', &mut piece) {
+            Ok(0) | Err(_) => return found,
+            Ok(_) => {}
+        }
+        let text = std::str::from_utf8(piece.strip_suffix(b"\"").unwrap_or(&piece));
+        if let Ok(text) = text
+            && text.len() == 64
+        {
+            found.extend(ObjectId::parse(text));
+        }
+    }
+}
+
+/// All objects; temporary files of the past are removed on the way.
+fn list_objects(folder: &Path) -> io::Result<Vec<Object>> {
+    let mut objects = Vec::new();
+    let heads = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(objects),
+        result => result?,
+    };
+    for head in heads.flatten() {
+        let name = head.file_name().to_string_lossy().into_owned();
+        if name.len() != 2 {
+            if name.ends_with(".tmp") && is_older(&head.path(), LEFT_BEHIND) {
+                let _ = fs::remove_file(head.path());
+            }
+            continue;
+        }
+        let Ok(files) = fs::read_dir(head.path()) else { continue };
+        for file in files.flatten() {
+            let id = ObjectId::parse(&format!("{name}{}", file.file_name().to_string_lossy()));
+            let (Some(id), Ok(facts)) = (id, file.metadata()) else { continue };
+            objects.push(Object { id, path: file.path(), size: facts.len() });
+        }
+    }
+    Ok(objects)
+}

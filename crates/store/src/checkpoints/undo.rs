@@ -1,0 +1,404 @@
+//! Giving old bytes back, and leaving alone what somebody else changed since.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::event::Undone;
+
+use super::beneath::{Leaf, Place, Roots, is_nothing, look, mode_of};
+use super::command::Changes;
+use super::journal::{FileRecord, Record};
+use super::objects::blob_id;
+use super::observe::Bytes;
+use super::protected::is_of_lost_repository;
+use super::state::{Content, PathText, Stamp, State};
+use super::{ChangedBy, CheckpointError, Checkpoints};
+
+/// One path that shall be as before.
+struct Wanted {
+    place: Place,
+    path: PathBuf,
+    before: State,
+    /// As it is now; its bytes are kept, so that nothing is lost.
+    now: State,
+}
+
+/// What became of the wanted paths.
+#[derive(Default)]
+struct Outcome {
+    files: Vec<FileRecord>,
+    kept: Vec<(PathBuf, String)>,
+}
+
+impl Outcome {
+    fn keep(&mut self, path: &Path, why: impl Into<String>) {
+        self.kept.push((path.to_path_buf(), why.into()));
+    }
+
+    fn undone(&self, turn: u64) -> Undone {
+        let restored = self.files.iter().map(|file| file.path.path()).collect();
+        Undone { turn, restored, kept: self.kept.clone(), problem: None }
+    }
+}
+
+impl Checkpoints {
+    /// Gives files the bytes back that they had before a turn: the last one
+    /// that was not undone yet, unless another is named. What somebody changed
+    /// since is left alone and told, unless `force` is set; its bytes are kept
+    /// in the store even then. An undo is recorded.
+    ///
+    /// # Errors
+    /// When there is nothing to undo, or the records cannot be read or written.
+    pub fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, CheckpointError> {
+        let (turn, changes) = {
+            let journal = self.refreshed()?;
+            let history = &journal.history;
+            let number = match turn {
+                Some(turn) => turn,
+                None => history.last_turn(force).ok_or(CheckpointError::NothingToUndo)?,
+            };
+            let found = history.turns.get(&number).filter(|turn| !turn.changes.is_empty());
+            let found = found.ok_or(CheckpointError::UnknownTurn { turn: number })?;
+            let changes = found.changes.iter().map(|(path, change)| {
+                let later = history.changed_later(number, path);
+                (path.clone(), change.before.clone(), change.after.clone(), later)
+            });
+            (number, changes.collect::<Vec<_>>())
+        };
+        let later: BTreeMap<PathBuf, u64> = changes
+            .iter()
+            .filter_map(|(path, _, _, later)| Some((path.clone(), (*later)?)))
+            .collect();
+        let changes = changes.into_iter().map(|(path, before, after, _)| (path, before, after));
+        let outcome = self.give_back(changes.collect(), force, &later);
+        let undone = outcome.undone(turn);
+        let kept = outcome.kept.iter().map(|(path, _)| PathText::of(path)).collect();
+        let at = self.moment();
+        self.append(&Record::Undone { turn, at, files: outcome.files, kept })?;
+        Ok(undone)
+    }
+
+    /// Takes the last undo back: files that are still as the undo left them get
+    /// the bytes that they had before it.
+    ///
+    /// # Errors
+    /// When no undo is left to take back, or the records cannot be read or
+    /// written.
+    pub fn redo(&self, force: bool) -> Result<Undone, CheckpointError> {
+        let last = self.refreshed()?.history.undone.last().cloned();
+        let (turn, files) = last.ok_or(CheckpointError::NothingToUndo)?;
+        let changes =
+            files.iter().map(|file| (file.path.path(), file.before.clone(), file.after.clone()));
+        let outcome = self.give_back(changes.collect(), force, &BTreeMap::new());
+        let redone = outcome.undone(turn);
+        // What the turn had changed is changed again, from where it began.
+        let began: BTreeMap<PathBuf, &FileRecord> =
+            files.iter().map(|file| (file.path.path(), file)).collect();
+        let files = outcome.files.into_iter().map(|file| {
+            let before = began.get(&file.path.path()).and_then(|file| file.after.clone());
+            FileRecord {
+                path: file.path,
+                before: before.unwrap_or(State::Absent),
+                after: file.after,
+            }
+        });
+        let files = files.collect();
+        self.append(&Record::Redone { turn, at: self.moment(), files })?;
+        Ok(redone)
+    }
+
+    /// Puts single paths back to what they were before a command, whatever they
+    /// are now: for protected files that a command changed.
+    ///
+    /// # Errors
+    /// When the records cannot be written.
+    pub fn restore(&self, changes: &Changes, paths: &[PathBuf]) -> Result<Undone, CheckpointError> {
+        let wanted = paths.iter().filter_map(|path| {
+            Some((path.clone(), changes.before.get(path)?.clone(), None::<State>))
+        });
+        let outcome = self.give_back(wanted.collect(), true, &BTreeMap::new());
+        let undone = outcome.undone(changes.turn);
+        if !outcome.files.is_empty() {
+            // The command left nothing of it: before and after are the same.
+            let files = outcome.files.into_iter().map(|file| {
+                let before = changes.before.get(&file.path.path()).cloned();
+                let before = before.unwrap_or(State::Absent);
+                FileRecord { path: file.path, before, after: file.after }
+            });
+            let files = files.collect();
+            let (turn, began, ended) = (changes.turn, changes.began, self.moment());
+            let by = ChangedBy::Command;
+            self.append(&Record::Changed { turn, began, ended, by, files })?;
+        }
+        Ok(undone)
+    }
+
+    fn give_back(
+        &self,
+        changes: Vec<(PathBuf, State, Option<State>)>,
+        force: bool,
+        later: &BTreeMap<PathBuf, u64>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let Some((roots, _)) = self.places() else {
+            for (path, ..) in changes {
+                outcome.keep(&path, "it is outside of the workspace folders");
+            }
+            return outcome;
+        };
+        self.open_folders(&changes, &roots);
+        let mut wanted = Vec::new();
+        for (path, before, after) in changes {
+            match self.plan(&roots, &path, before, after, force, later.get(&path).copied()) {
+                Ok(Some(plan)) => wanted.push(plan),
+                Ok(None) => {}
+                Err(why) => outcome.keep(&path, why),
+            }
+        }
+        wanted.sort_by(|one, two| one.place.cmp(&two.place));
+        // What is there now goes first, the deepest first.
+        let mut ready = Vec::new();
+        for plan in wanted.into_iter().rev() {
+            match make_way(&plan) {
+                Ok(()) => ready.push(plan),
+                Err(why) => outcome.keep(&plan.path, why),
+            }
+        }
+        let mut done = Vec::new();
+        for plan in ready.into_iter().rev() {
+            match self.put(&plan) {
+                Ok(()) => done.push(plan),
+                Err(why) => outcome.keep(&plan.path, why),
+            }
+        }
+        for plan in done.into_iter().rev() {
+            if let State::Folder { mode } = plan.before {
+                let set =
+                    Leaf::open(&plan.place, false).and_then(|leaf| leaf.set_folder_mode(mode));
+                if let Err(error) = set {
+                    outcome.keep(&plan.path, error.to_string());
+                    continue;
+                }
+            }
+            let after = Some(stamped(&plan));
+            let path = PathText::of(&plan.path);
+            outcome.files.push(FileRecord { path, before: plan.now, after });
+        }
+        outcome.files.reverse();
+        outcome.kept.sort();
+        outcome
+    }
+
+    /// Lets us into folders that the agent closed.
+    fn open_folders(&self, changes: &[(PathBuf, State, Option<State>)], roots: &Roots) {
+        for (path, before, after) in changes {
+            let (State::Folder { mode }, Some(State::Folder { mode: left })) = (before, after)
+            else {
+                continue;
+            };
+            let Some(place) = roots.place(path) else { continue };
+            let is_as_left = look(&place).is_ok_and(|now| now == State::Folder { mode: *left });
+            if is_as_left && left & 0o700 != 0o700 {
+                // The exact bits are set in the end.
+                let _ = Leaf::open(&place, false)
+                    .and_then(|leaf| set_mode_by_path(&leaf, mode | 0o700));
+            }
+        }
+    }
+
+    /// What is to be done for one path; `None`: nothing. The error says why it
+    /// is left alone.
+    fn plan(
+        &self,
+        roots: &Roots,
+        path: &Path,
+        before: State,
+        after: Option<State>,
+        force: bool,
+        later: Option<u64>,
+    ) -> Result<Option<Wanted>, String> {
+        let place = roots.place(path).ok_or("it is outside of the workspace folders")?;
+        if is_of_lost_repository(path) {
+            return Err("its repository is gone, and git's own objects are not kept".to_owned());
+        }
+        let blob = match &before {
+            State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
+            _ => None,
+        };
+        let now = self
+            .observe(&place, blob, Bytes::Keep)
+            .map_err(|error| format!("it could not be looked at: {error}"))?;
+        let plan = |now| {
+            let path = path.to_path_buf();
+            Ok(Some(Wanted { place, path, before: before.clone(), now }))
+        };
+        if now.is_same(&before) {
+            return plan(now);
+        }
+        if now == State::Special {
+            return Err("a pipe, a socket or a device stands in its place".to_owned());
+        }
+        if !force {
+            let untouched = match (&after, &now) {
+                // Modes of folders that we opened ourselves do not count.
+                (Some(State::Folder { .. }), State::Folder { .. }) => true,
+                (Some(after), now) => now.is_same(after),
+                (None, _) => false,
+            };
+            if !untouched {
+                return Err(match (later, &after) {
+                    (Some(turn), _) => format!("turn {turn} changed it again"),
+                    (None, None) => "the change to it was cut short, so that later changes \
+                                     cannot be told from it"
+                        .to_owned(),
+                    (None, Some(_)) => "somebody changed it since".to_owned(),
+                });
+            }
+        }
+        if let Some(why) = before.lost() {
+            return Err(why.to_owned());
+        }
+        plan(now)
+    }
+
+    /// Puts the old state in place; the way is free.
+    fn put(&self, plan: &Wanted) -> Result<(), String> {
+        if plan.now.is_same(&plan.before) {
+            return Ok(());
+        }
+        let text = |error: io::Error| error.to_string();
+        match &plan.before {
+            State::Absent | State::Special => Ok(()),
+            State::Folder { .. } => {
+                Leaf::open(&plan.place, true).and_then(|leaf| leaf.make_folder()).map_err(text)
+            }
+            State::Link { target } => {
+                let leaf = Leaf::open(&plan.place, true).map_err(text)?;
+                let temporary = leaf.temporary_link(&target.path()).map_err(text)?;
+                still_as_planned(&leaf, &plan.now)?;
+                leaf.exchange(temporary, replaces(&plan.now)).map_err(text)
+            }
+            State::File { content, stamp } => {
+                let leaf = Leaf::open(&plan.place, true).map_err(text)?;
+                let (temporary, mut file) = leaf.temporary().map_err(text)?;
+                self.fill(&mut file, content, stamp.size)?;
+                if let Ok(Some(stat)) = leaf.stat() {
+                    // Of another owner only where the system lets us.
+                    let owner = rustix::fs::Uid::from_raw(stat.st_uid);
+                    let group = rustix::fs::Gid::from_raw(stat.st_gid);
+                    let _ = rustix::fs::fchown(&file, Some(owner), Some(group));
+                }
+                rustix::fs::fchmod(&file, mode_of(stamp.mode))
+                    .map_err(|error| error.to_string())?;
+                still_as_planned(&leaf, &plan.now)?;
+                leaf.exchange(temporary, replaces(&plan.now)).map_err(text)
+            }
+        }
+    }
+
+    fn fill(&self, file: &mut File, content: &Content, size: u64) -> Result<(), String> {
+        match content {
+            Content::Kept(id) => match self.objects.copy_to(id, file) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err("its old bytes in the store are damaged".to_owned()),
+                Err(error) if is_nothing(&error) => {
+                    Err("its old bytes are no longer in the store".to_owned())
+                }
+                Err(error) => Err(format!("its old bytes could not be copied: {error}")),
+            },
+            Content::Git { top, blob } => {
+                let Some(blobs) = &self.options.blobs else {
+                    return Err("its old bytes are in git, which is not at hand".to_owned());
+                };
+                let bytes = (blobs.0)(&top.path(), &blob.hex())
+                    .map_err(|error| format!("git did not give its old bytes: {error}"))?;
+                // The length tells when git had converted the file at some time.
+                if bytes.len() as u64 != size || blob_id(&bytes) != *blob {
+                    return Err("git gave other bytes than the old ones".to_owned());
+                }
+                file.write_all(&bytes).map_err(|error| error.to_string())
+            }
+            Content::Hashed(_) | Content::Lost(_) => Err("its old bytes were not kept".to_owned()),
+        }
+    }
+}
+
+/// Whether something stands there that the new file replaces.
+fn replaces(now: &State) -> bool {
+    matches!(now, State::File { .. } | State::Link { .. })
+}
+
+/// Removes what must go before the old state can be put in place.
+fn make_way(plan: &Wanted) -> Result<(), String> {
+    if plan.now.is_same(&plan.before) {
+        return Ok(());
+    }
+    let goes = match (&plan.before, &plan.now) {
+        (_, State::Absent) => false,
+        (State::Absent, _) => true,
+        (State::Folder { .. }, State::Folder { .. }) => false,
+        (State::Folder { .. }, _) | (_, State::Folder { .. }) => true,
+        _ => false,
+    };
+    if !goes {
+        return Ok(());
+    }
+    let leaf = match Leaf::open(&plan.place, false) {
+        Err(error) if is_nothing(&error) => return Ok(()),
+        result => result.map_err(|error| error.to_string())?,
+    };
+    if matches!(plan.now, State::Folder { .. }) {
+        return match leaf.remove_folder() {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                Err("other files are in it".to_owned())
+            }
+            Err(error) if is_nothing(&error) => Ok(()),
+            result => result.map_err(|error| error.to_string()),
+        };
+    }
+    still_as_planned(&leaf, &plan.now)?;
+    leaf.remove().map_err(|error| error.to_string())
+}
+
+/// Checks once more, right before the change, that nobody else was faster.
+fn still_as_planned(leaf: &Leaf, planned: &State) -> Result<(), String> {
+    let now = leaf.stat().map_err(|error| error.to_string())?;
+    let same = match (planned, &now) {
+        (State::File { stamp, .. }, Some(now)) => *stamp == Stamp::of(now),
+        (State::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
+        // Made way for already; what stands there now is never replaced.
+        _ => true,
+    };
+    if same { Ok(()) } else { Err("somebody changed it just now".to_owned()) }
+}
+
+/// The mode of a folder that may not be opened for reading.
+fn set_mode_by_path(leaf: &Leaf, mode: u32) -> io::Result<()> {
+    let stat = leaf.stat()?;
+    let is_folder = stat.is_some_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    });
+    if !is_folder {
+        return Ok(());
+    }
+    let flags = rustix::fs::OFlags::DIRECTORY
+        | rustix::fs::OFlags::NOFOLLOW
+        | rustix::fs::OFlags::CLOEXEC
+        | rustix::fs::OFlags::PATH;
+    let folder = rustix::fs::openat(&leaf.folder, &leaf.name, flags, rustix::fs::Mode::empty())?;
+    // A descriptor without rights to the content can be named, not changed.
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+    Ok(rustix::fs::chmod(path, mode_of(mode))?)
+}
+
+/// The old state with the facts of the file that holds it now.
+fn stamped(plan: &Wanted) -> State {
+    match (&plan.before, look(&plan.place)) {
+        (State::File { content, .. }, Ok(State::File { stamp, .. })) => {
+            State::File { content: content.clone(), stamp }
+        }
+        _ => plan.before.clone(),
+    }
+}

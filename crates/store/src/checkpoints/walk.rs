@@ -1,0 +1,346 @@
+//! What is in the workspace: every file, folder and link outside of ignored
+//! folders, by the facts of the system alone.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_files::IgnoreRules;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
+
+use super::beneath::{Place, Roots, folder_at, link_target};
+use super::git::{Attributes, Indexes, Known, Repository};
+use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
+use super::state::{PathText, Stamp, now};
+
+/// What stands at a place.
+#[derive(Debug, Clone)]
+pub(super) enum Found {
+    File {
+        /// What git knows of it.
+        known: Known,
+        /// The top of the working tree it is tracked in.
+        top: Option<Arc<Path>>,
+        /// Whether an ignore rule names it.
+        ignored: bool,
+    },
+    Link(PathText),
+    Folder,
+    Special,
+}
+
+/// One entry of the workspace.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub place: Place,
+    pub stamp: Stamp,
+    pub found: Found,
+    pub protected: bool,
+}
+
+/// The workspace at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    /// Sorted by place.
+    pub entries: Vec<Entry>,
+    /// Folders that were not entered (ignored, not readable): nothing is said
+    /// about what is in them.
+    pub unseen: HashSet<Place>,
+    /// Names of ignored folders, for people.
+    pub ignored_names: BTreeSet<String>,
+    /// Whether there was more than the limit.
+    pub cut: bool,
+    /// When the walk began, in nanoseconds since 1970.
+    pub began: i64,
+}
+
+impl Walked {
+    pub fn get(&self, place: &Place) -> Option<&Entry> {
+        let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
+        self.entries.get(at)
+    }
+
+    /// Whether the walk says nothing about this place.
+    pub fn is_unseen(&self, place: &Place) -> bool {
+        self.cut
+            || place.relative.ancestors().any(|relative| {
+                let place = Place { root: place.root.clone(), relative: relative.to_path_buf() };
+                self.unseen.contains(&place)
+            })
+    }
+}
+
+/// Deeper folders are not entered.
+const MAX_DEPTH: usize = 128;
+
+/// Walks all roots. `excluded`: the store itself.
+pub(super) fn walk(
+    roots: &Roots,
+    rules: &IgnoreRules,
+    indexes: &mut Indexes,
+    excluded: &Path,
+    limit: usize,
+) -> Walked {
+    let walked = Walked { began: now(), ..Walked::default() };
+    let mut walker = Walker { rules, indexes, excluded, limit, walked };
+    for root in roots.folders() {
+        let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
+        let Ok(folder) = openat(&folder, ".", READ, Mode::empty()) else { continue };
+        let here = Here {
+            root: root.clone(),
+            relative: PathBuf::new(),
+            repository: Repository::around(root, walker.indexes).map(|found| InRepository {
+                name: name_in(&found.top, root),
+                attributes: attributes_above(&found.top, root),
+                repository: Arc::new(found),
+            }),
+            ignored: false,
+            protected: false,
+            git: None,
+            depth: 0,
+        };
+        walker.folder(&folder, &here);
+    }
+    walker.walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
+    walker.walked
+}
+
+/// The name of a folder in its repository, with a slash at the end.
+fn name_in(top: &Path, folder: &Path) -> Vec<u8> {
+    let relative = folder.strip_prefix(top).unwrap_or(Path::new(""));
+    let mut name = relative.as_os_str().as_bytes().to_vec();
+    if !name.is_empty() {
+        name.push(b'/');
+    }
+    name
+}
+
+/// The attribute files between a repository's top and a folder, that of the
+/// folder left out.
+fn attributes_above(top: &Path, folder: &Path) -> Vec<Arc<Attributes>> {
+    let above = folder.ancestors().skip(1).take_while(|above| above.starts_with(top));
+    above.filter_map(|above| Attributes::read(&above.join(".gitattributes"))).collect()
+}
+
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+
+#[derive(Clone)]
+struct InRepository {
+    repository: Arc<Repository>,
+    /// The folder's name in it, with a slash at the end.
+    name: Vec<u8>,
+    attributes: Vec<Arc<Attributes>>,
+}
+
+/// The folder that is being read.
+struct Here {
+    root: PathBuf,
+    relative: PathBuf,
+    repository: Option<InRepository>,
+    /// Below an ignored folder: only what is tracked counts.
+    ignored: bool,
+    protected: bool,
+    /// Inside a git folder: the path in it.
+    git: Option<PathBuf>,
+    depth: usize,
+}
+
+struct Walker<'a> {
+    rules: &'a IgnoreRules,
+    indexes: &'a mut Indexes,
+    excluded: &'a Path,
+    limit: usize,
+    walked: Walked,
+}
+
+impl Walker<'_> {
+    fn folder(&mut self, folder: &OwnedFd, here: &Here) {
+        let mut names: Vec<OsString> = Vec::new();
+        let mut buffer = [const { MaybeUninit::uninit() }; 32 * 1024];
+        let mut entries = RawDir::new(folder, &mut buffer);
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name.to_vec()));
+            }
+            // Beyond that, which names are seen is left to the disk.
+            if names.len() > 4 * self.limit {
+                self.walked.cut = true;
+                break;
+            }
+        }
+        names.sort_unstable();
+        let has = |wanted: &str| {
+            names.binary_search_by(|name| name.as_os_str().cmp(OsStr::new(wanted))).is_ok()
+        };
+        let mut repository = here.repository.clone();
+        let path = here.root.join(&here.relative);
+        if here.git.is_none()
+            && has(".git")
+            && here.depth > 0
+            && let Some(found) = Repository::at(&path, self.indexes)
+        {
+            let repository_here =
+                InRepository { repository: Arc::new(found), name: vec![], attributes: vec![] };
+            repository = Some(repository_here);
+        }
+        if let Some(repository) = &mut repository
+            && has(".gitattributes")
+        {
+            repository.attributes.extend(Attributes::read(&path.join(".gitattributes")));
+        }
+        let mut folders = Vec::new();
+        let top: Option<Arc<Path>> =
+            repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
+        for name in names {
+            if self.walked.entries.len() >= self.limit {
+                self.walked.cut = true;
+                return;
+            }
+            let Ok(stat) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let stamp = Stamp::of(&stat);
+            let place = Place { root: here.root.clone(), relative: here.relative.join(&name) };
+            let protected = here.protected || is_protected_name(&name);
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if let Some(git) = &here.git {
+                let inside = git.join(&name);
+                if kind == FileType::Directory {
+                    if may_hold_git_private(&inside) {
+                        folders.push((name, here.below(place, true, None, Some(inside))));
+                    }
+                } else if is_git_private(&inside) {
+                    self.entry(folder, &name, place, stamp, kind, Found::untracked(), true);
+                }
+                continue;
+            }
+            if name.as_bytes().eq_ignore_ascii_case(b".git") {
+                if kind == FileType::Directory {
+                    let inside = Some(PathBuf::new());
+                    folders.push((name, here.below(place, true, None, inside)));
+                } else {
+                    self.entry(folder, &name, place, stamp, kind, Found::untracked(), true);
+                }
+                continue;
+            }
+            let tracked_name = repository.as_ref().map(|found| {
+                let mut tracked = found.name.clone();
+                tracked.extend_from_slice(name.as_bytes());
+                tracked
+            });
+            if kind == FileType::Directory {
+                let path = place.path();
+                if path == self.excluded {
+                    self.walked.unseen.insert(place);
+                    continue;
+                }
+                let inside = repository.as_ref().zip(tracked_name).map(|(found, mut name)| {
+                    name.push(b'/');
+                    InRepository { name, ..found.clone() }
+                });
+                let ignored =
+                    here.ignored || (!protected && self.rules.entry(&path, true).is_some());
+                if ignored {
+                    let tracks = inside
+                        .as_ref()
+                        .is_some_and(|inside| inside.repository.tracks_below(&inside.name));
+                    if !here.ignored && self.walked.ignored_names.len() < 64 {
+                        self.walked.ignored_names.insert(name.to_string_lossy().into_owned());
+                    }
+                    // What is not tracked in there is not looked at.
+                    self.walked.unseen.insert(place.clone());
+                    if !tracks {
+                        continue;
+                    }
+                } else {
+                    self.push(place.clone(), stamp, Found::Folder, protected);
+                }
+                let below = Here { ignored, ..here.below(place, protected, inside, None) };
+                folders.push((name, below));
+                continue;
+            }
+            let known = match (&repository, &tracked_name) {
+                (Some(found), Some(name)) => found.repository.know(name, &stamp, &found.attributes),
+                _ => Known::Untracked,
+            };
+            let untracked = known == Known::Untracked;
+            if here.ignored && untracked {
+                continue;
+            }
+            let ignored =
+                untracked && !protected && self.rules.entry(&place.path(), false).is_some();
+            let found = Found::File { known, top: top.clone().filter(|_| !untracked), ignored };
+            self.entry(folder, &name, place, stamp, kind, found, protected);
+        }
+        for (name, below) in folders {
+            if below.depth > MAX_DEPTH {
+                self.walked.unseen.insert(below.place());
+                continue;
+            }
+            match openat(folder, &name, READ, Mode::empty()) {
+                Ok(folder) => self.folder(&folder, &below),
+                Err(_) => {
+                    self.walked.unseen.insert(below.place());
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all facts of one entry, used in one place")]
+    fn entry(
+        &mut self,
+        folder: &OwnedFd,
+        name: &OsStr,
+        place: Place,
+        stamp: Stamp,
+        kind: FileType,
+        file: Found,
+        protected: bool,
+    ) {
+        let found = match kind {
+            FileType::RegularFile => file,
+            FileType::Symlink => match link_target(folder, name) {
+                Ok(target) => Found::Link(target),
+                Err(_) => return,
+            },
+            _ => Found::Special,
+        };
+        self.push(place, stamp, found, protected);
+    }
+
+    fn push(&mut self, place: Place, stamp: Stamp, found: Found, protected: bool) {
+        self.walked.entries.push(Entry { place, stamp, found, protected });
+    }
+}
+
+impl Found {
+    fn untracked() -> Self {
+        Self::File { known: Known::Untracked, top: None, ignored: false }
+    }
+}
+
+impl Here {
+    fn below(
+        &self,
+        place: Place,
+        protected: bool,
+        repository: Option<InRepository>,
+        git: Option<PathBuf>,
+    ) -> Self {
+        let ignored = self.ignored;
+        let depth = self.depth + 1;
+        let Place { root, relative } = place;
+        Self { root, relative, repository, ignored, protected, git, depth }
+    }
+
+    fn place(&self) -> Place {
+        Place { root: self.root.clone(), relative: self.relative.clone() }
+    }
+}

@@ -1,0 +1,90 @@
+//! `kill_background_process`: ends what runs in the background. In the sandbox
+//! a command cannot reach the processes of another.
+
+use parallax_exec::Processes;
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+
+/// The tool.
+#[derive(Debug)]
+pub struct KillBackgroundProcess {
+    spec: ToolSpec,
+    processes: Processes,
+}
+
+impl KillBackgroundProcess {
+    /// The tool; it reaches processes of this session only.
+    pub fn new(processes: Processes) -> Self {
+        Self {
+            spec: ToolSpec {
+                name: "kill_background_process".into(),
+                display_name: "Kill Background Process".into(),
+                description: include_str!("kill_background_process/description.md")
+                    .trim_end()
+                    .into(),
+                parameters: json!({
+                    "type": "object",
+                    "properties": {
+                        "pid": {"type": "integer", "description": "The PID as listed."}
+                    },
+                    "required": ["pid"]
+                }),
+                kind: ToolKind::Other,
+                sharing: Sharing::Shared,
+                aliases: Vec::new(),
+            },
+            processes,
+        }
+    }
+}
+
+impl Tool for KillBackgroundProcess {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let arguments = Arguments::check(args, &self.spec)?;
+        let pid = arguments.integer("pid").and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+        Ok(Box::new(Call { effects: Effects::default(), processes: self.processes.clone(), pid }))
+    }
+}
+
+struct Call {
+    effects: Effects,
+    processes: Processes,
+    pid: i32,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        format!("End background process {}", self.pid)
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let Self { processes, pid, .. } = *self;
+            let ended = tokio::task::spawn_blocking(move || processes.end_background(pid)).await;
+            if ended.unwrap_or(false) {
+                let text = format!("Process {pid} was ended.");
+                return Outcome::text(text.clone()).shown(Display::text(text));
+            }
+            Outcome::failure(ToolError::new(
+                ToolErrorKind::ExecutionFailed,
+                format!(
+                    "no process {pid} of this session runs in the background: see `list_background_processes`"
+                ),
+            ))
+        })
+    }
+}

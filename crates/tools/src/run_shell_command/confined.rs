@@ -1,0 +1,185 @@
+//! A command in its sandbox: prepared, and after its end asked what it lacked.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parallax_exec::{Ending, Finished};
+use parallax_policy::bash::{self, Line};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_sandbox::{Network, Plan, Refusal};
+
+use super::confinement::{self, Subject};
+use super::git;
+use super::refusal::{self, Access, Confinement};
+use crate::sandbox_options::SandboxOptions;
+
+/// A command on its way into the sandbox.
+pub(super) struct Entry {
+    pub(super) line: Line,
+    pub(super) directory: PathBuf,
+    pub(super) roots: Vec<PathBuf>,
+    /// Folders that the line names: git may be led to their repositories.
+    pub(super) places: Vec<PathBuf>,
+    pub(super) layers: bool,
+    pub(super) mode: ApprovalMode,
+    pub(super) permissions: Permissions,
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+/// What it is started with.
+pub(super) struct Prepared {
+    pub(super) plan: Option<Plan>,
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+impl Entry {
+    /// Builds the plan and the environment. Blocking: it looks at the disk.
+    ///
+    /// # Errors
+    /// Why the command may not run, for the model.
+    pub(super) fn prepare(self, options: Option<&SandboxOptions>) -> Result<Prepared, String> {
+        let Self { line, directory, roots, places, layers, mode, permissions, mut environment } =
+            self;
+        // Any program may call git; only what a person approved runs what a
+        // repository brings.
+        let neutral = permissions.repository_programs
+            || git::neutralise(&mut environment, &directory, &places);
+        if !neutral && bash::uses_git(&line) {
+            return Err("the configuration of this git repository cannot be read, so git would \
+                        run programs that it names: ask the user to approve the command"
+                .to_owned());
+        }
+        let subject =
+            Subject { line: &line, roots: &roots, layers, mode, permissions: &permissions };
+        let plan = match options {
+            Some(options) => {
+                confinement::add_agent_variables(&mut environment, &subject);
+                confinement::place_caches(&mut environment, options, layers);
+                make_private(&options.temporary)?;
+                Some(confinement::plan(options, &subject))
+            }
+            None => None,
+        };
+        Ok(Prepared { plan, environment })
+    }
+}
+
+fn make_private(folder: &Path) -> Result<(), String> {
+    parallax_exec::create_private_folder(folder)
+        .map_err(|error| format!("the folder `{}` for temporary files: {error}", folder.display()))
+}
+
+/// What the sandbox of a finished command refused it. Blocking.
+pub(super) fn refused(
+    plan: Plan,
+    directory: &Path,
+    home: &Path,
+    done: &Finished,
+    missed_network: bool,
+) -> Permissions {
+    let Ending::Exited { code } = done.ending else { return Permissions::default() };
+    if done.stop.is_some() || !plan.confine {
+        return Permissions::default();
+    }
+    let kept = &done.output.kept;
+    let output = match &kept.tail {
+        Some(tail) => format!("{}\n{tail}", kept.head),
+        None => kept.head.clone(),
+    };
+    if Refusal::read(code, &output).is_some() {
+        return Permissions { outside: true, ..Permissions::default() };
+    }
+    let ran = Ran { plan, missed_network };
+    let mut missing = refusal::missing(&output, code != 0, directory, home, &ran);
+    let files = &mut missing.file_system;
+    for paths in [&mut files.read, &mut files.write] {
+        *paths = paths.iter().filter_map(|path| existing(path, home)).collect();
+        paths.sort();
+        paths.dedup();
+    }
+    missing
+}
+
+/// What can be opened so that the path can be used: itself, or the folder that
+/// it would be made in. Never the root of the disk, nor a whole home.
+pub(super) fn existing(path: &Path, home: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    let there = real(there);
+    let too_wide = there.parent().is_none() || real(home).starts_with(&there);
+    (!too_wide).then_some(there)
+}
+
+struct Ran {
+    plan: Plan,
+    missed_network: bool,
+}
+
+impl Ran {
+    /// Whether the path is one of those below `/tmp` that commands see (the
+    /// home, say) but may not write: the rest of `/tmp` is their own.
+    fn is_read_only_below_tmp(&self, path: &Path, access: Access) -> bool {
+        let folder = path.parent().unwrap_or(path);
+        access == Access::Write
+            && ["/tmp", "/var/tmp"]
+                .iter()
+                .any(|tmp| folder.starts_with(tmp) && folder != Path::new(tmp))
+            && folder.is_dir()
+            && !self
+                .plan
+                .writable
+                .iter()
+                .chain(&self.plan.overlays)
+                .any(|open| path.starts_with(open))
+    }
+}
+
+impl Confinement for Ran {
+    fn refuses(&self, path: &Path, access: Access) -> bool {
+        let of_plan = match access {
+            Access::Read => parallax_sandbox::Access::Read,
+            Access::Write => parallax_sandbox::Access::Write,
+        };
+        // What is not there and could not be made there was not refused by us.
+        let there =
+            path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
+        let path = real(path);
+        there
+            && (self.plan.would_refuse(&path, of_plan)
+                || self.is_read_only_below_tmp(&path, access))
+    }
+
+    fn is_offline(&self) -> bool {
+        self.plan.network == Network::Own
+    }
+
+    fn missed_network(&self) -> bool {
+        self.missed_network
+    }
+
+    fn listens_outside(&self, port: u16) -> bool {
+        ["/proc/net/tcp", "/proc/net/tcp6"]
+            .iter()
+            .any(|table| std::fs::read_to_string(table).is_ok_and(|text| listens(&text, port)))
+    }
+}
+
+/// The path without links, as far as it exists.
+pub(super) fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Whether a line of the kernel's table is a listener (state `0A`) on the port.
+fn listens(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&suffix)) && fields.nth(1) == Some("0A")
+    })
+}

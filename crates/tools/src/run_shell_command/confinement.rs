@@ -1,0 +1,397 @@
+//! The sandbox of one command: what it may write, what it does not see, and
+//! whether it reaches the network.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parallax_policy::bash::{self, Line};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_sandbox::{Network, Plan};
+
+use super::secrets::{self, Found};
+use crate::sandbox_options::SandboxOptions;
+
+/// Folders of the home that package managers write: what commands write there
+/// stays with the session.
+const CACHES: &[&str] = &[
+    ".cargo",
+    ".rustup",
+    ".npm",
+    ".cache",
+    ".yarn",
+    ".pnpm-store",
+    ".local/share/pnpm",
+    ".bun",
+    ".deno",
+    ".node-gyp",
+    ".gradle",
+    ".m2",
+    ".ivy2",
+    ".sbt",
+    ".nuget",
+    ".dotnet",
+    ".composer",
+    ".gem",
+    ".bundle",
+    ".local/share/virtualenvs",
+    "go",
+];
+
+/// The parts of them that hold nothing but copies.
+const CACHES_PROPER: &[&str] = &[
+    ".cargo/registry",
+    ".cargo/git",
+    ".npm/_cacache",
+    ".npm/_logs",
+    ".cache",
+    ".yarn/cache",
+    ".pnpm-store",
+    ".gradle/caches",
+    ".m2/repository",
+    ".nuget/packages",
+    "go/pkg/mod",
+];
+
+/// Variables that name such folders elsewhere.
+const CACHE_VARIABLES: &[&str] = &[
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOMODCACHE",
+    "GOCACHE",
+    "npm_config_cache",
+    "NPM_CONFIG_CACHE",
+    "PIP_CACHE_DIR",
+    "UV_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "PNPM_HOME",
+    "YARN_CACHE_FOLDER",
+    "GRADLE_USER_HOME",
+];
+
+/// Variables with the way to the user's agents.
+const AGENT_VARIABLES: &[&str] = &["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO"];
+
+/// What a command is, for its sandbox.
+pub(super) struct Subject<'a> {
+    pub(super) line: &'a Line,
+    pub(super) roots: &'a [PathBuf],
+    /// Whether writes to caches go to a layer of the session's own.
+    pub(super) layers: bool,
+    pub(super) mode: ApprovalMode,
+    pub(super) permissions: &'a Permissions,
+}
+
+impl Subject<'_> {
+    /// Whether all that the line starts is git: then it may write what git
+    /// keeps in `.git`, and reach the user's agents.
+    pub(super) fn is_git(&self) -> bool {
+        let commands = &self.line.commands;
+        self.line.trouble.is_none()
+            && bash::uses_git(self.line)
+            && commands.iter().all(|command| {
+                command.name() == Some("git")
+                    || harmless_beside_git(command.name())
+                    || commands.iter().any(|inner| only_wraps(command.name(), inner))
+            })
+    }
+}
+
+/// Whether the program is there only to start the other command.
+fn only_wraps(name: Option<&str>, inner: &bash::Command) -> bool {
+    const WRAPPERS: &[&str] =
+        &["bash", "sh", "dash", "zsh", "env", "timeout", "nice", "time", "command", "nohup"];
+    name.is_some_and(|name| {
+        WRAPPERS.contains(&name) && inner.wrappers.iter().any(|wrapper| wrapper == name)
+    })
+}
+
+/// Commands that often stand beside git and write nothing but text.
+fn harmless_beside_git(name: Option<&str>) -> bool {
+    matches!(
+        name,
+        Some(
+            "cd" | "echo"
+                | "printf"
+                | "cat"
+                | "head"
+                | "tail"
+                | "grep"
+                | "wc"
+                | "sort"
+                | "true"
+                | "pwd"
+                | "ls"
+                | "test"
+                | "["
+        )
+    )
+}
+
+/// Builds the plan. It reads the upper levels of the workspace for names.
+pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
+    let permissions = subject.permissions;
+    let mut plan = Plan {
+        confine: options.enabled && !permissions.outside,
+        overlay_store: options.overlays.clone(),
+        tier: options.tier,
+        network: network(options, subject),
+        ..Plan::new(options.temporary.clone())
+    };
+    if !plan.confine {
+        plan.network = Network::Host;
+        return plan;
+    }
+    let yolo = subject.mode == ApprovalMode::Yolo;
+    let found = secrets::find(subject.roots);
+    let row = options.table.mode(subject.mode);
+    let approved = |command: &bash::Command| {
+        command.name().is_some_and(|name| row.approved_tools.iter().any(|tool| tool == name))
+    };
+    let commands = &subject.line.commands;
+    let all_approved =
+        subject.line.trouble.is_none() && !commands.is_empty() && commands.iter().all(approved);
+    if !row.readonly || all_approved {
+        plan.writable.extend(subject.roots.iter().cloned());
+    }
+    plan.writable.extend(options.writable.iter().cloned());
+    plan.writable.extend(permissions.file_system.write.iter().cloned());
+    plan.writable.extend(allowed_paths(options, subject));
+    plan.readable.extend(options.readable.iter().cloned());
+    plan.readable.extend(permissions.file_system.read.iter().cloned());
+    plan.readable.extend(permissions.file_system.write.iter().cloned());
+
+    plan.hidden = secrets::of_homes(&options.home, &options.ours);
+    plan.hidden.extend(options.hidden.iter().cloned());
+    plan.hidden.extend(found.secrets.iter().cloned());
+    if !yolo {
+        protect(options, subject, &found, &mut plan);
+    }
+    if may_use_agents(subject) {
+        give_agents(&options.home, &mut plan);
+    }
+    let caches = caches(&options.home);
+    if permissions.caches {
+        plan.writable.extend(caches);
+    } else {
+        // Without a layer of the session's own, the caches proper are open in
+        // yolo mode: not what is beside them (programs, settings, tokens).
+        if !subject.layers && options.table.mode(subject.mode).caches {
+            plan.writable.extend(CACHES_PROPER.iter().map(|name| options.home.join(name)));
+        }
+        plan.overlays = caches;
+    }
+    // A place that is not there cannot be opened; the rest holds all the same.
+    plan.writable.retain(|path| path.exists());
+    // What is granted is granted: it is neither closed nor hidden.
+    // What lies in a granted folder and is closed for itself stays closed.
+    let granted = permissions.file_system.write.clone();
+    plan.read_only.retain(|path| !granted.contains(path));
+    let readable = plan.readable.clone();
+    plan.hidden.retain(|path| !readable.contains(path));
+    plan
+}
+
+fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
+    let row = options.table.mode(subject.mode);
+    let permissions = subject.permissions;
+    let by_command = subject.line.trouble.is_none()
+        && !subject.line.commands.is_empty()
+        && subject.line.commands.iter().all(|command| {
+            let row = command.name().and_then(|name| options.table.command(name));
+            row.is_some_and(|row| row.allow_network)
+        });
+    let open = row.network
+        || row.host_loopback
+        || permissions.network
+        || permissions.host_loopback
+        || by_command;
+    if open { Network::Host } else { Network::Own }
+}
+
+/// Paths that `sandbox.toml` gives to the commands of the line, when it gives
+/// them to all.
+fn allowed_paths(options: &SandboxOptions, subject: &Subject<'_>) -> Vec<PathBuf> {
+    let mut paths: Option<Vec<PathBuf>> = None;
+    for command in &subject.line.commands {
+        let row = command.name().and_then(|name| options.table.command(name));
+        let given: Vec<PathBuf> = row.map_or_else(Vec::new, |row| {
+            row.allowed_paths.iter().map(|path| expand(path, &options.home)).collect()
+        });
+        paths = Some(match paths {
+            None => given,
+            Some(paths) => paths.into_iter().filter(|path| given.contains(path)).collect(),
+        });
+    }
+    match subject.line.trouble {
+        None => paths.unwrap_or_default(),
+        Some(_) => Vec::new(),
+    }
+}
+
+fn expand(path: &Path, home: &Path) -> PathBuf {
+    match path.strip_prefix("~") {
+        Ok(rest) => home.join(rest),
+        Err(_) => path.to_owned(),
+    }
+}
+
+/// Closes what other programs run or take orders from.
+fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan: &mut Plan) {
+    plan.read_only.extend(found.protected.iter().cloned());
+    for root in subject.roots {
+        plan.read_only.extend(secrets::PROTECTED.iter().map(|name| root.join(name)));
+    }
+    plan.read_only.extend(secrets::start_up(&options.home));
+    // What runs or redirects in a repository stays closed either way.
+    let git = subject.line.trouble.is_none() && bash::uses_git(subject.line);
+    let granted = &subject.permissions.file_system.write;
+    let mut repositories = found.repositories.clone();
+    // The workspace may lie inside a repository.
+    for root in subject.roots {
+        repositories.extend(
+            root.ancestors().skip(1).map(|folder| folder.join(".git")).find(|git| git.exists()),
+        );
+    }
+    for repository in repositories {
+        if !git && !granted.contains(&repository) {
+            plan.read_only.push(repository);
+            continue;
+        }
+        for folder in git_folders(&repository) {
+            plan.read_only.extend(secrets::OF_GIT.iter().map(|name| folder.join(name)));
+            let modules = folder.join("modules");
+            if modules.is_dir() {
+                plan.read_only.push(modules);
+            }
+            plan.writable.push(folder);
+        }
+        if repository.is_file() {
+            plan.read_only.push(repository);
+        }
+    }
+}
+
+/// The folders in which git keeps a repository: the `.git`, or where such a
+/// file points, if that place knows of it.
+fn git_folders(repository: &Path) -> Vec<PathBuf> {
+    if repository.is_dir() && !repository.is_symlink() {
+        return vec![repository.to_owned()];
+    }
+    let Some(folder) = linked_folder(repository) else { return Vec::new() };
+    let common = std::fs::read_to_string(folder.join("commondir"))
+        .ok()
+        .and_then(|text| folder.join(text.trim()).canonicalize().ok())
+        .filter(|common| folder.starts_with(common));
+    match common {
+        Some(common) => vec![common],
+        None => vec![folder],
+    }
+}
+
+/// Where a `.git` file points, when the place points back (a worktree): a
+/// planted file must not open a foreign folder.
+fn linked_folder(repository: &Path) -> Option<PathBuf> {
+    let data = std::fs::symlink_metadata(repository).ok()?;
+    if !data.is_file() || data.len() > 16 * 1024 {
+        return None;
+    }
+    let text = std::fs::read_to_string(repository).ok()?;
+    let target = text.trim().strip_prefix("gitdir:")?.trim();
+    let folder = repository.parent()?.join(target).canonicalize().ok()?;
+    let back = std::fs::read_to_string(folder.join("gitdir")).ok()?;
+    let back = Path::new(back.trim()).canonicalize().ok()?;
+    (back == repository.canonicalize().ok()?).then_some(folder)
+}
+
+/// Only git gets to the user's agents, and only when somebody agreed.
+fn may_use_agents(subject: &Subject<'_>) -> bool {
+    subject.is_git() && (subject.permissions.agents || subject.mode == ApprovalMode::Yolo)
+}
+
+fn give_agents(home: &Path, plan: &mut Plan) {
+    let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
+    plan.sockets.extend(socket.filter(|path| path.is_absolute()));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folders = [Some(home.join(".gnupg")), runtime.map(|folder| folder.join("gnupg"))];
+    for folder in folders.into_iter().flatten() {
+        for name in ["S.gpg-agent", "S.keyboxd"] {
+            plan.sockets.push(folder.join(name));
+        }
+    }
+    // What ssh, gpg and git look up; the keys themselves stay with the agents.
+    for name in [
+        ".ssh/config",
+        ".ssh/known_hosts",
+        ".ssh/allowed_signers",
+        ".gnupg/pubring.kbx",
+        ".gnupg/trustdb.gpg",
+        ".gnupg/gpg.conf",
+        ".gnupg/common.conf",
+        ".git-credentials",
+        ".config/git/credentials",
+    ] {
+        plan.readable.push(home.join(name));
+    }
+}
+
+fn caches(home: &Path) -> Vec<PathBuf> {
+    let of_home = CACHES.iter().map(|name| home.join(name));
+    let of_variables = CACHE_VARIABLES.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let named = of_variables.filter(|path| path.is_absolute() && path.components().count() > 2);
+    let mut caches: Vec<PathBuf> = of_home.chain(named).filter(|path| path.is_dir()).collect();
+    caches.sort();
+    caches.dedup();
+    caches
+}
+
+/// Gives the command the variables that lead to the agents, when it may use
+/// them; the redaction takes them out for all others.
+pub(super) fn add_agent_variables(
+    environment: &mut Vec<(OsString, OsString)>,
+    subject: &Subject<'_>,
+) {
+    if !may_use_agents(subject) {
+        return;
+    }
+    for name in AGENT_VARIABLES {
+        if let Some(value) = std::env::var_os(name)
+            && !environment.iter().any(|(other, _)| other == name)
+        {
+            environment.push((name.into(), value));
+        }
+    }
+}
+
+/// Where a home has no folder yet for the cache of a program, the variable that
+/// puts it elsewhere, and the name that it gets in the private folder.
+const MISSING_CACHES: &[(&str, &str, &str)] = &[
+    (".npm", "npm_config_cache", "npm"),
+    (".cache", "XDG_CACHE_HOME", "cache"),
+    (".cargo", "CARGO_HOME", "cargo"),
+    ("go", "GOPATH", "go"),
+    (".gradle", "GRADLE_USER_HOME", "gradle"),
+];
+
+/// Gives programs a place for caches that the home has none for: a folder that
+/// is not there cannot be layered over, and the home is closed to writing.
+pub(super) fn place_caches(
+    environment: &mut Vec<(OsString, OsString)>,
+    options: &SandboxOptions,
+    layers: bool,
+) {
+    if !options.enabled {
+        return;
+    }
+    let private = match layers {
+        true => PathBuf::from("/tmp"),
+        false => options.temporary.join("tmp"),
+    };
+    for (folder, variable, name) in MISSING_CACHES {
+        let is_set = environment.iter().any(|(other, _)| other == variable);
+        if !is_set && !options.home.join(folder).exists() {
+            environment.push(((*variable).into(), private.join(".caches").join(name).into()));
+        }
+    }
+}

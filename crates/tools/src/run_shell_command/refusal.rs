@@ -1,0 +1,275 @@
+//! Whether a command failed because the sandbox refused it something, and what
+//! that was: a path in its output counts only if the sandbox does close it.
+
+use std::path::{Component, Path, PathBuf};
+
+use parallax_protocol::permissions::Permissions;
+
+/// Lines of the output that are looked at, from the end.
+const LINES: usize = 400;
+/// Paths that are asked for at once.
+const MOST: usize = 8;
+
+/// What kind of access the sandbox would refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// What is known of the confinement that a command ran in.
+pub(super) trait Confinement {
+    /// Whether it closes the path.
+    fn refuses(&self, path: &Path, access: Access) -> bool;
+    /// Whether other machines could not be reached.
+    fn is_offline(&self) -> bool;
+    /// Whether the kernel counted packets that had nowhere to go.
+    fn missed_network(&self) -> bool;
+    /// Whether a program of this machine, outside, listens on the port.
+    fn listens_outside(&self, port: u16) -> bool;
+}
+
+const DENIED: [&str; 7] = [
+    "permission denied",
+    "read-only file system",
+    "operation not permitted",
+    "eacces",
+    "erofs",
+    "eperm",
+    "not writable",
+];
+
+const UNREACHED: [&str; 12] = [
+    "could not resolve",
+    "couldn't resolve",
+    "name resolution",
+    "name or service not known",
+    "network is unreachable",
+    "enotfound",
+    "enetunreach",
+    "eai_again",
+    "getaddrinfo",
+    "no address associated with hostname",
+    "dns error",
+    "unable to connect to",
+];
+
+const OUTSIDE: [&str; 6] = [
+    "no new privileges",
+    "cannot connect to the docker daemon",
+    "cannot connect to podman",
+    "must be run as root",
+    "cannot open display",
+    "failed to connect to bus",
+];
+
+/// Whether the line ends as a failed call does: so it counts also when the
+/// command as a whole went well (`… | tail`).
+fn ends_in_denial(line: &str) -> bool {
+    ["permission denied", "read-only file system", "operation not permitted"]
+        .iter()
+        .any(|words| line.trim_end().ends_with(words))
+}
+
+/// What the command lacked, as far as its output and the confinement tell.
+/// `failed`: it ended with a code that says so.
+pub(super) fn missing(
+    output: &str,
+    failed: bool,
+    directory: &Path,
+    home: &Path,
+    confinement: &dyn Confinement,
+) -> Permissions {
+    let mut missing = Permissions::default();
+    let lines: Vec<&str> = output.lines().rev().take(LINES).collect();
+    for line in lines.into_iter().rev() {
+        let lower = line.to_lowercase();
+        if failed && OUTSIDE.iter().any(|words| lower.contains(words)) {
+            missing.outside = true;
+        }
+        if confinement.is_offline() {
+            if UNREACHED.iter().any(|words| lower.contains(words)) {
+                missing.network = true;
+            }
+            if lower.contains("refused")
+                && local_ports(&lower).any(|port| confinement.listens_outside(port))
+            {
+                missing.host_loopback = true;
+            }
+        }
+        let counts = failed || ends_in_denial(&lower);
+        if counts && DENIED.iter().any(|words| lower.contains(words)) {
+            // What stands in quotes is one path, blanks and all.
+            let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
+            let quoted = line.split(is_quote).skip(1).step_by(2);
+            let mut any = false;
+            for path in paths(quoted, directory, home) {
+                any |= ask_for(&path, &lower, confinement, &mut missing);
+            }
+            // `program: path: Permission denied`: what stands right before it.
+            let place = DENIED.iter().filter_map(|words| lower.find(words)).min();
+            let before = place.and_then(|place| line.get(..place)).unwrap_or_default();
+            let before = before.trim_end().trim_end_matches(':');
+            let segment = before.rsplit(": ").next().unwrap_or_default().trim();
+            let word = segment.rsplit(char::is_whitespace).next().unwrap_or_default();
+            for piece in [segment, word] {
+                if !any {
+                    for path in paths(std::iter::once(piece), directory, home) {
+                        any |= ask_for(&path, &lower, confinement, &mut missing);
+                    }
+                }
+            }
+        }
+    }
+    if failed && confinement.is_offline() && confinement.missed_network() {
+        missing.network = true;
+    }
+    missing
+}
+
+/// Whether the path is closed; then leave for it is missing.
+fn ask_for(
+    path: &Path,
+    line: &str,
+    confinement: &dyn Confinement,
+    missing: &mut Permissions,
+) -> bool {
+    let files = &mut missing.file_system;
+    let to_read =
+        confinement.refuses(path, Access::Read) && !line.contains("read-only file system");
+    if !to_read && !confinement.refuses(path, Access::Write) {
+        return false;
+    }
+    let full = files.read.len() + files.write.len() >= MOST;
+    let list = if to_read { &mut files.read } else { &mut files.write };
+    if !full && !list.iter().any(|known| known == path) {
+        list.push(path.to_owned());
+    }
+    true
+}
+
+/// Ports of this machine that the line speaks of.
+fn local_ports(line: &str) -> impl Iterator<Item = u16> + '_ {
+    let is_local =
+        ["127.0.0.1", "localhost", "::1", "0.0.0.0"].iter().any(|name| line.contains(name));
+    line.split(|letter: char| !letter.is_ascii_digit())
+        .filter(move |word| is_local && (2..=5).contains(&word.len()))
+        .filter_map(|word| word.parse().ok())
+}
+
+/// What in the line may be a path, as it would be resolved.
+fn paths<'a>(pieces: impl Iterator<Item = &'a str>, directory: &Path, home: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for piece in pieces {
+        let piece = piece.trim_matches(|letter: char| {
+            matches!(letter, ':' | ',' | ';' | '(' | ')' | '[' | ']' | '<' | '>')
+        });
+        // `program: /path: Permission denied` and `open:/path`.
+        let piece =
+            piece.rsplit_once(":/").map_or(piece.to_owned(), |(_, rest)| format!("/{rest}"));
+        if piece.is_empty() || piece.len() > 4_096 || piece.contains("://") {
+            continue;
+        }
+        let path = match piece.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None => directory.join(&piece),
+        };
+        let plain = !path.components().any(|part| part == Component::ParentDir);
+        let path = if plain { path } else { lexical(&path) };
+        if !found.contains(&path) {
+            found.push(path);
+        }
+        if found.len() >= 32 {
+            break;
+        }
+    }
+    found
+}
+
+/// The path without `..`, by its text.
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Box {
+        offline: bool,
+    }
+
+    impl Confinement for Box {
+        fn refuses(&self, path: &Path, access: Access) -> bool {
+            match access {
+                Access::Read => path.starts_with("/home/u/.ssh") || path == Path::new("/w/.env"),
+                Access::Write => !path.starts_with("/w") || path.starts_with("/w/.git"),
+            }
+        }
+        fn is_offline(&self) -> bool {
+            self.offline
+        }
+        fn missed_network(&self) -> bool {
+            false
+        }
+        fn listens_outside(&self, port: u16) -> bool {
+            port == 5432
+        }
+    }
+
+    #[test]
+    fn only_what_the_sandbox_closes_is_asked_for() {
+        for (output, expected) in [
+            ("cat: /home/u/.ssh/id_rsa: Permission denied", &["to read /home/u/.ssh/id_rsa"][..]),
+            ("cat: .env: Permission denied", &["to read /w/.env"]),
+            ("touch: cannot touch '/etc/x y': Read-only file system", &["to write /etc/x y"]),
+            ("bash: line 1: ../out: Permission denied", &["to write /out"]),
+            ("bash: /w/mine: Permission denied", &[]),
+            ("Error: EACCES: permission denied, open '/opt/a'", &["to write /opt/a"]),
+            (
+                "error: could not lock config file .git/config: Read-only file system",
+                &["to write /w/.git/config"],
+            ),
+            ("curl: (6) Could not resolve host: example.com", &["network"]),
+            ("npm error code EAI_AGAIN", &["network"]),
+            ("connect ECONNREFUSED 127.0.0.1:5432", &["servers of this machine"]),
+            ("connect ECONNREFUSED 127.0.0.1:9999", &[]),
+            ("sudo: The \"no new privileges\" flag is set", &["to run outside the sandbox"]),
+            ("test failed: expected permission denied", &[]),
+            ("/usr/bin/bash: line 1: /opt/out: Permission denied", &["to write /opt/out"]),
+            (
+                "mkdir: cannot create directory ‘/opt/x’: Read-only file system",
+                &["to write /opt/x"],
+            ),
+            ("PermissionError: [Errno 13] Permission denied: '/opt/b'", &["to write /opt/b"]),
+            ("all fine", &[]),
+        ] {
+            let missing = missing(
+                output,
+                true,
+                Path::new("/w"),
+                Path::new("/home/u"),
+                &Box { offline: true },
+            );
+            assert_eq!(missing.words(), expected, "{output}");
+        }
+        let online = missing(
+            "Could not resolve host",
+            true,
+            Path::new("/w"),
+            Path::new("/h"),
+            &Box { offline: false },
+        );
+        assert!(online.is_empty());
+    }
+}

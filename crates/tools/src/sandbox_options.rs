@@ -1,0 +1,33 @@
+//! What the settings say of the sandbox that commands run in.
+
+use std::path::PathBuf;
+
+use parallax_policy::SandboxTable;
+use parallax_sandbox::Tier;
+
+/// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the places
+/// of the session.
+#[derive(Debug, Clone)]
+pub struct SandboxOptions {
+    /// Whether commands are confined. If not, they are still watched: none
+    /// outlives the program.
+    pub enabled: bool,
+    /// How strong at most (weaker is for tests and explanations).
+    pub tier: Tier,
+    /// The user's home.
+    pub home: PathBuf,
+    /// Our own home (`~/.parallax`).
+    pub ours: PathBuf,
+    /// What each approval mode and each command gets.
+    pub table: SandboxTable,
+    /// More files and folders to hide.
+    pub hidden: Vec<PathBuf>,
+    /// Exceptions from what is hidden.
+    pub readable: Vec<PathBuf>,
+    /// More folders that commands may write.
+    pub writable: Vec<PathBuf>,
+    /// The session's private folder for temporary files.
+    pub temporary: PathBuf,
+    /// The session's folder for what commands write to package caches.
+    pub overlays: PathBuf,
+}
