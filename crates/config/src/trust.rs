@@ -81,7 +81,10 @@ pub(crate) fn decide(
     }
     match environment.get("GEMINI_CLI_TRUST_WORKSPACE") {
         Some("true") => return Ok(Trust { trusted: true, reason: TrustReason::Variable }),
-        Some("false") => return Ok(Trust { trusted: false, reason: TrustReason::Variable }),
+        // In doubt it is no: `FALSE`, `0`, `no`.
+        Some(other) if ["false", "0", "no"].contains(&other.to_lowercase().as_str()) => {
+            return Ok(Trust { trusted: false, reason: TrustReason::Variable });
+        }
         _ => {}
     }
     if !enabled {

@@ -184,7 +184,8 @@ impl Processes {
         for pid in orphans {
             let ending = family::collect(pid);
             if ending.is_some() || !family::is_alive(pid) {
-                self.note_end(pid, ending);
+                // It may have died between the two looks.
+                self.note_end(pid, ending.or_else(|| family::collect(pid)));
             }
         }
     }

@@ -285,7 +285,12 @@ impl Commands {
             Self::Any => true,
             Self::Prefixes(prefixes) => prefixes.iter().any(|prefix| prefix.may_cover(command)),
             Self::Pattern(pattern) => {
-                pattern.from_start.is_match(&text_of(command))
+                let text = text_of(command);
+                // `/bin/rm a` is `rm a` too.
+                let base = text.split_once(' ').map_or(text.as_str(), |(program, _)| program);
+                let folder = base.rfind('/').map_or(0, |slash| slash + 1);
+                pattern.from_start.is_match(&text)
+                    || pattern.from_start.is_match(text.get(folder..).unwrap_or_default())
                     || pattern.from_start.is_match(&command.source)
             }
         }

@@ -217,7 +217,8 @@ fn put_back(
 
 /// Files that tell agents what to do: protected when they are made, free to be
 /// changed.
-const AGENT_RULES: [&str; 4] = ["gemini.md", "agents.md", "claude.md", ".cursorrules"];
+const AGENT_RULES: [&str; 5] =
+    ["gemini.md", "agents.md", "claude.md", ".cursorrules", "copilot-instructions.md"];
 
 fn is_agent_rule(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());

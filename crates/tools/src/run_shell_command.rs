@@ -432,6 +432,14 @@ impl Invocation for Call {
             if self.tell.is_some_and(|told| !told.swap(true, Ordering::Relaxed)) {
                 tell_dropped(&environment.dropped, run.progress.as_ref());
             }
+            let mut variables = environment.variables;
+            if self.mode == Mode::Pipe {
+                // An editor without a terminal would wait for ever.
+                for name in ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR"] {
+                    variables.retain(|(other, _)| other != name);
+                    variables.push((name.into(), "true".into()));
+                }
+            }
             let entry = Entry {
                 line: self.line,
                 directory: self.directory.clone(),
@@ -440,7 +448,7 @@ impl Invocation for Call {
                 layers: false,
                 mode: run.mode,
                 permissions: run.permissions.clone(),
-                environment: environment.variables,
+                environment: variables,
             };
             let (options, processes) = (Arc::clone(&self.options), self.processes.clone());
             let preparing = tokio::task::spawn_blocking(move || {

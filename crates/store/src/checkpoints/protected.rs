@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
 /// Names that are protected at any depth, with all below them.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 22] = [
     ".gemini",
     ".parallax",
     ".mcp.json",
@@ -17,6 +17,9 @@ const NAMES: [&str; 19] = [
     "agents.md",
     "claude.md",
     ".cursorrules",
+    ".cursor",
+    "copilot-instructions.md",
+    ".gitconfig",
     ".ssh",
     ".bashrc",
     ".bash_profile",
