@@ -326,7 +326,7 @@ mod tests {
             engine,
             binary: "/usr/bin/parallax".into(),
             arguments: ["-p", "a b"].map(OsString::from).to_vec(),
-            directory: "/work".into(),
+            directory: "/project".into(),
             home: "/home/jo".into(),
             gemini: "/home/jo/.gemini".into(),
             parallax: "/home/jo/.parallax".into(),
@@ -356,9 +356,9 @@ mod tests {
         let plan = plan(&request(Engine::Docker)).expect("plan");
         assert_eq!(
             shown(&plan.main),
-            "docker run -i --rm --init --workdir /work --entrypoint  --name parallax-1 --hostname \
+            "docker run -i --rm --init --workdir /project --entrypoint  --name parallax-1 --hostname \
              parallax-1 --user 1000:100 --add-host host.docker.internal:host-gateway --volume \
-             /usr/bin/parallax:/opt/parallax/parallax:ro --volume /work:/work:rw --volume \
+             /usr/bin/parallax:/opt/parallax/parallax:ro --volume /project:/project:rw --volume \
              /home/jo/.gemini:/home/jo/.gemini:ro --volume /home/jo/.parallax:/home/jo/.parallax:rw \
              --volume /home/jo/.parallax/settings.json:/home/jo/.parallax/settings.json:ro --volume \
              /tmp:/tmp:rw --env GEMINI_CLI_HOME=/home/jo --env PARALLAX_HOME=/home/jo/.parallax \
@@ -395,7 +395,7 @@ mod tests {
         }
         assert!(!line.contains("geheim"));
         assert!(shown(&plan(&request(Engine::Podman)).expect("plan").main)
-            .starts_with("podman run -i --rm --init --workdir /work --entrypoint  --name parallax-1 --hostname parallax-1 --userns=keep-id --user 1000:100"));
+            .starts_with("podman run -i --rm --init --workdir /project --entrypoint  --name parallax-1 --hostname parallax-1 --userns=keep-id --user 1000:100"));
     }
 
     #[test]

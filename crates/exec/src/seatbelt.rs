@@ -239,7 +239,7 @@ mod tests {
 
     fn places() -> Places {
         Places {
-            target: "/work".into(),
+            target: "/project".into(),
             temporary: "/private/tmp".into(),
             home: "/Users/jo".into(),
             cache: "/private/cache".into(),
@@ -247,7 +247,7 @@ mod tests {
             readable: vec!["/Users/jo/bin/parallax".into()],
             include: vec!["/more".into()],
             hidden: vec!["/Users/jo/.ssh".into(), "/a \"b\"".into()],
-            guarded: vec!["/work/.git/hooks".into()],
+            guarded: vec!["/project/.git/hooks".into()],
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
     fn paths_are_parameters() {
         let line = command_line("T", &places(), Path::new("/bin/p"), &["-p".into(), "x".into()]);
         let words: Vec<_> = line.arguments.iter().map(|word| word.to_string_lossy()).collect();
-        assert_eq!(words[..4], ["-p", "T", "-D", "TARGET_DIR=/work"]);
+        assert_eq!(words[..4], ["-p", "T", "-D", "TARGET_DIR=/project"]);
         assert!(words.contains(&"INCLUDE_DIR_0=/more".into()));
         assert!(words.contains(&"INCLUDE_DIR_4=/dev/null".into()));
         assert_eq!(words[words.len() - 3..], ["/bin/p", "-p", "x"]);

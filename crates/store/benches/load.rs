@@ -17,7 +17,7 @@ fn head(id: &str) -> SessionHead {
     SessionHead {
         version: 1,
         session_id: id.into(),
-        project: "/work".into(),
+        project: "/project".into(),
         start_time: "2026-11-22T02:00:00.000Z".into(),
         forked_from: None,
     }
@@ -71,7 +71,7 @@ fn load_50_mb(bencher: divan::Bencher<'_, '_>) {
 fn list_300_sessions(bencher: divan::Bencher<'_, '_>) {
     let Ok(folder) = tempfile::tempdir() else { return };
     let homes = Homes { parallax: folder.path().join("p"), gemini: folder.path().join("g") };
-    let project = PathBuf::from("/work");
+    let project = PathBuf::from("/project");
     for number in 0..300 {
         let id = format!("s{number}");
         let path = homes.journal(&project, &id.as_str().into());
