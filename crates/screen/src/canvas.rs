@@ -1,0 +1,347 @@
+//! What is painted, and when it may be: held back while the window changes its size
+//! or is lent to another program, and made good when the terminal had another size
+//! than the one a frame was made for.
+//!
+//! A terminal that reflows moves everything when its width changes, and the program
+//! hears of it later: tmux waits up to a quarter of a second. A frame that arrives in
+//! between lands in the wrong rows. So, in tmux, each frame begins by asking where
+//! the cursor is and how large the window is; the next frame waits for the answer. If
+//! the frame was made for another size, its vertical moves are replayed on paper from
+//! the cursor's true row: then it is known where the painted rows are, they are taken
+//! off, and the frame's finished rows are painted again. For the same reason the way
+//! up to the first painted row is a step of its own: nothing is erased before it is
+//! sure that the cursor is there.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::line::Line;
+use crate::paint::Vertical;
+use crate::plain::Plain;
+use crate::region::{Frame, Painted, Region, upward};
+use crate::screen::Mode;
+use crate::shared::{Resize, Shared};
+use crate::wrap::wrap;
+
+/// How long a frame waits for the answer to the one before.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+/// Asks for the cursor's place and the window's size, as the terminal sees them.
+pub(crate) const ASK_PLACE: &[u8] = b"\x1b[6n\x1b[18t";
+
+/// The terminal's answer to the question in front of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The frame's number.
+    pub frame: u64,
+    /// The cursor's row, from 0.
+    pub row: u16,
+    /// Columns and rows.
+    pub size: (u16, u16),
+}
+
+/// What is on the screen, and what waits to be.
+#[derive(Debug)]
+pub(crate) struct Canvas {
+    mode: Mode,
+    region: Region,
+    plain: Plain,
+    /// The terminal is ours now.
+    entered: bool,
+    /// Finished rows that could not be painted yet.
+    held: Vec<Line>,
+    /// Live rows that could not be painted yet, and their cursor.
+    waiting: Option<Live>,
+    frames: u64,
+    /// The frame whose place has not been told yet.
+    sent: Option<Sent>,
+    broken: Option<Broken>,
+}
+
+/// Live rows and their cursor.
+type Live = (Vec<Line>, Option<(u16, u16)>);
+
+/// A frame on its way.
+#[derive(Debug)]
+struct Sent {
+    frame: u64,
+    at: Instant,
+    size: (u16, u16),
+    /// What was painted before it.
+    before: Painted,
+    moves: Vec<Vertical>,
+    commit: Vec<Line>,
+    /// It only brings the cursor to the first painted row.
+    is_way_up: bool,
+}
+
+/// What a frame for another size has left.
+#[derive(Debug)]
+struct Broken {
+    columns: u16,
+    /// How many rows the cursor is below the first painted one, or above it if less
+    /// than none.
+    up: isize,
+}
+
+impl Sent {
+    /// Follows the frame's moves in the window that it came to.
+    fn replayed(&self, place: Place) -> Broken {
+        let (columns, rows) = place.size;
+        let last = isize::try_from(rows).unwrap_or(0) - 1;
+        let steps = |count: usize| isize::try_from(count).unwrap_or(0);
+        let mut cursor = isize::try_from(place.row).unwrap_or(0);
+        let above = self.before.rows_above_cursor(columns.into(), true);
+        let mut top = cursor - steps(above);
+        for step in &self.moves {
+            match *step {
+                Vertical::Up(count) => cursor = (cursor - steps(count)).max(0),
+                Vertical::Down(count) => cursor = (cursor + steps(count)).min(last),
+                Vertical::Feed(count) => {
+                    let moved = steps(count).min((last - cursor).max(0));
+                    cursor += moved;
+                    // The rest scrolled the window.
+                    top -= steps(count) - moved;
+                }
+            }
+        }
+        Broken { columns, up: cursor - top.max(0) }
+    }
+}
+
+impl Canvas {
+    pub fn new(mode: Mode, region: Region) -> Self {
+        Self {
+            mode,
+            region,
+            plain: Plain::default(),
+            entered: true,
+            held: Vec::new(),
+            waiting: None,
+            frames: 0,
+            sent: None,
+            broken: None,
+        }
+    }
+
+    /// Paints a frame, or keeps it.
+    pub fn frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
+        if let Some((size, resize)) = self.turn(shared)? {
+            self.waiting = None;
+            self.paint(shared, frame, size, resize)?;
+            return Ok(true);
+        }
+        self.held.extend_from_slice(frame.commit);
+        self.waiting = Some((frame.live.to_vec(), frame.cursor));
+        Ok(false)
+    }
+
+    /// The size to paint for, if it may be painted now.
+    fn turn(&mut self, shared: &Shared) -> io::Result<Option<((u16, u16), Resize)>> {
+        if !self.entered {
+            return Ok(None);
+        }
+        if let Some(sent) = &self.sent {
+            if sent.at.elapsed() < ANSWER_PATIENCE {
+                return Ok(None);
+            }
+            self.sent = None;
+            shared.forget_questions();
+        }
+        let turn = shared.painting_size();
+        if let Some((size, Resize::Ready(_))) = turn
+            && self.mode == Mode::Inline
+            && shared.asks_place(self.frames + 1)
+        {
+            self.go_up(shared, size)?;
+            return Ok(None);
+        }
+        Ok(turn)
+    }
+
+    /// Brings the cursor to the first painted row. The question has been noted.
+    fn go_up(&mut self, shared: &Shared, size: (u16, u16)) -> io::Result<()> {
+        let up = self.rows_up(usize::from(size.0), true);
+        let mut bytes = ASK_PLACE.to_vec();
+        bytes.extend(upward(up));
+        let moves = vec![match usize::try_from(up) {
+            Ok(up) => Vertical::Up(up),
+            Err(_) => Vertical::Down(up.unsigned_abs()),
+        }];
+        self.send(size, self.region.painted(), moves, Vec::new(), true);
+        shared.tty.write(&bytes)
+    }
+
+    /// Notes what is on its way.
+    fn send(
+        &mut self,
+        size: (u16, u16),
+        before: Painted,
+        moves: Vec<Vertical>,
+        commit: Vec<Line>,
+        is_way_up: bool,
+    ) {
+        self.frames += 1;
+        let at = Instant::now();
+        let frame = self.frames;
+        self.sent = Some(Sent { frame, at, size, before, moves, commit, is_way_up });
+    }
+
+    /// How many rows the cursor is below the first painted one, in a window that has
+    /// become `columns` wide.
+    fn rows_up(&mut self, columns: usize, reflows: bool) -> isize {
+        match self.broken.take() {
+            Some(broken) if usize::from(broken.columns) == columns => broken.up,
+            _ => {
+                let rows = self.region.painted().rows_above_cursor(columns, reflows);
+                isize::try_from(rows).unwrap_or(0)
+            }
+        }
+    }
+
+    fn paint(
+        &mut self,
+        shared: &Shared,
+        frame: &Frame<'_>,
+        size: (u16, u16),
+        resize: Resize,
+    ) -> io::Result<()> {
+        let columns = usize::from(size.0);
+        let capabilities = shared.capabilities();
+        self.region.set_look(capabilities.look());
+        // They may have been made for another width, and they must not be cut.
+        let held = std::mem::take(&mut self.held);
+        let commit: Vec<Line> =
+            held.iter().chain(frame.commit).flat_map(|line| wrap(line, columns, &[])).collect();
+        let mut bytes = Vec::new();
+        if let Resize::Ready(column) = resize {
+            bytes.extend(self.taken_away(shared, size, column));
+            shared.painted(size);
+        }
+        let prefix = bytes.len();
+        let before = self.region.painted();
+        let frame = Frame { commit: &commit, ..*frame };
+        bytes.extend(match self.mode {
+            Mode::Plain => self.plain.frame(&frame, columns),
+            Mode::Inline => self.region.frame(&frame),
+            Mode::Alternate => self.region.frame(&Frame { commit: &[], ..frame }),
+        });
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if self.mode == Mode::Inline && shared.asks_place(self.frames + 1) {
+            bytes.splice(prefix..prefix, ASK_PLACE.iter().copied());
+            let moves = self.region.take_moves();
+            self.send(size, before, moves, commit, false);
+        }
+        shared.tty.write(&bytes)
+    }
+
+    /// Takes the painted rows off a window that has changed.
+    fn taken_away(
+        &mut self,
+        shared: &Shared,
+        (columns, rows): (u16, u16),
+        cursor: Option<u16>,
+    ) -> Vec<u8> {
+        let (columns, rows) = (usize::from(columns), usize::from(rows));
+        match self.mode {
+            Mode::Plain => Vec::new(),
+            Mode::Alternate => {
+                self.region.restart(columns, rows);
+                b"\x1b[H".to_vec()
+            }
+            Mode::Inline => {
+                let reflows = shared.capabilities().reflows().unwrap_or_else(|| {
+                    // Where nothing is known, the cursor's column may tell: it stops at
+                    // the edge, or it is in a wrapped row. In doubt a stale row is left
+                    // rather than a finished one erased.
+                    let before = self.region.cursor().0.unwrap_or(0);
+                    let wrapped = before % columns;
+                    before >= columns
+                        && wrapped != columns - 1
+                        && cursor.is_some_and(|column| usize::from(column) == wrapped)
+                });
+                if self.broken.is_none() {
+                    return self.region.resize(columns, rows, reflows);
+                }
+                let up = self.rows_up(columns, reflows);
+                self.region.begin_anew(columns, rows);
+                upward(up)
+            }
+        }
+    }
+
+    /// The terminal has told where frames came to.
+    pub fn told(&mut self, shared: &Shared, places: &[Place]) {
+        for place in places {
+            let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
+            if place.size == sent.size {
+                if sent.is_way_up {
+                    let (columns, rows) = place.size;
+                    self.region.begin_anew(columns.into(), rows.into());
+                    shared.painted(place.size);
+                }
+            } else {
+                self.broken = Some(sent.replayed(*place));
+                self.held.splice(0..0, sent.commit);
+                shared.window_changed();
+            }
+        }
+    }
+
+    /// Whether the answer to the last frame is still to come.
+    pub fn awaits_answer(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// Paints what waits, if it may be painted now.
+    pub fn flush(&mut self, shared: &Shared) -> io::Result<()> {
+        if self.waiting.is_none() {
+            return Ok(());
+        }
+        let Some((size, Resize::Settled)) = self.turn(shared)? else {
+            // After a change of the size the interface makes other rows.
+            return Ok(());
+        };
+        let Some((live, cursor)) = self.waiting.take() else { return Ok(()) };
+        self.paint(shared, &Frame { commit: &[], live: &live, cursor }, size, Resize::Settled)
+    }
+
+    /// The bytes that take the live rows off and leave `rows`, after those that still
+    /// wait, in their place; from then on nothing is painted.
+    pub fn leave(&mut self, shared: &Shared, rows: &[Line]) -> Vec<u8> {
+        self.entered = false;
+        (self.waiting, self.sent) = (None, None);
+        let mut bytes = Vec::new();
+        if self.mode == Mode::Alternate {
+            let (columns, height) = shared.size();
+            bytes.extend_from_slice(b"\x1b[?1049l");
+            self.region.restart(columns.into(), height.into());
+        } else if let Some((size, Resize::Ready(column))) = shared.painting_size() {
+            // The window has changed just now.
+            bytes = self.taken_away(shared, size, column);
+            shared.painted(size);
+        }
+        let columns = usize::from(shared.size().0);
+        let held = std::mem::take(&mut self.held);
+        let mut last: Vec<Line> = held.iter().flat_map(|line| wrap(line, columns, &[])).collect();
+        last.extend_from_slice(rows);
+        match self.mode {
+            Mode::Plain => bytes.extend(self.plain.close(&last)),
+            Mode::Alternate if last.is_empty() => {}
+            Mode::Inline | Mode::Alternate => bytes.extend(self.region.close(&last)),
+        }
+        bytes
+    }
+
+    /// Begins anew in the cursor's row.
+    pub fn enter(&mut self, (columns, rows): (u16, u16)) {
+        self.entered = true;
+        self.region.restart(columns.into(), rows.into());
+        self.plain.restart();
+    }
+
+    pub fn is_entered(&self) -> bool {
+        self.entered
+    }
+}

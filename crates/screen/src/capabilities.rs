@@ -1,0 +1,265 @@
+//! What the terminal can do, from the environment and from its own answers.
+
+use crate::paint::Look;
+use crate::sgr::ColorDepth;
+
+/// Terminals that differ in ways that matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Terminal {
+    Alacritty,
+    AppleTerminal,
+    Foot,
+    Ghostty,
+    Iterm,
+    Kitty,
+    Konsole,
+    LinuxConsole,
+    Screen,
+    Tmux,
+    Vscode,
+    Vte,
+    WezTerm,
+    WindowsTerminal,
+    Xterm,
+    /// No cursor movement at all.
+    Dumb,
+    Unknown,
+}
+
+/// What the terminal can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What draws: inside tmux or screen, that is tmux or screen.
+    pub terminal: Terminal,
+    /// What is behind tmux or screen, as far as the environment says.
+    pub outer: Terminal,
+    /// How many colours.
+    pub depth: ColorDepth,
+    /// Links (OSC 8) are shown, or at least do no harm.
+    pub links: bool,
+    /// Mode 2026: a frame is shown at once.
+    pub synchronized: bool,
+    /// The kitty keyboard protocol is on.
+    pub kitty_keyboard: bool,
+    /// The terminal has answered.
+    pub answers: bool,
+}
+
+impl Capabilities {
+    /// From the environment, by a function that reads a variable.
+    pub fn detect(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name: &str| variable(name).unwrap_or_default();
+        let outer = by_environment(&variable);
+        let term = variable("TERM");
+        let terminal = if !variable("TMUX").is_empty() || term.starts_with("tmux") {
+            Terminal::Tmux
+        } else if !variable("STY").is_empty() || term.starts_with("screen") {
+            Terminal::Screen
+        } else {
+            outer
+        };
+        let mut capabilities = Self {
+            terminal,
+            outer,
+            depth: depth(&variable, terminal, outer),
+            links: false,
+            synchronized: false,
+            kitty_keyboard: false,
+            answers: false,
+        };
+        capabilities.identified(terminal);
+        capabilities
+    }
+
+    /// The terminal is known to be this one.
+    fn identified(&mut self, terminal: Terminal) {
+        use Terminal as T;
+        self.terminal = terminal;
+        self.links = matches!(
+            terminal,
+            T::Alacritty
+                | T::Foot
+                | T::Ghostty
+                | T::Iterm
+                | T::Kitty
+                | T::Konsole
+                | T::Vscode
+                | T::Vte
+                | T::WezTerm
+                | T::WindowsTerminal
+        );
+        self.synchronized |= matches!(
+            terminal,
+            T::Alacritty | T::Foot | T::Ghostty | T::Iterm | T::Kitty | T::WezTerm
+        );
+    }
+
+    /// The terminal has said its name and version.
+    pub(crate) fn named(&mut self, version: &str) {
+        let lower = version.to_ascii_lowercase();
+        let known = [
+            ("tmux", Terminal::Tmux),
+            ("kitty", Terminal::Kitty),
+            ("wezterm", Terminal::WezTerm),
+            ("iterm2", Terminal::Iterm),
+            ("ghostty", Terminal::Ghostty),
+            ("alacritty", Terminal::Alacritty),
+            ("foot", Terminal::Foot),
+            ("vte", Terminal::Vte),
+            ("konsole", Terminal::Konsole),
+            ("xterm.js", Terminal::Vscode),
+            ("windows terminal", Terminal::WindowsTerminal),
+            ("xterm", Terminal::Xterm),
+        ];
+        if let Some((_, terminal)) = known.iter().find(|(name, _)| lower.starts_with(name)) {
+            self.identified(*terminal);
+        }
+    }
+
+    /// Whether rows that become too long for the window are wrapped, and so take
+    /// more rows; `None` if it is not known.
+    pub fn reflows(&self) -> Option<bool> {
+        match self.terminal {
+            Terminal::Xterm | Terminal::LinuxConsole | Terminal::Screen | Terminal::Dumb => {
+                Some(false)
+            }
+            Terminal::Unknown => None,
+            _ => Some(true),
+        }
+    }
+
+    /// Whether questions may be sent: the console and dumb terminals would show
+    /// them.
+    pub(crate) fn may_be_asked(&self) -> bool {
+        !matches!(self.terminal, Terminal::Dumb | Terminal::LinuxConsole)
+    }
+
+    pub(crate) fn look(&self) -> Look {
+        Look { depth: self.depth, links: self.links, synchronized: self.synchronized }
+    }
+}
+
+fn by_environment(variable: &impl Fn(&str) -> String) -> Terminal {
+    let program = variable("TERM_PROGRAM").to_ascii_lowercase();
+    let by_program = match program.as_str() {
+        "iterm.app" => Some(Terminal::Iterm),
+        "ghostty" => Some(Terminal::Ghostty),
+        "apple_terminal" => Some(Terminal::AppleTerminal),
+        "vscode" => Some(Terminal::Vscode),
+        "wezterm" => Some(Terminal::WezTerm),
+        "alacritty" => Some(Terminal::Alacritty),
+        _ => None,
+    };
+    if let Some(terminal) = by_program {
+        return terminal;
+    }
+    for (name, terminal) in [
+        ("KITTY_WINDOW_ID", Terminal::Kitty),
+        ("GHOSTTY_RESOURCES_DIR", Terminal::Ghostty),
+        ("ALACRITTY_WINDOW_ID", Terminal::Alacritty),
+        ("WT_SESSION", Terminal::WindowsTerminal),
+        ("WEZTERM_PANE", Terminal::WezTerm),
+        ("ITERM_SESSION_ID", Terminal::Iterm),
+        ("KONSOLE_VERSION", Terminal::Konsole),
+        ("VTE_VERSION", Terminal::Vte),
+        ("XTERM_VERSION", Terminal::Xterm),
+    ] {
+        if !variable(name).is_empty() {
+            return terminal;
+        }
+    }
+    match variable("TERM").as_str() {
+        "dumb" => Terminal::Dumb,
+        "linux" => Terminal::LinuxConsole,
+        "xterm-kitty" => Terminal::Kitty,
+        "xterm-ghostty" => Terminal::Ghostty,
+        "alacritty" | "alacritty-direct" => Terminal::Alacritty,
+        "wezterm" => Terminal::WezTerm,
+        term if term.starts_with("foot") => Terminal::Foot,
+        _ => Terminal::Unknown,
+    }
+}
+
+fn depth(variable: &impl Fn(&str) -> String, terminal: Terminal, outer: Terminal) -> ColorDepth {
+    // Set to anything but nothing, by its convention.
+    if !variable("NO_COLOR").is_empty() {
+        return ColorDepth::None;
+    }
+    match variable("FORCE_COLOR").as_str() {
+        "0" | "false" => return ColorDepth::None,
+        "1" | "true" => return ColorDepth::Ansi16,
+        "2" => return ColorDepth::Ansi256,
+        "3" => return ColorDepth::True,
+        _ => {}
+    }
+    let term = variable("TERM");
+    if terminal == Terminal::Dumb {
+        return ColorDepth::None;
+    }
+    if matches!(variable("COLORTERM").as_str(), "truecolor" | "24bit")
+        && terminal != Terminal::Screen
+    {
+        return ColorDepth::True;
+    }
+    use Terminal as T;
+    match terminal {
+        T::Alacritty
+        | T::Foot
+        | T::Ghostty
+        | T::Iterm
+        | T::Kitty
+        | T::Konsole
+        | T::Vscode
+        | T::Vte
+        | T::WezTerm
+        | T::WindowsTerminal => ColorDepth::True,
+        T::LinuxConsole => ColorDepth::Ansi16,
+        T::AppleTerminal => ColorDepth::Ansi256,
+        _ if term.ends_with("-direct") => ColorDepth::True,
+        _ if term.contains("256color") => ColorDepth::Ansi256,
+        T::Tmux if outer != T::Unknown => ColorDepth::Ansi256,
+        _ => ColorDepth::Ansi16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detect(variables: &[(&str, &str)]) -> Capabilities {
+        Capabilities::detect(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn depth_follows_the_conventions() {
+        let xterm = ("TERM", "xterm-256color");
+        assert_eq!(detect(&[xterm]).depth, ColorDepth::Ansi256);
+        assert_eq!(detect(&[xterm, ("COLORTERM", "truecolor")]).depth, ColorDepth::True);
+        assert_eq!(detect(&[xterm, ("NO_COLOR", "1")]).depth, ColorDepth::None);
+        assert_eq!(detect(&[xterm, ("NO_COLOR", "")]).depth, ColorDepth::Ansi256);
+        assert_eq!(detect(&[xterm, ("FORCE_COLOR", "3")]).depth, ColorDepth::True);
+        assert_eq!(detect(&[("TERM", "dumb")]).depth, ColorDepth::None);
+        assert_eq!(detect(&[("TERM", "linux")]).depth, ColorDepth::Ansi16);
+    }
+
+    #[test]
+    fn a_multiplexer_hides_the_terminal_behind_it() {
+        let inside = detect(&[("TMUX", "/x"), ("TERM", "tmux-256color"), ("KITTY_WINDOW_ID", "1")]);
+        assert_eq!((inside.terminal, inside.outer), (Terminal::Tmux, Terminal::Kitty));
+        assert_eq!((inside.reflows(), inside.links), (Some(true), false));
+    }
+
+    #[test]
+    fn its_own_answer_is_better_than_the_environment() {
+        let mut remote = detect(&[("TERM", "xterm-256color")]);
+        assert_eq!(remote.reflows(), None);
+        remote.named("XTerm(390)");
+        assert_eq!(remote.reflows(), Some(false));
+        remote.named("xterm.js(5.6.0)");
+        assert_eq!(remote.reflows(), Some(true));
+    }
+}

@@ -1,0 +1,110 @@
+//! Answers that are strings: colours and the clipboard (OSC), the terminal's name
+//! (DCS).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Answer, Decoded, ESC, Step, key};
+use crate::key::{InputEvent, Key, KeyCode, Modifiers};
+
+/// No answer but the clipboard is longer.
+const LENGTH_CAP: usize = 4 << 10;
+/// More of a clipboard is not taken.
+const CLIPBOARD_CAP: usize = 24 << 20;
+
+/// `ESC ]`, a number, `;` and a text up to BEL or ST.
+pub(super) fn osc(bytes: &[u8], searched: usize) -> Step {
+    let body = bytes.get(2..).unwrap_or_default();
+    let digits = body.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match body.get(digits) {
+        None if digits <= 4 => return Step::More,
+        Some(b';') if (1..=4).contains(&digits) => {}
+        // No answer: Alt with a bracket, and then something else.
+        _ => return Step::Done(2, key(Key::with(KeyCode::Char(']'), Modifiers::ALT))),
+    }
+    let is_clipboard = body.starts_with(b"52;");
+    let cap = if is_clipboard { CLIPBOARD_CAP } else { LENGTH_CAP };
+    match end(bytes, searched.max(2), cap) {
+        End::At(at, length) => {
+            let text = bytes.get(2..at).unwrap_or_default();
+            Step::Done(at + length, osc_meaning(text))
+        }
+        End::Cut(at) => Step::Done(at, None),
+        End::NotYet => Step::More,
+    }
+}
+
+fn osc_meaning(text: &[u8]) -> Option<Decoded> {
+    if let Some(data) = text.strip_prefix(b"52;") {
+        let from = data.iter().position(|byte| *byte == b';')? + 1;
+        let decoded = STANDARD.decode(data.get(from..)?.trim_ascii()).ok()?;
+        let text = String::from_utf8_lossy(&decoded).into_owned();
+        return Some(Decoded::Event(InputEvent::Clipboard(text)));
+    }
+    let color = std::str::from_utf8(text.strip_prefix(b"11;")?).ok()?;
+    let (red, green, blue) = color_of(color)?;
+    Some(Decoded::Answer(Answer::Background(red, green, blue)))
+}
+
+/// `rgb:ffff/ffff/ffff`, with 1 to 4 digits each, or `#ffffff`.
+fn color_of(text: &str) -> Option<(u8, u8, u8)> {
+    if let Some(digits) = text.strip_prefix('#') {
+        let step = digits.len() / 3;
+        let part = |at: usize| level(digits.get(at * step..(at + 1) * step)?);
+        return Some((part(0)?, part(1)?, part(2)?));
+    }
+    let levels = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
+    let mut levels = levels.split('/').map(level);
+    Some((levels.next()??, levels.next()??, levels.next()??))
+}
+
+/// One to four hexadecimal digits, as a part of 255.
+fn level(digits: &str) -> Option<u8> {
+    let length = u32::try_from(digits.len()).ok().filter(|length| (1..=4).contains(length))?;
+    let value = u32::from_str_radix(digits, 16).ok()?;
+    u8::try_from(value * 255 / (16_u32.pow(length) - 1)).ok()
+}
+
+/// `ESC P`, and a text up to ST.
+pub(super) fn dcs(bytes: &[u8], searched: usize) -> Step {
+    let body = bytes.get(2..).unwrap_or_default();
+    let known = |prefix: &[u8]| body.iter().zip(prefix).all(|(a, b)| a == b);
+    // The name, and the answers to DECRQSS and XTGETTCAP, which others may ask for.
+    if ![&b">|"[..], b"0$r", b"1$r", b"0+r", b"1+r"].iter().any(|prefix| known(prefix)) {
+        let held = Modifiers::ALT.union(Modifiers::SHIFT);
+        return Step::Done(2, key(Key::with(KeyCode::Char('p'), held)));
+    }
+    match end(bytes, searched.max(2), LENGTH_CAP) {
+        End::At(at, length) => {
+            let name = bytes.get(2..at).unwrap_or_default().strip_prefix(b">|");
+            let name = name.map(|name| String::from_utf8_lossy(name).into_owned());
+            Step::Done(at + length, name.map(|name| Decoded::Answer(Answer::Version(name))))
+        }
+        End::Cut(at) => Step::Done(at, None),
+        End::NotYet => Step::More,
+    }
+}
+
+enum End {
+    /// Where the string ends, and how long its terminator is.
+    At(usize, usize),
+    /// Something else begins here, or it is too long.
+    Cut(usize),
+    NotYet,
+}
+
+fn end(bytes: &[u8], from: usize, cap: usize) -> End {
+    for (at, byte) in bytes.iter().enumerate().skip(from) {
+        if at > cap {
+            return End::Cut(at);
+        }
+        match (*byte, bytes.get(at + 1)) {
+            (0x07, _) => return End::At(at, 1),
+            (ESC, Some(b'\\')) => return End::At(at, 2),
+            (ESC, Some(_)) => return End::Cut(at),
+            (ESC, None) => return End::NotYet,
+            _ => {}
+        }
+    }
+    End::NotYet
+}

@@ -1,0 +1,326 @@
+//! Sequences that terminals send, and what they mean.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::key::{MouseEvent, MouseKind};
+
+fn decode(bytes: &[u8]) -> Vec<Decoded> {
+    let mut out = Vec::new();
+    let mut decoder = Decoder::new(DecoderOptions::default());
+    decoder.feed(bytes, &mut out);
+    while decoder.patience().is_some() {
+        decoder.give_up(&mut out);
+    }
+    out
+}
+
+fn keys(bytes: &[u8]) -> String {
+    let named = decode(bytes).into_iter().map(|decoded| match decoded {
+        Decoded::Event(InputEvent::Key(key)) => name(key),
+        other => format!("{other:?}"),
+    });
+    named.collect::<Vec<_>>().join(" ")
+}
+
+/// A key as users write it.
+fn name(key: Key) -> String {
+    let mut name = String::new();
+    for (modifier, prefix) in [
+        (Modifiers::CTRL, "ctrl+"),
+        (Modifiers::ALT, "alt+"),
+        (Modifiers::SHIFT, "shift+"),
+        (Modifiers::CMD, "cmd+"),
+    ] {
+        if key.modifiers.contains(modifier) {
+            name.push_str(prefix);
+        }
+    }
+    name + &match key.code {
+        KeyCode::Char(' ') => "space".to_owned(),
+        KeyCode::Char(char) => char.to_string(),
+        KeyCode::F(number) => format!("f{number}"),
+        code => format!("{code:?}").to_lowercase(),
+    }
+}
+
+#[test]
+fn keys_come_from_every_dialect() {
+    for (bytes, expected) in [
+        // Characters and control codes.
+        ("aÄ漢", "a Ä 漢"),
+        (
+            "\r\n\t\x7f\x08\x00\x1a\x1f\x1c",
+            "enter ctrl+j tab backspace ctrl+h ctrl+space ctrl+z ctrl+_ ctrl+\\",
+        ),
+        // Escape as a prefix.
+        ("\x1ba\x1bB\x1bä\x1b\x7f\x1b\r", "alt+a alt+shift+b alt+ä alt+backspace alt+enter"),
+        ("\x1b", "escape"),
+        ("\x1b\x1b", "escape escape"),
+        ("\x1b\x1bx", "escape alt+x"),
+        ("\x1b\x1b[A\x1b\x1bOC", "alt+up alt+right"),
+        ("\x1b[", "alt+["),
+        ("\x1bO", "alt+shift+o"),
+        ("\x1b]", "alt+]"),
+        ("\x1bP", "alt+shift+p"),
+        ("\x1b]hello", "alt+] h e l l o"),
+        // Arrows and function keys.
+        (
+            "\x1b[A\x1bOB\x1b[1;5C\x1b[1;3D\x1b[1;2H\x1b[F",
+            "up down ctrl+right alt+left shift+home end",
+        ),
+        ("\x1bOP\x1b[[B\x1b[13~\x1b[15~\x1b[24~\x1b[1;2R\x1b[34~", "f1 f2 f3 f5 f12 shift+f3 f20"),
+        (
+            "\x1b[2~\x1b[3;5~\x1b[5~\x1b[6~\x1b[7~\x1b[8~",
+            "insert ctrl+delete pageup pagedown home end",
+        ),
+        ("\x1b[Z", "shift+tab"),
+        // rxvt.
+        (
+            "\x1b[a\x1bOd\x1b[3$\x1b[3^\x1b[3@\x1b[11^",
+            "shift+up ctrl+left shift+delete ctrl+delete ctrl+shift+delete ctrl+f1",
+        ),
+        // The number pad.
+        ("\x1bOM\x1bOp\x1bOy\x1bOk\x1bOX", "enter 0 9 + ="),
+        // kitty.
+        (
+            "\x1b[97u\x1b[97;5u\x1b[122;6u\x1b[13;2u\x1b[27u",
+            "a ctrl+a ctrl+shift+z shift+enter escape",
+        ),
+        ("\x1b[97:65;2u\x1b[97;2u\x1b[97;9u\x1b[97;33u", "A A cmd+a cmd+a"),
+        ("\x1b[97;1:3u\x1b[1;1:3A\x1b[97;1:2u", "a"),
+        ("\x1b[57399u\x1b[57414u\x1b[57424;5u\x1b[57441u\x1b[57376u", "0 enter ctrl+end f13"),
+        ("\x1b[97;69u\x1b[1;129A", "ctrl+a up"),
+        // modifyOtherKeys.
+        (
+            "\x1b[27;5;97~\x1b[27;6;90~\x1b[27;2;13~\x1b[27;5;9~",
+            "ctrl+a ctrl+shift+z shift+enter ctrl+tab",
+        ),
+        // Option on a Mac.
+        ("∫ƒµΩ¸∂", "alt+b alt+f alt+m alt+z alt+shift+z alt+d"),
+    ] {
+        assert_eq!(keys(bytes.as_bytes()), expected, "{bytes:?}");
+    }
+}
+
+#[test]
+fn greek_letters_stay_letters_for_those_who_write_them() {
+    let mut out = Vec::new();
+    Decoder::new(DecoderOptions { greek: true }).feed("Ωµ".as_bytes(), &mut out);
+    assert_eq!(
+        out,
+        [
+            key(Key::plain(KeyCode::Char('Ω'))).unwrap(),
+            key(Key::plain(KeyCode::Char('µ'))).unwrap()
+        ]
+    );
+}
+
+#[test]
+fn answers_between_keys_are_no_keys() {
+    let bytes = "h\x1b[?1ue\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\l\x1bP>|tmux 3.3a\x1b\\l\x1b[>4;2m\
+                 \x1b[?2026;2$y\x1b[?2031;0$yo\x1b[?62;22c!\x1b[?997;1n\x1b[8;24;80t\x1b[>1;2;3c";
+    let (events, answers): (Vec<_>, Vec<_>) = decode(bytes.as_bytes())
+        .into_iter()
+        .partition(|decoded| matches!(decoded, Decoded::Event(_)));
+    let typed: String = events
+        .iter()
+        .filter_map(|event| match event {
+            Decoded::Event(InputEvent::Key(key)) => key.typed(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(typed, "hello!");
+    let expected = [
+        Answer::Kitty,
+        Answer::Background(0x1e, 0x1e, 0x2e),
+        Answer::Version("tmux 3.3a".to_owned()),
+        Answer::ModifyOtherKeys(2),
+        Answer::Mode { mode: 2026, known: true },
+        Answer::Mode { mode: 2031, known: false },
+        Answer::Attributes,
+        Answer::ColorScheme,
+        Answer::Size(80, 24),
+    ];
+    assert_eq!(answers, expected.map(Decoded::Answer));
+}
+
+#[test]
+fn a_cursor_report_is_one_only_if_it_was_asked_for() {
+    let mut decoder = Decoder { cursor_reports: 1, ..Decoder::default() };
+    let mut out = Vec::new();
+    decoder.feed(b"\x1b[1;5R\x1b[1;5R", &mut out);
+    let f3 = Key::with(KeyCode::F(3), Modifiers::CTRL);
+    assert_eq!(out, [Decoded::Answer(Answer::Cursor(1, 5)), key(f3).unwrap()]);
+}
+
+#[test]
+fn a_paste_is_one_event_with_line_feeds() {
+    let pasted = decode(b"\x1b[200~a\r\nb\rc\x1b[A\x1b[201~x");
+    let expected = [
+        Decoded::Event(InputEvent::Paste("a\nb\nc\x1b[A".to_owned())),
+        key(Key::plain(KeyCode::Char('x'))).unwrap(),
+    ];
+    assert_eq!(pasted, expected);
+}
+
+#[test]
+fn a_paste_without_its_end_is_given_out_after_a_while() {
+    let mut decoder = Decoder::default();
+    let mut out = Vec::new();
+    decoder.feed(b"\x1b[200~lost", &mut out);
+    assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_secs(30))));
+    decoder.give_up(&mut out);
+    assert_eq!(out, [Decoded::Event(InputEvent::Paste("lost".to_owned()))]);
+}
+
+#[test]
+fn a_huge_paste_comes_whole_in_pieces() {
+    let text = "é\r\n".repeat(6 << 20);
+    let mut decoder = Decoder::default();
+    let mut out = Vec::new();
+    decoder.feed(b"\x1b[200~", &mut out);
+    for piece in text.as_bytes().chunks(65_537) {
+        decoder.feed(piece, &mut out);
+    }
+    decoder.feed(b"\x1b[201~", &mut out);
+    let pasted: String = out
+        .iter()
+        .map(|decoded| match decoded {
+            Decoded::Event(InputEvent::Paste(text)) => text.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(out.len() > 1 && pasted == "é\n".repeat(6 << 20));
+}
+
+#[test]
+fn the_clipboard_and_the_mouse_are_understood() {
+    let mouse =
+        |kind, column, row| Decoded::Event(InputEvent::Mouse(MouseEvent { kind, column, row }));
+    assert_eq!(
+        decode(b"\x1b]52;c;aGk=\x07\x1b[<0;3;4M\x1b[<32;4;4M\x1b[<0;4;4m\x1b[<64;1;1M\x1b[M a!\x1b[I\x1b[O"),
+        [
+            Decoded::Event(InputEvent::Clipboard("hi".to_owned())),
+            mouse(MouseKind::LeftDown, 2, 3),
+            mouse(MouseKind::LeftDrag, 3, 3),
+            mouse(MouseKind::LeftUp, 3, 3),
+            mouse(MouseKind::WheelUp, 0, 0),
+            mouse(MouseKind::LeftDown, 64, 0),
+            Decoded::Event(InputEvent::Focus(true)),
+            Decoded::Event(InputEvent::Focus(false)),
+        ]
+    );
+}
+
+#[test]
+fn only_a_lone_escape_is_decided_fast() {
+    let mut decoder = Decoder::default();
+    let mut out = Vec::new();
+    decoder.feed(b"\x1b", &mut out);
+    assert_eq!(decoder.patience(), Some(Duration::from_millis(50)));
+    decoder.feed(b"]11;rgb:", &mut out);
+    assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
+    decoder.feed(b"0/0/0\x07", &mut out);
+    assert_eq!((decoder.patience(), out.len()), (None, 1));
+}
+
+/// Bytes as they come: pieces of sequences, and anything.
+fn stream() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::sample::select(
+            &[
+                "\x1b",
+                "\x1b[",
+                "\x1bO",
+                "\x1b]",
+                "\x1bP",
+                "[",
+                "O",
+                "]11;rgb:1/2/3",
+                "\x07",
+                "\x1b\\",
+                "\x1b[200~",
+                "\x1b[201~",
+                "\x1b[1;5A",
+                "\x1b[97;1:3u",
+                "\x1bP>|x",
+                "\x1b[M",
+                "\x1b[<0;1;1M",
+                "1;2R",
+                "\r",
+                "\n",
+                "$",
+                "~",
+                "ä",
+                "漢",
+                "\x1b[3",
+                ";",
+                "52;c;aGk=",
+                "?62c",
+            ][..]
+        )
+        .prop_map(|text| text.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn splits_do_not_matter(bytes in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+        let mut whole = Vec::new();
+        let mut decoder = Decoder::default();
+        decoder.feed(&bytes, &mut whole);
+        let patience = decoder.patience();
+
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        cuts.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut decoder = Decoder::default();
+        let mut from = 0;
+        for cut in cuts.into_iter().chain([bytes.len()]) {
+            decoder.feed(&bytes[from..cut], &mut pieces);
+            from = cut;
+        }
+        prop_assert_eq!(whole, pieces);
+        prop_assert_eq!(patience, decoder.patience());
+    }
+
+    #[test]
+    fn giving_up_always_ends(bytes in stream()) {
+        let mut decoder = Decoder::default();
+        let mut out = Vec::new();
+        decoder.feed(&bytes, &mut out);
+        let mut rounds = 0;
+        while decoder.patience().is_some() {
+            decoder.give_up(&mut out);
+            rounds += 1;
+            prop_assert!(rounds <= bytes.len() + 1);
+        }
+    }
+
+    #[test]
+    fn typed_text_survives_answers(text in "[a-zé漢 ]{0,20}", answers in prop::collection::vec((any::<prop::sample::Index>(), 0..6_usize), 0..6)) {
+        const ANSWERS: [&str; 6] = [
+            "\x1b[?1u", "\x1b]11;rgb:ffff/ffff/ffff\x07", "\x1bP>|kitty(0.40)\x1b\\",
+            "\x1b[?2026;1$y", "\x1b[?62;4c", "\x1b[>4;2m",
+        ];
+        let mut chars: Vec<String> = text.chars().map(String::from).collect();
+        for (at, answer) in answers {
+            let at = at.index(chars.len() + 1);
+            chars.insert(at, ANSWERS[answer].to_owned());
+        }
+        let typed: String = decode(chars.concat().as_bytes())
+            .into_iter()
+            .filter_map(|decoded| match decoded {
+                Decoded::Event(InputEvent::Key(key)) => Some(key.typed().unwrap()),
+                Decoded::Event(other) => panic!("{other:?}"),
+                Decoded::Answer(_) => None,
+            })
+            .collect();
+        prop_assert_eq!(typed, text);
+    }
+}

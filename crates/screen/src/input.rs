@@ -1,0 +1,166 @@
+//! What comes in: a thread that reads the terminal, and the end from which the
+//! interface takes events.
+//!
+//! The thread sleeps in `poll` until there are bytes; a timer runs only while a
+//! sequence is unfinished. When the queue is full it stops reading, so that keys
+//! wait in the kernel and none is lost.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::decode::{Decoder, DecoderOptions};
+use crate::key::InputEvent;
+use crate::shared::Shared;
+
+const READ_SIZE: usize = 16 << 10;
+
+/// The end from which events are taken.
+#[derive(Debug)]
+pub struct Input {
+    shared: Arc<Shared>,
+    /// Missing where no runtime is: sizes are then seen when a frame is drawn.
+    window_changes: Option<Signal>,
+    continues: Option<Signal>,
+}
+
+impl Input {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let listen =
+            |kind| tokio::runtime::Handle::try_current().ok().and_then(|_| signal(kind).ok());
+        Self {
+            shared,
+            window_changes: listen(SignalKind::window_change()),
+            // SIGCONT: the program goes on after it was stopped.
+            continues: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())),
+        }
+    }
+
+    /// The next event; `None` after [`InputEvent::Closed`]. May be dropped and called
+    /// again without losing any.
+    pub async fn next(&mut self) -> Option<InputEvent> {
+        loop {
+            if let Some(event) = self.shared.take_event() {
+                return Some(event);
+            }
+            if self.shared.has_ended() {
+                return None;
+            }
+            let settles = self.shared.resize_deadline();
+            tokio::select! {
+                biased;
+                () = self.shared.arrived.notified() => {}
+                Some(()) = next(&mut self.window_changes) => self.shared.window_changed(),
+                Some(()) = next(&mut self.continues) => return Some(InputEvent::Resumed),
+                () = wait_until(settles) => self.shared.resize_overdue(),
+            }
+        }
+    }
+
+    /// The next event if there is one.
+    pub fn try_next(&mut self) -> Option<InputEvent> {
+        self.shared.take_event()
+    }
+}
+
+async fn next(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The reading thread.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    pub fn start(
+        shared: &Arc<Shared>,
+        wakes: OwnedFd,
+        options: DecoderOptions,
+    ) -> io::Result<Self> {
+        let for_thread = Arc::clone(shared);
+        let thread = std::thread::Builder::new()
+            .name("terminal input".to_owned())
+            .spawn(move || read(&for_thread, &wakes, Decoder::new(options)))?;
+        Ok(Self { shared: Arc::clone(shared), thread: Some(thread) })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder) {
+    let mut buffer = vec![0; READ_SIZE];
+    let mut decoded = Vec::new();
+    let mut waiting_since = Instant::now();
+    while let Some(may_read) = shared.wait_for_turn() {
+        let remaining =
+            decoder.patience().map(|patience| patience.saturating_sub(waiting_since.elapsed()));
+        if remaining == Some(Duration::ZERO) {
+            decoder.give_up(&mut decoded);
+            shared.deliver(&mut decoded);
+            continue;
+        }
+        let tty = shared.tty.input();
+        let mut fds = vec![PollFd::new(wakes, PollFlags::IN)];
+        if may_read {
+            fds.push(PollFd::new(&tty, PollFlags::IN));
+        }
+        match poll(&mut fds, remaining.map(timespec).as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return shared.end(),
+        }
+        let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        let (woken, readable) = (ready(0), ready(1));
+        if woken {
+            let _ = rustix::io::read(wakes, &mut [0_u8; 64]);
+        }
+        if !readable || shared.is_paused() {
+            continue;
+        }
+        match rustix::io::read(tty.as_fd(), &mut buffer) {
+            Ok(0) => return shared.end(),
+            Ok(length) => {
+                decoder.cursor_reports = shared.cursor_reports();
+                decoder.feed(buffer.get(..length).unwrap_or_default(), &mut decoded);
+                waiting_since = Instant::now();
+                shared.deliver(&mut decoded);
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return shared.end(),
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // Rounded up, so that the time is over when `poll` returns.
+    let duration = duration + Duration::from_millis(1);
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}

@@ -1,0 +1,39 @@
+//! The terminal, and nothing of the agent: styled rows, keys, and three ways to
+//! show the same thing (inline with a live region, full screen, plain lines).
+//!
+//! Nothing else writes to the terminal. Text that reaches it goes through
+//! [`Line`], whose control characters are never sent.
+
+mod align;
+mod canvas;
+mod capabilities;
+mod decode;
+mod input;
+mod key;
+mod line;
+mod osc;
+mod paint;
+mod plain;
+mod region;
+mod row;
+mod screen;
+mod sgr;
+mod shared;
+mod style;
+mod tty;
+mod width;
+mod wrap;
+
+pub use capabilities::{Capabilities, Terminal};
+pub use input::Input;
+pub use key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
+pub use line::{Line, Span};
+pub use osc::{Notify, Progress};
+pub use paint::Look;
+pub use region::{Frame, Region};
+pub use screen::{Mode, Screen, ScreenOptions};
+pub use sgr::ColorDepth;
+pub use style::{Attributes, Color, Style};
+pub use tty::{emergency_restore, restore_on_panic};
+pub use width::{char_width, grapheme_width, text_width, truncate};
+pub use wrap::wrap;

@@ -1,0 +1,161 @@
+//! What is said to the terminal beside the rows: title, progress, notifications,
+//! the clipboard. Text in it loses its control characters.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::capabilities::{Capabilities, Terminal};
+
+/// More text is not copied: terminals drop longer sequences.
+const COPY_CAP: usize = 1 << 20;
+/// Longer titles and notifications are cut.
+const TEXT_CAP: usize = 1_000;
+
+/// How far a task is, as terminals show it in their tab or task bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing is shown.
+    None,
+    /// So many per cent.
+    Percent(u8),
+    /// It goes on, nobody knows how long.
+    Busy,
+    /// It failed.
+    Error,
+}
+
+/// How a notification is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notify {
+    /// As the terminal likes it.
+    Auto,
+    /// OSC 9: one text.
+    Osc9,
+    /// OSC 777: title and text.
+    Osc777,
+    /// Only the bell.
+    Bell,
+}
+
+pub(crate) fn title(text: &str) -> Vec<u8> {
+    format!("\x1b]0;{}\x07", clean(text)).into_bytes()
+}
+
+pub(crate) fn progress(progress: Progress) -> Vec<u8> {
+    let state = match progress {
+        Progress::None => "0;0".to_owned(),
+        Progress::Percent(percent) => format!("1;{}", percent.min(100)),
+        Progress::Error => "2;100".to_owned(),
+        Progress::Busy => "3;0".to_owned(),
+    };
+    format!("\x1b]9;4;{state}\x07").into_bytes()
+}
+
+pub(crate) fn notification(
+    way: Notify,
+    title: &str,
+    text: &str,
+    capabilities: &Capabilities,
+) -> Vec<u8> {
+    let way = match (way, capabilities.outer) {
+        (Notify::Auto, Terminal::Iterm) => Notify::Osc9,
+        (
+            Notify::Auto,
+            Terminal::Alacritty
+            | Terminal::AppleTerminal
+            | Terminal::Vscode
+            | Terminal::WindowsTerminal
+            | Terminal::LinuxConsole
+            | Terminal::Dumb,
+        ) => Notify::Bell,
+        (Notify::Auto, _) => Notify::Osc777,
+        (way, _) => way,
+    };
+    let (title, text) = (clean(title), clean(text));
+    match way {
+        Notify::Bell | Notify::Auto => vec![0x07],
+        Notify::Osc9 => {
+            let separator = if title.is_empty() || text.is_empty() { "" } else { ": " };
+            passed(format!("\x1b]9;{title}{separator}{text}\x07").as_bytes(), capabilities)
+        }
+        Notify::Osc777 => {
+            let (title, text) = (title.replace(';', ":"), text.replace(';', ":"));
+            passed(format!("\x1b]777;notify;{title};{text}\x07").as_bytes(), capabilities)
+        }
+    }
+}
+
+/// Puts text on the clipboard; `None` if it is too long for that.
+pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
+    if text.len() > COPY_CAP {
+        return None;
+    }
+    let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
+    Some(passed(sequence.as_bytes(), capabilities))
+}
+
+/// Asks for the clipboard's text.
+pub(crate) fn ask_clipboard(capabilities: &Capabilities) -> Vec<u8> {
+    passed(b"\x1b]52;c;?\x07", capabilities)
+}
+
+/// Wraps a sequence so that tmux or screen hand it on to the terminal behind them.
+fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
+    match capabilities.terminal {
+        Terminal::Tmux => {
+            let mut out = b"\x1bPtmux;".to_vec();
+            for byte in sequence {
+                if *byte == 0x1b {
+                    out.push(0x1b);
+                }
+                out.push(*byte);
+            }
+            out.extend_from_slice(b"\x1b\\");
+            out
+        }
+        // Its strings are short: a long one goes in pieces.
+        Terminal::Screen => {
+            sequence.chunks(240).flat_map(|piece| [b"\x1bP", piece, b"\x1b\\"].concat()).collect()
+        }
+        _ => sequence.to_vec(),
+    }
+}
+
+fn clean(text: &str) -> String {
+    let mut clean: String = text.chars().filter(|char| !char.is_control()).collect();
+    if clean.len() > TEXT_CAP {
+        let end = (0..=TEXT_CAP).rev().find(|at| clean.is_char_boundary(*at)).unwrap_or(0);
+        clean.truncate(end);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(name: &'static str) -> Capabilities {
+        Capabilities::detect(|variable| (variable == "TERM").then(|| name.to_owned()))
+    }
+
+    #[test]
+    fn text_cannot_leave_its_sequence() {
+        assert_eq!(title("a\x07\x1b]b\u{9c}"), b"\x1b]0;a]b\x07");
+    }
+
+    #[test]
+    fn tmux_hands_on_what_it_would_keep() {
+        assert_eq!(
+            copy("hi", &inside("tmux-256color")).unwrap(),
+            b"\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"
+        );
+        assert_eq!(copy("hi", &inside("xterm")).unwrap(), b"\x1b]52;c;aGk=\x07");
+        assert_eq!(copy(&"x".repeat(COPY_CAP + 1), &inside("xterm")), None);
+    }
+
+    #[test]
+    fn separators_in_a_notification_are_replaced() {
+        let sent = notification(Notify::Osc777, "a;b", "c;d", &inside("xterm"));
+        assert_eq!(sent, b"\x1b]777;notify;a:b;c:d\x07");
+    }
+}

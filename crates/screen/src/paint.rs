@@ -1,0 +1,251 @@
+//! Writes cells: short moves, the least of style changes, and nothing that could
+//! make the terminal wrap or scroll by itself.
+
+use std::sync::Arc;
+
+use crate::row::{Glyph, Row};
+use crate::sgr::{self, ColorDepth, number};
+use crate::style::Style;
+
+/// Equal cells between two changed ones that are rather written again than
+/// jumped over.
+const SHORT_GAP: usize = 4;
+/// Links longer than this are not sent: some terminals cut them, some hang.
+const LINK_CAP: usize = 2_000;
+
+/// What the terminal can show.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// How many colours.
+    pub depth: ColorDepth,
+    /// OSC 8.
+    pub links: bool,
+    /// Mode 2026.
+    pub synchronized: bool,
+}
+
+/// Where the terminal's cursor is and how it writes, while a frame is painted.
+/// Rows count from the top of the region.
+pub(crate) struct Painter {
+    pub out: Vec<u8>,
+    look: Look,
+    columns: usize,
+    style: Style,
+    link: Option<Arc<str>>,
+    y: usize,
+    /// `None` where terminals disagree: behind the last column, and behind a
+    /// cluster whose width they may see differently.
+    x: Option<usize>,
+    /// Rows that were written to.
+    pub rows_touched: usize,
+    /// How the cursor went up and down.
+    pub moves: Vec<Vertical>,
+}
+
+/// A move of the cursor between rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vertical {
+    /// Up, at most to the window's first row.
+    Up(usize),
+    /// Down, at most to its last.
+    Down(usize),
+    /// Down, and on the last row the window scrolls.
+    Feed(usize),
+}
+
+impl Painter {
+    pub fn new(look: Look, columns: usize, (x, y): (Option<usize>, usize)) -> Self {
+        Self {
+            out: Vec::new(),
+            look,
+            columns,
+            style: Style::PLAIN,
+            link: None,
+            y,
+            x,
+            rows_touched: 0,
+            moves: Vec::new(),
+        }
+    }
+
+    pub fn position(&self) -> (Option<usize>, usize) {
+        (self.x, self.y)
+    }
+
+    /// The cursor is in the region's first cell.
+    pub fn at_origin(&mut self) {
+        (self.x, self.y) = (Some(0), 0);
+    }
+
+    /// Moves the cursor; both places are rows that the region has.
+    pub fn move_to(&mut self, x: usize, y: usize) {
+        self.move_to_row(y);
+        if self.x == Some(x) {
+            return;
+        }
+        match self.x {
+            _ if x == 0 => self.out.push(b'\r'),
+            Some(from) if from > x && from - x <= 3 => {
+                self.out.extend(std::iter::repeat_n(b'\x08', from - x));
+            }
+            Some(from) if x > from && (x - from < 10 && x >= 9 || x - from == 1) => {
+                self.csi(x - from, b'C');
+            }
+            _ => {
+                self.out.extend_from_slice(b"\x1b[");
+                number(&mut self.out, x + 1);
+                self.out.push(b'G');
+            }
+        }
+        self.x = Some(x);
+    }
+
+    /// Moves the cursor up or down and leaves its column.
+    pub fn move_to_row(&mut self, y: usize) {
+        if y < self.y {
+            self.csi(self.y - y, b'A');
+            self.moves.push(Vertical::Up(self.y - y));
+        } else if y > self.y {
+            // Not with line feeds: this one never scrolls.
+            self.csi(y - self.y, b'B');
+            self.moves.push(Vertical::Down(y - self.y));
+        }
+        self.y = y;
+    }
+
+    /// Adds `count` rows below the region's last one, on which the cursor is. At
+    /// the window's end this scrolls the whole window, so that what leaves at the
+    /// top goes into the scrollback.
+    pub fn grow(&mut self, count: usize) {
+        self.out.extend(std::iter::repeat_n(b'\n', count));
+        self.y += count;
+        self.moves.push(Vertical::Feed(count));
+    }
+
+    /// Opens `count` empty rows at row `y`.
+    pub fn insert_rows(&mut self, y: usize, count: usize) {
+        self.line_operation(y, count, b'L');
+    }
+
+    /// Removes `count` rows at row `y`.
+    pub fn delete_rows(&mut self, y: usize, count: usize) {
+        self.line_operation(y, count, b'M');
+    }
+
+    fn line_operation(&mut self, y: usize, count: usize, letter: u8) {
+        // Some terminals move the cursor to the first column here, some do not.
+        self.move_to(0, y);
+        self.set_style(Style::PLAIN);
+        self.csi(count, letter);
+        self.rows_touched += 2;
+    }
+
+    /// Makes row `y`, which shows `old`, show `new`.
+    pub fn row(&mut self, y: usize, old: &Row, new: &Row) {
+        if old == new {
+            return;
+        }
+        self.rows_touched += 1;
+        let same = |at: usize| old.cells.get(at) == new.cells.get(at);
+        let mut at = 0;
+        while at < new.len() {
+            if same(at) {
+                at += 1;
+                continue;
+            }
+            let mut end = at + 1;
+            let mut gap = 0;
+            while end + gap < new.len() && gap <= SHORT_GAP {
+                if same(end + gap) {
+                    gap += 1;
+                } else {
+                    end += gap + 1;
+                    gap = 0;
+                }
+            }
+            // A wide glyph is written from its left half.
+            while at > 0 && new.cells.get(at).is_some_and(|cell| cell.glyph == Glyph::Tail) {
+                at -= 1;
+            }
+            self.move_to(at, y);
+            at = self.cells(new, at, end);
+        }
+        if old.len() > new.len() {
+            self.set_style(Style::PLAIN);
+            self.move_to(new.len(), y);
+            self.out.extend_from_slice(b"\x1b[K");
+        }
+    }
+
+    /// Writes the cells of a row from the cursor on; gives where it ended.
+    fn cells(&mut self, row: &Row, from: usize, end: usize) -> usize {
+        let mut at = from;
+        while let Some(cell) = row.cells.get(at) {
+            if at >= end && cell.glyph != Glyph::Tail {
+                break;
+            }
+            if self.x != Some(at) && cell.glyph != Glyph::Tail {
+                self.move_to(at, self.y);
+            }
+            match &cell.glyph {
+                Glyph::Tail => {}
+                Glyph::Char(char) => {
+                    self.set_style(cell.style);
+                    self.set_link(cell.link.as_ref());
+                    let mut buffer = [0; 4];
+                    self.out.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());
+                    let wide = row.cells.get(at + 1).is_some_and(|next| next.glyph == Glyph::Tail);
+                    self.x = Some(at + if wide { 2 } else { 1 });
+                }
+                Glyph::Cluster(cluster) => {
+                    self.set_style(cell.style);
+                    self.set_link(cell.link.as_ref());
+                    self.out.extend_from_slice(cluster.as_bytes());
+                    self.x = None;
+                }
+            }
+            at += 1;
+        }
+        if at >= self.columns {
+            self.x = None;
+        }
+        self.set_link(None);
+        at
+    }
+
+    /// Back to the terminal's own look, which it keeps between frames.
+    pub fn plain(&mut self) {
+        self.set_style(Style::PLAIN);
+    }
+
+    fn set_style(&mut self, style: Style) {
+        sgr::change(&mut self.out, self.style, style, self.look.depth);
+        self.style = style;
+    }
+
+    fn set_link(&mut self, link: Option<&Arc<str>>) {
+        let link = link.filter(|link| self.look.links && link_is_safe(link));
+        if self.link.as_ref() == link {
+            return;
+        }
+        self.out.extend_from_slice(b"\x1b]8;;");
+        self.out.extend_from_slice(link.map_or("", |link| link).as_bytes());
+        self.out.extend_from_slice(b"\x1b\\");
+        self.link = link.cloned();
+    }
+
+    fn csi(&mut self, count: usize, letter: u8) {
+        self.out.extend_from_slice(b"\x1b[");
+        if count != 1 {
+            number(&mut self.out, count);
+        }
+        self.out.push(letter);
+    }
+}
+
+/// A link is sent as it is or not at all: a changed one would lead elsewhere.
+fn link_is_safe(link: &str) -> bool {
+    !link.is_empty()
+        && link.len() <= LINK_CAP
+        && link.bytes().all(|byte| (0x21..0x7f).contains(&byte))
+}

@@ -1,0 +1,281 @@
+//! The part of the window that is painted: a region of rows, its top row being
+//! the only place that is known. Everything is relative to it, so it does not
+//! matter where in the window the region is, nor how far the window has scrolled.
+//!
+//! The document is the committed rows and then the live ones; the terminal shows
+//! its end. New rows are made by line feeds on the last row, which scroll the whole
+//! window: every terminal keeps what leaves at the top in its scrollback. Line
+//! inserts and deletes below then put the blocks that only moved into their place.
+
+use std::sync::Arc;
+
+use crate::align::align;
+use crate::line::Line;
+use crate::paint::{Look, Painter, Vertical};
+use crate::row::Row;
+
+/// What is to be shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frame<'a> {
+    /// Finished rows: they go above the live ones, once, and from then on belong to
+    /// the scrollback. Wrapped by the caller; what is wider than the window is cut.
+    pub commit: &'a [Line],
+    /// Rows that may still change; at most as many as the window has.
+    pub live: &'a [Line],
+    /// The cursor's column and its row in `live`, from 0; `None` hides it.
+    pub cursor: Option<(u16, u16)>,
+}
+
+/// The painted region and the terminal's cursor in it. Pure: frames in, bytes out;
+/// [`Screen`](crate::Screen) sends them.
+#[derive(Debug)]
+pub struct Region {
+    columns: usize,
+    height: usize,
+    look: Look,
+    /// Never empty: the cursor is always in a row.
+    rows: Vec<Arc<Row>>,
+    /// Where the terminal's cursor is, and the column it has been put to.
+    y: usize,
+    x: Option<usize>,
+    visible: bool,
+    /// The cursor's moves in the last frame.
+    moves: Vec<Vertical>,
+    /// Nothing is known about the cursor's row and those below it.
+    fresh: bool,
+}
+
+impl Region {
+    /// A region that begins in the cursor's row, in a window of this size.
+    pub fn new(columns: usize, height: usize, look: Look) -> Self {
+        Self {
+            columns: columns.max(1),
+            height: height.max(1),
+            look,
+            rows: vec![Arc::default()],
+            y: 0,
+            x: None,
+            visible: true,
+            moves: Vec::new(),
+            fresh: true,
+        }
+    }
+
+    /// What is painted now.
+    pub(crate) fn painted(&self) -> Painted {
+        Painted { rows: self.rows.clone(), y: self.y, x: self.x }
+    }
+
+    /// The cursor's moves in the last frame.
+    pub(crate) fn take_moves(&mut self) -> Vec<Vertical> {
+        std::mem::take(&mut self.moves)
+    }
+
+    /// The terminal can show something else from now on.
+    pub fn set_look(&mut self, look: Look) {
+        self.look = look;
+    }
+
+    /// The terminal's cursor: column (if known) and row in the region.
+    pub fn cursor(&self) -> (Option<usize>, usize) {
+        (self.x, self.y)
+    }
+
+    /// The bytes that make the terminal show `frame`; none if it does already.
+    pub fn frame(&mut self, frame: &Frame<'_>) -> Vec<u8> {
+        let mut live = frame.live;
+        let mut cursor = frame.cursor.map(|(x, y)| (usize::from(x), usize::from(y)));
+        if live.len() > self.height {
+            // A caller's mistake; the end of it is what matters.
+            let cut = live.len() - self.height;
+            live = live.get(cut..).unwrap_or_default();
+            cursor = cursor.map(|(x, y)| (x, y.saturating_sub(cut)));
+        }
+        let committed = frame.commit.len();
+        let mut new: Vec<Arc<Row>> = Vec::with_capacity(committed + live.len().max(1));
+        new.extend(frame.commit.iter().chain(live).map(|line| self.build(line)));
+        if live.is_empty() {
+            new.push(Arc::default());
+        }
+
+        let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
+        if self.fresh {
+            painter.out.extend_from_slice(b"\r\x1b[J");
+            painter.at_origin();
+            self.fresh = false;
+        }
+        let scrolls = new.len() > self.rows.len();
+        if new.len() <= self.height {
+            self.shift(&mut painter, &new);
+        } else {
+            self.stream(&mut painter, &new);
+        }
+        painter.plain();
+
+        let heavy = scrolls || painter.rows_touched > 1;
+        let last = new.len() - committed - 1;
+        let target = cursor.map(|(x, y)| (x.min(self.columns - 1), committed + y.min(last)));
+        if let Some((x, y)) = target {
+            painter.move_to(x, y);
+        }
+        (self.x, self.y) = painter.position();
+        // The committed rows are above the region now. Without a cursor to show, the
+        // terminal's one may have stayed among them.
+        if self.y < committed {
+            painter.move_to(0, committed);
+            (self.x, self.y) = painter.position();
+        }
+        self.y -= committed;
+        self.moves = std::mem::take(&mut painter.moves);
+        self.rows = new.split_off(committed);
+        self.enclose(painter.out, heavy, target.is_some())
+    }
+
+    fn build(&self, line: &Line) -> Arc<Row> {
+        Arc::new(Row::new(line, self.columns))
+    }
+
+    /// All new rows fit into the window: blocks are moved, then cells changed.
+    fn shift(&self, painter: &mut Painter, new: &[Arc<Row>]) {
+        let old = &self.rows;
+        if new.len() > old.len() {
+            painter.move_to_row(old.len() - 1);
+            painter.grow(new.len() - old.len());
+        }
+        let pairs = align(old, new);
+        // Deletions first and from below, so that nothing falls off the window's end
+        // and the rows above keep their numbers.
+        let mut kept = vec![false; old.len()];
+        for at in pairs.iter().flatten() {
+            if let Some(kept) = kept.get_mut(*at) {
+                *kept = true;
+            }
+        }
+        let mut end = old.len();
+        while end > 0 {
+            let run = kept
+                .get(..end)
+                .map_or(0, |kept| kept.iter().rev().take_while(|kept| !**kept).count());
+            if run > 0 {
+                painter.delete_rows(end - run, run);
+            }
+            end = end.saturating_sub(run.max(1));
+        }
+        let mut at = 0;
+        while at < pairs.len() {
+            let run = pairs
+                .get(at..)
+                .map_or(0, |pairs| pairs.iter().take_while(|pair| pair.is_none()).count());
+            // At the end the rows below are empty already.
+            if run > 0 && at + run < pairs.len() {
+                painter.insert_rows(at, run);
+            }
+            at += run.max(1);
+        }
+        let empty = Arc::<Row>::default();
+        for (y, (pair, row)) in pairs.iter().zip(new).enumerate() {
+            let shown = pair.and_then(|at| old.get(at)).unwrap_or(&empty);
+            painter.row(y, shown, row);
+        }
+    }
+
+    /// More rows than the window has: each is painted before it leaves at the top.
+    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>]) {
+        let empty = Arc::<Row>::default();
+        for (y, row) in new.iter().enumerate() {
+            if y >= self.rows.len() {
+                painter.move_to_row(y - 1);
+                painter.grow(1);
+            }
+            painter.row(y, self.rows.get(y).unwrap_or(&empty), row);
+        }
+    }
+
+    /// Puts what hides the work from the eye around a frame that needs it.
+    fn enclose(&mut self, body: Vec<u8>, heavy: bool, show: bool) -> Vec<u8> {
+        let was = std::mem::replace(&mut self.visible, show);
+        if body.is_empty() && was == show {
+            return body;
+        }
+        let mut out = Vec::with_capacity(body.len() + 32);
+        let synchronized = heavy && self.look.synchronized;
+        if synchronized {
+            out.extend_from_slice(b"\x1b[?2026h");
+        }
+        // A synchronized frame shows only its end.
+        let hides = heavy && was && show && !synchronized;
+        if hides || (was && !show) {
+            out.extend_from_slice(b"\x1b[?25l");
+        }
+        out.extend_from_slice(&body);
+        if hides || (show && !was) {
+            out.extend_from_slice(b"\x1b[?25h");
+        }
+        if synchronized {
+            out.extend_from_slice(b"\x1b[?2026l");
+        }
+        out
+    }
+
+    /// The bytes that go to the region's first row in a window that has got a new size;
+    /// it begins anew there. What is above stays, the rest goes with the next frame.
+    /// `reflows`: the terminal wraps rows that have become too long.
+    pub fn resize(&mut self, columns: usize, height: usize, reflows: bool) -> Vec<u8> {
+        let up = self.painted().rows_above_cursor(columns, reflows);
+        self.begin_anew(columns, height);
+        upward(isize::try_from(up).unwrap_or(0))
+    }
+
+    /// Begins anew in the cursor's row, which is known to be the region's first, in a
+    /// window of another size. What is there and below goes with the next frame.
+    pub(crate) fn begin_anew(&mut self, columns: usize, height: usize) {
+        let visible = self.visible;
+        self.restart(columns, height);
+        self.visible = visible;
+    }
+
+    /// Begins anew in the cursor's row, wherever something else has left it.
+    pub fn restart(&mut self, columns: usize, height: usize) {
+        *self = Self::new(columns, height, self.look);
+    }
+
+    /// Shows `rows` in place of the live ones and puts the cursor below them.
+    pub fn close(&mut self, rows: &[Line]) -> Vec<u8> {
+        let mut out = self.frame(&Frame { commit: rows, live: &[], cursor: Some((0, 0)) });
+        if self.y > 0 || self.x != Some(0) {
+            out.push(b'\r');
+        }
+        out
+    }
+}
+
+/// Rows on the terminal, and its cursor in them.
+#[derive(Debug)]
+pub(crate) struct Painted {
+    rows: Vec<Arc<Row>>,
+    y: usize,
+    x: Option<usize>,
+}
+
+impl Painted {
+    /// How many rows the cursor is below the first one in a window that has become
+    /// `columns` wide.
+    pub fn rows_above_cursor(&self, columns: usize, reflows: bool) -> usize {
+        if !reflows {
+            return self.y;
+        }
+        let above: usize =
+            self.rows.iter().take(self.y).map(|row| row.reflowed_height(columns)).sum();
+        let own = self.rows.get(self.y).map_or(1, |row| row.reflowed_height(columns));
+        above + (self.x.unwrap_or(0) / columns.max(1)).min(own - 1)
+    }
+}
+
+/// Moves the cursor so many rows up, or down.
+pub(crate) fn upward(rows: isize) -> Vec<u8> {
+    match rows {
+        0 => Vec::new(),
+        1.. => format!("\x1b[{rows}A").into_bytes(),
+        _ => format!("\x1b[{}B", rows.unsigned_abs()).into_bytes(),
+    }
+}

@@ -1,0 +1,211 @@
+//! A row of cells: what a [`Line`] becomes when it is cut to the width of the
+//! window, and the unit in which the window is compared.
+
+use std::sync::Arc;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::line::{Line, Span};
+use crate::style::{Attributes, Style};
+use crate::width::grapheme_width;
+
+/// Shown in place of a cluster that holds a control character: one column wide in
+/// every terminal.
+const REPLACEMENT: char = '?';
+
+/// Attributes that show on a blank.
+const SHOWS_ON_BLANK: u8 = Attributes::UNDERLINE.0 | Attributes::REVERSE.0 | Attributes::STRIKE.0;
+
+/// What stands in a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Glyph {
+    /// One character.
+    Char(char),
+    /// A cluster of several; terminals disagree about the width of some.
+    Cluster(Arc<str>),
+    /// The right half of a wide glyph.
+    Tail,
+}
+
+/// One column of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub glyph: Glyph,
+    pub style: Style,
+    pub link: Option<Arc<str>>,
+}
+
+impl Cell {
+    fn is_plain_blank(&self) -> bool {
+        self.glyph == Glyph::Char(' ') && self.style == Style::PLAIN && self.link.is_none()
+    }
+}
+
+/// The cells of a row, without the plain blanks at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Row {
+    pub cells: Vec<Cell>,
+}
+
+impl Row {
+    /// The row that shows `line` in a window of `columns`.
+    pub fn new(line: &Line, columns: usize) -> Self {
+        let mut cells = Vec::with_capacity(columns.min(256));
+        for span in &line.spans {
+            push_span(&mut cells, span, columns);
+            if cells.len() >= columns {
+                break;
+            }
+        }
+        if let Some(style) = line.fill {
+            let style = blank_style(style);
+            cells.resize(columns, Cell { glyph: Glyph::Char(' '), style, link: None });
+        }
+        while cells.last().is_some_and(Cell::is_plain_blank) {
+            cells.pop();
+        }
+        Self { cells }
+    }
+
+    /// Columns that are painted.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// How many rows of a window of `columns` a terminal that reflows makes of
+    /// this row.
+    pub fn reflowed_height(&self, columns: usize) -> usize {
+        let columns = columns.max(1);
+        let (mut rows, mut used, mut at) = (1, 0, 0);
+        while at < self.cells.len() {
+            let wide = self.cells.get(at + 1).is_some_and(|cell| cell.glyph == Glyph::Tail);
+            let width = if wide { 2 } else { 1 };
+            if used + width > columns && used > 0 {
+                rows += 1;
+                used = 0;
+            }
+            used += width;
+            at += width;
+        }
+        rows
+    }
+
+    /// Columns in which the rows differ: about what painting one over the other
+    /// costs.
+    pub fn distance(&self, other: &Self) -> usize {
+        let differing = self.cells.iter().zip(&other.cells).filter(|(a, b)| a != b).count();
+        let longer = other.len().saturating_sub(self.len());
+        differing + longer + if self.len() > other.len() { 3 } else { 0 }
+    }
+}
+
+fn push_span(cells: &mut Vec<Cell>, span: &Span, columns: usize) {
+    if span.text.is_ascii() {
+        for byte in span.text.bytes() {
+            if cells.len() >= columns {
+                return;
+            }
+            let char = if byte.is_ascii_control() { REPLACEMENT } else { char::from(byte) };
+            push_char(cells, char, span);
+        }
+        return;
+    }
+    for cluster in span.text.graphemes(true) {
+        if cells.len() >= columns {
+            return;
+        }
+        if cluster.chars().any(is_forbidden) {
+            push_char(cells, REPLACEMENT, span);
+            continue;
+        }
+        let width = grapheme_width(cluster);
+        if width == 0 {
+            continue;
+        }
+        if cells.len() + width > columns {
+            // Half of a wide glyph does not fit.
+            push_char(cells, ' ', span);
+            return;
+        }
+        let mut chars = cluster.chars();
+        match (chars.next(), chars.next()) {
+            (Some(char), None) => push_char(cells, char, span),
+            _ => cells.push(Cell {
+                glyph: Glyph::Cluster(cluster.into()),
+                style: span.style,
+                link: span.link.clone(),
+            }),
+        }
+        if width == 2 {
+            cells.push(Cell { glyph: Glyph::Tail, style: span.style, link: span.link.clone() });
+        }
+    }
+}
+
+fn push_char(cells: &mut Vec<Cell>, char: char, span: &Span) {
+    let style = if char == ' ' { blank_style(span.style) } else { span.style };
+    cells.push(Cell { glyph: Glyph::Char(char), style, link: span.link.clone() });
+}
+
+/// A blank shows its background and few attributes; the rest would only cost
+/// bytes.
+fn blank_style(style: Style) -> Style {
+    let attributes = Attributes(style.attributes.0 & SHOWS_ON_BLANK);
+    let fg = if attributes.0 == 0 { None } else { style.fg };
+    Style { fg, bg: style.bg, attributes }
+}
+
+/// Control characters, also those that turn the direction of text or end lines.
+fn is_forbidden(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::style::Color;
+
+    fn text(row: &Row) -> String {
+        row.cells
+            .iter()
+            .map(|cell| match &cell.glyph {
+                Glyph::Char(char) => char.to_string(),
+                Glyph::Cluster(cluster) => cluster.to_string(),
+                Glyph::Tail => String::new(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn control_characters_never_become_cells() {
+        for bad in ["\x1b", "\x07", "\u{9b}", "\u{7f}", "\u{202e}", "\u{2066}", "\u{2028}", "\r\n"]
+        {
+            let row = Row::new(&Line::raw(format!("a{bad}é")), 10);
+            assert!(!text(&row).contains(is_forbidden), "{bad:?}");
+            assert!(text(&row).starts_with('a') && text(&row).ends_with('é'), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_wide_glyph_that_does_not_fit_becomes_a_blank() {
+        assert_eq!(text(&Row::new(&Line::raw("漢字"), 3)), "漢");
+        let blue = Style::PLAIN.on(Color::Ansi(4));
+        assert_eq!(text(&Row::new(&Line::styled("漢字", blue), 3)), "漢 ");
+    }
+
+    #[test]
+    fn plain_blanks_at_the_end_are_no_cells_but_a_fill_is() {
+        assert_eq!(Row::new(&Line::raw("a  "), 10).len(), 1);
+        assert_eq!(Row::new(&Line::raw("a").filled(Style::PLAIN.on(Color::Ansi(1))), 10).len(), 10);
+        assert_eq!(Row::new(&Line::raw("a").filled(Style::PLAIN), 10).len(), 1);
+    }
+
+    #[test]
+    fn reflow_counts_rows_and_keeps_wide_glyphs_whole() {
+        assert_eq!(Row::new(&Line::EMPTY, 10).reflowed_height(4), 1);
+        assert_eq!(Row::new(&Line::raw("12345678"), 10).reflowed_height(4), 2);
+        assert_eq!(Row::new(&Line::raw("123456789"), 10).reflowed_height(4), 3);
+        assert_eq!(Row::new(&Line::raw("漢字漢"), 10).reflowed_height(3), 3);
+    }
+}

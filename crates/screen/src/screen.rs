@@ -1,0 +1,386 @@
+//! The screen: the one place that writes to the terminal.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::canvas::Canvas;
+use crate::capabilities::{Capabilities, Terminal};
+use crate::decode::DecoderOptions;
+use crate::input::{Input, Reader};
+use crate::line::Line;
+use crate::osc::{self, Notify, Progress};
+use crate::region::{Frame, Region};
+use crate::shared::{ASK_BACKGROUND, Shared, wake_pipe};
+use crate::tty::{Tty, restore_also};
+
+/// How long the terminal has to answer before it is given back.
+const LAST_PATIENCE: Duration = Duration::from_millis(150);
+
+/// How rows are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Finished rows go to the scrollback, live ones below them are repainted.
+    #[default]
+    Inline,
+    /// The whole window, which is given back at the end. Committed rows have no
+    /// place here and are not shown.
+    Alternate,
+    /// Lines, one after another, and nothing repainted.
+    Plain,
+}
+
+/// How to open the screen.
+#[derive(Debug, Clone, Copy)]
+pub struct ScreenOptions {
+    /// How rows are shown.
+    pub mode: Mode,
+    /// The mouse is reported (only in [`Mode::Alternate`]).
+    pub mouse: bool,
+    /// Ask the terminal what it can do. Without it, only the environment counts.
+    pub probe: bool,
+}
+
+impl Default for ScreenOptions {
+    fn default() -> Self {
+        Self { mode: Mode::Inline, mouse: false, probe: true }
+    }
+}
+
+/// The terminal in raw mode. Dropping it gives the terminal back.
+pub struct Screen {
+    shared: Arc<Shared>,
+    options: ScreenOptions,
+    _reader: Reader,
+}
+
+impl Screen {
+    /// Takes the terminal of standard input and output, or else the controlling one.
+    /// Inside a tokio runtime, [`Input`] tells changes of the window's size.
+    ///
+    /// # Errors
+    /// There is no terminal, or it refuses raw mode.
+    pub fn open(options: ScreenOptions) -> io::Result<(Self, Input)> {
+        Self::start(Tty::open()?, options, |name| std::env::var(name).ok())
+    }
+
+    /// Takes a terminal by its two ends, with an environment of its own.
+    ///
+    /// # Errors
+    /// As [`Screen::open`].
+    pub fn open_on(
+        (input, output): (OwnedFd, OwnedFd),
+        options: ScreenOptions,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> io::Result<(Self, Input)> {
+        Self::start(Tty::of(input, output)?, options, variable)
+    }
+
+    fn start(
+        tty: Tty,
+        mut options: ScreenOptions,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> io::Result<(Self, Input)> {
+        let capabilities = Capabilities::detect(&variable);
+        if capabilities.terminal == Terminal::Dumb {
+            options.mode = Mode::Plain;
+        }
+        options.mouse &= options.mode == Mode::Alternate;
+        options.probe &= capabilities.may_be_asked() && options.mode != Mode::Plain;
+        let greek = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| variable(name).filter(|value| !value.is_empty()))
+            .is_some_and(|locale| locale.starts_with("el"));
+
+        let (wakes, wake) = wake_pipe()?;
+        let inline = options.mode == Mode::Inline;
+        let (columns, rows) = tty.size();
+        let region = Region::new(columns.into(), rows.into(), capabilities.look());
+        let canvas = Canvas::new(options.mode, region);
+        let asks = (options.probe, inline);
+        let shared = Arc::new(Shared::new(tty, wake, capabilities, asks, canvas));
+        shared.tty.raw()?;
+        // From here on, dropping restores.
+        let mut screen = Self {
+            shared: Arc::clone(&shared),
+            options,
+            _reader: Reader::start(&shared, wakes, DecoderOptions { greek })?,
+        };
+        let setup = screen.setup();
+        shared.tty.write(&setup)?;
+        Ok((screen, Input::new(shared)))
+    }
+
+    /// The window's columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        self.shared.size()
+    }
+
+    /// What is known of the terminal so far.
+    pub fn capabilities(&self) -> Capabilities {
+        self.shared.capabilities()
+    }
+
+    /// The background's colour, if the terminal has told it.
+    pub fn background(&self) -> Option<(u8, u8, u8)> {
+        self.shared.background()
+    }
+
+    /// How rows are shown.
+    pub fn mode(&self) -> Mode {
+        self.options.mode
+    }
+
+    /// Shows rows, with one write. Whether they are on the screen already: while the
+    /// window changes its size nothing is painted until the frame after
+    /// [`InputEvent::Resize`](crate::InputEvent), and while it is lent to another
+    /// program until the one after [`Screen::enter`]. Committed rows are never lost;
+    /// they come with the next frame then.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn frame(&mut self, frame: Frame<'_>) -> io::Result<bool> {
+        self.shared.canvas().frame(&self.shared, &frame)
+    }
+
+    // --- lending the terminal
+
+    /// Gives the terminal to another program: the live rows are taken off, the modes
+    /// are as they were found, and nobody reads what is typed.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn leave(&mut self) -> io::Result<()> {
+        self.give_back(&[])
+    }
+
+    /// Takes the terminal back after [`Screen::leave`], asks it again, and begins
+    /// anew in the cursor's row: the next frame paints all live rows.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn enter(&mut self) -> io::Result<()> {
+        self.shared.tty.raw()?;
+        self.shared.forget_questions();
+        let size = self.shared.tty.size();
+        self.shared.painted(size);
+        self.shared.canvas().enter(size);
+        let setup = self.setup();
+        self.shared.tty.write(&setup)?;
+        self.shared.resume();
+        Ok(())
+    }
+
+    /// Runs something that needs the terminal, such as an editor.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn released<T>(&mut self, run: impl FnOnce() -> T) -> io::Result<T> {
+        self.leave()?;
+        let result = run();
+        self.enter()?;
+        Ok(result)
+    }
+
+    /// Stops the program as Ctrl+Z does elsewhere, with the whole process group, and
+    /// returns when it goes on.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        self.leave()?;
+        let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        // The signal may reach another thread first. Nothing to wait for when the
+        // group cannot be stopped, because nobody could continue it.
+        std::thread::sleep(Duration::from_millis(50));
+        self.enter()?;
+        Ok(stopped?)
+    }
+
+    /// Takes the terminal again after [`InputEvent::Resumed`](crate::InputEvent):
+    /// whoever stopped the program may have changed everything.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn resume(&mut self) -> io::Result<()> {
+        if self.is_entered() { self.enter() } else { Ok(()) }
+    }
+
+    /// Gives the terminal back. `last` takes the live rows' place; the cursor is
+    /// below it.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn close(mut self, last: &[Line]) -> io::Result<()> {
+        self.give_back(last)
+    }
+
+    fn is_entered(&self) -> bool {
+        self.shared.canvas().is_entered()
+    }
+
+    fn give_back(&mut self, last: &[Line]) -> io::Result<()> {
+        if !self.is_entered() {
+            return Ok(());
+        }
+        // What is on its way tells whether the rows are where they should be.
+        let deadline = Instant::now() + LAST_PATIENCE;
+        while self.shared.awaits_answers() && Instant::now() < deadline {
+            self.shared.wait_for_answers(deadline);
+        }
+        self.shared.pause();
+        let mut bytes = self.shared.canvas().leave(&self.shared, last);
+        bytes.extend(self.modes_off());
+        let written = self.shared.tty.write(&bytes);
+        self.shared.tty.cooked()?;
+        written
+    }
+
+    // --- modes
+
+    /// What is written first: the questions, so that they do not show, and the
+    /// modes.
+    fn setup(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if self.options.mode == Mode::Alternate {
+            bytes.extend_from_slice(b"\x1b[?1049h\x1b[H");
+        }
+        if self.options.probe {
+            bytes.extend_from_slice(b"\x1b[8m\x1b[?u");
+            bytes.extend_from_slice(ASK_BACKGROUND);
+            bytes.extend_from_slice(
+                b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
+            );
+            // Colour changes and the focus are told.
+            bytes.extend_from_slice(b"\x1b[?2031h\x1b[?1004h");
+        }
+        let capabilities = self.shared.capabilities();
+        if capabilities.terminal != Terminal::Dumb {
+            bytes.extend_from_slice(b"\x1b[?2004h");
+            if self.options.mode != Mode::Plain {
+                bytes.extend_from_slice(b"\x1b[?7l");
+            }
+        }
+        if self.options.mouse {
+            bytes.extend_from_slice(b"\x1b[?1002h\x1b[?1006h");
+        }
+        if self.options.mode == Mode::Alternate {
+            restore_also(b"\x1b[?1049l");
+        }
+        bytes
+    }
+
+    fn modes_off(&mut self) -> Vec<u8> {
+        let mut bytes = self.shared.keyboard_off();
+        if self.shared.capabilities().terminal == Terminal::Dumb {
+            return bytes;
+        }
+        if self.options.mouse {
+            bytes.extend_from_slice(b"\x1b[?1006l\x1b[?1002l");
+        }
+        if self.options.probe {
+            bytes.extend_from_slice(b"\x1b[?1004l\x1b[?2031l");
+        }
+        bytes.extend_from_slice(b"\x1b[?2004l");
+        if self.options.mode != Mode::Plain {
+            bytes.extend_from_slice(b"\x1b[?7h\x1b[?25h\x1b[m");
+        }
+        bytes
+    }
+
+    /// Switches the mouse on or off (only in [`Mode::Alternate`]).
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
+        if self.options.mode != Mode::Alternate || self.options.mouse == on {
+            return Ok(());
+        }
+        self.options.mouse = on;
+        self.say(if on { b"\x1b[?1002h\x1b[?1006h" } else { b"\x1b[?1006l\x1b[?1002l" })
+    }
+
+    /// Takes everything that is painted as lost: the next frame paints all live rows
+    /// (Ctrl+L). Finished rows stay.
+    pub fn redraw(&mut self) {
+        self.shared.window_changed();
+    }
+
+    // --- beside the rows
+
+    /// Sets the window's title.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn set_title(&mut self, title: &str) -> io::Result<()> {
+        self.say(&osc::title(title))
+    }
+
+    /// Shows progress in the terminal's tab or task bar.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn set_progress(&mut self, progress: Progress) -> io::Result<()> {
+        self.say(&osc::progress(progress))
+    }
+
+    /// Tells the user something through the desktop.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn notify(&mut self, way: Notify, title: &str, text: &str) -> io::Result<()> {
+        self.say(&osc::notification(way, title, text, &self.shared.capabilities()))
+    }
+
+    /// Rings the bell.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn bell(&mut self) -> io::Result<()> {
+        self.say(b"\x07")
+    }
+
+    /// Puts text on the terminal's clipboard (OSC 52). `false` if it is too long.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn copy(&mut self, text: &str) -> io::Result<bool> {
+        let Some(sequence) = osc::copy(text, &self.shared.capabilities()) else {
+            return Ok(false);
+        };
+        self.say(&sequence)?;
+        Ok(true)
+    }
+
+    /// Asks for the clipboard's text, which comes as
+    /// [`InputEvent::Clipboard`](crate::InputEvent) if the terminal allows it.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn ask_clipboard(&mut self) -> io::Result<()> {
+        self.say(&osc::ask_clipboard(&self.shared.capabilities()))
+    }
+
+    /// Asks again for the background's colour.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn ask_background(&mut self) -> io::Result<()> {
+        if self.options.probe { self.say(ASK_BACKGROUND) } else { Ok(()) }
+    }
+
+    fn say(&mut self, sequence: &[u8]) -> io::Result<()> {
+        if !self.is_entered() || self.shared.capabilities().terminal == Terminal::Dumb {
+            return Ok(());
+        }
+        self.shared.tty.write(sequence)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.give_back(&[]);
+    }
+}

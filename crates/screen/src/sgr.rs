@@ -1,0 +1,215 @@
+//! Styles as the terminal reads them: the shortest sequence from one look to the
+//! next, in the colours that the terminal has.
+
+use crate::style::{Attributes, Color, Style};
+
+/// How many colours the terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ColorDepth {
+    /// None: `NO_COLOR`, or a terminal without. Attributes still show.
+    None,
+    /// Sixteen.
+    Ansi16,
+    /// 256.
+    Ansi256,
+    /// 24 bits.
+    True,
+}
+
+/// Set, reset and bit of each attribute.
+const ATTRIBUTES: [(Attributes, u8, u8); 6] = [
+    (Attributes::BOLD, 1, 22),
+    (Attributes::DIM, 2, 22),
+    (Attributes::ITALIC, 3, 23),
+    (Attributes::UNDERLINE, 4, 24),
+    (Attributes::REVERSE, 7, 27),
+    (Attributes::STRIKE, 9, 29),
+];
+
+/// Writes what turns the look `from` into `to`.
+pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDepth) {
+    if from == to {
+        return;
+    }
+    if to == Style::PLAIN {
+        out.extend_from_slice(b"\x1b[m");
+        return;
+    }
+    let mut codes = Codes { out, begun: false };
+    // Bold and faint are switched off together.
+    let weight = Attributes::BOLD.0 | Attributes::DIM.0;
+    let weight_lost = from.attributes.0 & !to.attributes.0 & weight != 0;
+    let mut have = from.attributes.0;
+    if weight_lost {
+        codes.number(22);
+        have &= !weight;
+    }
+    for (attribute, set, reset) in ATTRIBUTES {
+        let (had, wants) = (have & attribute.0 != 0, to.attributes.contains(attribute));
+        if wants && !had {
+            codes.number(set);
+        } else if had && !wants {
+            codes.number(reset);
+        }
+    }
+    if depth > ColorDepth::None {
+        if from.fg != to.fg {
+            codes.color(to.fg, depth, 30);
+        }
+        if from.bg != to.bg {
+            codes.color(to.bg, depth, 40);
+        }
+    }
+    codes.end();
+}
+
+struct Codes<'a> {
+    out: &'a mut Vec<u8>,
+    begun: bool,
+}
+
+impl Codes<'_> {
+    fn number(&mut self, code: u8) {
+        self.out.extend_from_slice(if self.begun { b";" } else { b"\x1b[" });
+        self.begun = true;
+        number(self.out, usize::from(code));
+    }
+
+    fn color(&mut self, color: Option<Color>, depth: ColorDepth, base: u8) {
+        match color.map(|color| reduce(color, depth)) {
+            None => self.number(base + 9),
+            Some(Color::Ansi(index)) if index < 8 => self.number(base + index),
+            Some(Color::Ansi(index)) => self.number(base + 60 + (index & 7)),
+            Some(Color::Indexed(index)) => {
+                self.number(base + 8);
+                self.number(5);
+                self.number(index);
+            }
+            Some(Color::Rgb(red, green, blue)) => {
+                self.number(base + 8);
+                self.number(2);
+                self.number(red);
+                self.number(green);
+                self.number(blue);
+            }
+        }
+    }
+
+    fn end(self) {
+        if self.begun {
+            self.out.push(b'm');
+        }
+    }
+}
+
+/// Writes a number in decimal digits.
+pub(crate) fn number(out: &mut Vec<u8>, value: usize) {
+    if value >= 10 {
+        number(out, value / 10);
+    }
+    // The remainder is a single digit.
+    out.push(b'0' + u8::try_from(value % 10).unwrap_or(0));
+}
+
+/// The nearest colour that the terminal has.
+pub(crate) fn reduce(color: Color, depth: ColorDepth) -> Color {
+    match (color, depth) {
+        (Color::Rgb(red, green, blue), ColorDepth::Ansi256) => {
+            Color::Indexed(nearest_256((red, green, blue)))
+        }
+        (Color::Rgb(red, green, blue), ColorDepth::Ansi16) => {
+            Color::Ansi(nearest_16((red, green, blue)))
+        }
+        (Color::Indexed(index), ColorDepth::Ansi16) if index < 16 => Color::Ansi(index),
+        (Color::Indexed(index), ColorDepth::Ansi16) => Color::Ansi(nearest_16(rgb_of(index))),
+        (color, _) => color,
+    }
+}
+
+type Rgb = (u8, u8, u8);
+
+const CUBE: [u8; 6] = [0, 95, 135, 175, 215, 255];
+
+const SIXTEEN: [Rgb; 16] = [
+    (0, 0, 0),
+    (205, 0, 0),
+    (0, 205, 0),
+    (205, 205, 0),
+    (0, 0, 238),
+    (205, 0, 205),
+    (0, 205, 205),
+    (229, 229, 229),
+    (127, 127, 127),
+    (255, 0, 0),
+    (0, 255, 0),
+    (255, 255, 0),
+    (92, 92, 255),
+    (255, 0, 255),
+    (0, 255, 255),
+    (255, 255, 255),
+];
+
+/// What colour `index` of 256 commonly is.
+fn rgb_of(index: u8) -> Rgb {
+    match index {
+        0..16 => SIXTEEN.get(usize::from(index)).copied().unwrap_or_default(),
+        16..232 => {
+            let at = index - 16;
+            let level = |step: u8| CUBE.get(usize::from(step)).copied().unwrap_or(0);
+            (level(at / 36), level(at / 6 % 6), level(at % 6))
+        }
+        232.. => {
+            let level = 8 + (index - 232) * 10;
+            (level, level, level)
+        }
+    }
+}
+
+fn difference(a: Rgb, b: Rgb) -> u32 {
+    let square = |a: u8, b: u8| u32::from(a.abs_diff(b)).pow(2);
+    // The eye sees green best and blue least.
+    3 * square(a.0, b.0) + 4 * square(a.1, b.1) + 2 * square(a.2, b.2)
+}
+
+fn nearest_256(color: Rgb) -> u8 {
+    (16..=255).min_by_key(|index| difference(color, rgb_of(*index))).unwrap_or(16)
+}
+
+fn nearest_16(color: Rgb) -> u8 {
+    (0..16).min_by_key(|index| difference(color, rgb_of(*index))).unwrap_or(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(from: Style, to: Style, depth: ColorDepth) -> String {
+        let mut out = Vec::new();
+        change(&mut out, from, to, depth);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn only_what_differs_is_sent() {
+        let bold = Style::PLAIN.bold();
+        let red = bold.patch(Style::fg(Color::Ansi(1)));
+        assert_eq!(bytes(Style::PLAIN, bold, ColorDepth::True), "\x1b[1m");
+        assert_eq!(bytes(bold, red, ColorDepth::True), "\x1b[31m");
+        assert_eq!(bytes(red, Style::fg(Color::Ansi(9)), ColorDepth::True), "\x1b[22;91m");
+        assert_eq!(bytes(red, Style::PLAIN, ColorDepth::True), "\x1b[m");
+        assert_eq!(bytes(bold.dim(), bold, ColorDepth::True), "\x1b[22;1m");
+    }
+
+    #[test]
+    fn colours_are_reduced_to_what_there_is() {
+        let orange = Style::fg(Color::Rgb(255, 135, 0));
+        assert_eq!(bytes(Style::PLAIN, orange, ColorDepth::True), "\x1b[38;2;255;135;0m");
+        assert_eq!(bytes(Style::PLAIN, orange, ColorDepth::Ansi256), "\x1b[38;5;208m");
+        assert_eq!(
+            bytes(Style::PLAIN, Style::fg(Color::Rgb(250, 5, 5)), ColorDepth::Ansi16),
+            "\x1b[91m"
+        );
+        assert_eq!(bytes(Style::PLAIN, orange, ColorDepth::None), "");
+        assert_eq!(bytes(Style::PLAIN, orange.bold(), ColorDepth::None), "\x1b[1m");
+    }
+}

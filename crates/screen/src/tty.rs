@@ -1,0 +1,149 @@
+//! The terminal as a device: its two ends, raw mode, its size, and the way back to
+//! what it was, also when the program dies.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::termios::{
+    OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr,
+};
+
+/// Where nothing is known: a common window.
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
+/// What a dying program sends: modes off, the cursor shown, its own look.
+const EMERGENCY: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1002l\x1b[?1004l\x1b[?2004l\x1b[?2031l\
+\x1b[?7h\x1b[?25h\x1b[m\r\n";
+
+/// The device.
+#[derive(Debug)]
+pub(crate) struct Tty {
+    input: OwnedFd,
+    output: OwnedFd,
+    cooked: Termios,
+}
+
+impl Tty {
+    /// The terminal of standard input and output, or else the controlling one.
+    pub fn open() -> io::Result<Self> {
+        let input = terminal_of(rustix::stdio::stdin())?;
+        let output = terminal_of(rustix::stdio::stdout())?;
+        Self::of(input, output)
+    }
+
+    /// A terminal by its two ends.
+    pub fn of(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
+        let cooked = tcgetattr(&input)?;
+        Ok(Self { input, output, cooked })
+    }
+
+    pub fn input(&self) -> BorrowedFd<'_> {
+        self.input.as_fd()
+    }
+
+    /// Bytes as they are typed, and nothing done to what is written. What was typed
+    /// before is kept.
+    pub fn raw(&self) -> io::Result<()> {
+        let mut raw = self.cooked.clone();
+        raw.make_raw();
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        let mut saved = lock(&SAVED);
+        *saved = Some(Saved {
+            input: rustix::io::fcntl_dupfd_cloexec(&self.input, 3)?,
+            output: rustix::io::fcntl_dupfd_cloexec(&self.output, 3)?,
+            cooked: self.cooked.clone(),
+            bytes: Vec::new(),
+        });
+        drop(saved);
+        Ok(tcsetattr(&self.input, OptionalActions::Now, &raw)?)
+    }
+
+    /// As it was found.
+    pub fn cooked(&self) -> io::Result<()> {
+        tcsetattr(&self.input, OptionalActions::Drain, &self.cooked)?;
+        *lock(&SAVED) = None;
+        Ok(())
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        match tcgetwinsize(&self.output) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+            _ => DEFAULT_SIZE,
+        }
+    }
+
+    /// Writes all of it, with one call if the terminal takes it.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        write_all(self.output.as_fd(), bytes)
+    }
+}
+
+fn terminal_of(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    if isatty(fd) {
+        return Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?);
+    }
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open("/dev/tty", flags, Mode::empty())?)
+}
+
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(fd, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            // Another process may have made the shared description non-blocking.
+            Err(Errno::AGAIN) => {
+                poll(&mut [PollFd::new(&fd, PollFlags::OUT)], None)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+struct Saved {
+    input: OwnedFd,
+    output: OwnedFd,
+    cooked: Termios,
+    /// What only this session has switched on.
+    bytes: Vec<u8>,
+}
+
+static SAVED: Mutex<Option<Saved>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Adds to what [`emergency_restore`] sends.
+pub(crate) fn restore_also(bytes: &[u8]) {
+    if let Some(saved) = lock(&SAVED).as_mut() {
+        saved.bytes.extend_from_slice(bytes);
+    }
+}
+
+/// Gives the terminal back as it was found, if it is in raw mode. For a panic hook
+/// or the way out of a signal: it only writes prepared bytes and sets the saved
+/// modes, waits for no lock, and does nothing the second time.
+pub fn emergency_restore() {
+    let Ok(mut saved) = SAVED.try_lock() else { return };
+    let Some(saved) = saved.take() else { return };
+    let _ = write_all(saved.output.as_fd(), &saved.bytes);
+    let _ = write_all(saved.output.as_fd(), EMERGENCY);
+    let _ = tcsetattr(&saved.input, OptionalActions::Now, &saved.cooked);
+}
+
+/// From now on a panic gives the terminal back before its message is printed.
+pub fn restore_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        emergency_restore();
+        report(panic);
+    }));
+}

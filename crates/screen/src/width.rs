@@ -1,0 +1,42 @@
+//! How many columns text takes. Terminals disagree about rare clusters; this
+//! follows what most do: a cluster is as wide as its widest character, and two
+//! columns at most.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Columns of a character; control characters take none.
+pub fn char_width(char: char) -> usize {
+    char.width().unwrap_or(0)
+}
+
+/// Columns of one grapheme cluster, 0 to 2.
+pub fn grapheme_width(cluster: &str) -> usize {
+    if cluster.len() == 1 {
+        return usize::from(!cluster.as_bytes()[0].is_ascii_control());
+    }
+    cluster.width().min(2)
+}
+
+/// Columns of a text without line breaks.
+pub fn text_width(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.bytes().filter(|byte| !byte.is_ascii_control()).count();
+    }
+    text.graphemes(true).map(grapheme_width).sum()
+}
+
+/// The beginning of `text` that fits into `columns`, cut between clusters.
+pub fn truncate(text: &str, columns: usize) -> &str {
+    if text.len() <= columns && text.is_ascii() {
+        return text;
+    }
+    let mut used = 0;
+    for (at, cluster) in text.grapheme_indices(true) {
+        used += grapheme_width(cluster);
+        if used > columns {
+            return &text[..at];
+        }
+    }
+    text
+}

@@ -1,0 +1,128 @@
+//! Styled text broken into rows at word borders.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::line::{Line, Span};
+use crate::width::grapheme_width;
+
+/// Breaks `line` into rows of at most `columns` columns: between words where it
+/// can, inside one where a word alone is too wide. Rows after the first begin
+/// with `indent`. Spaces at a break are dropped. Never gives no row.
+pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
+    let columns = columns.max(1);
+    if line.width() <= columns {
+        return vec![line.clone()];
+    }
+    let indent_width: usize = indent.iter().map(Span::width).sum();
+    // An indent that leaves no room is left out.
+    let (indent, indent_width) =
+        if indent_width + 2 > columns { (&[][..], 0) } else { (indent, indent_width) };
+    let mut rows = Rows {
+        columns,
+        indent,
+        indent_width,
+        rows: Vec::new(),
+        row: Vec::new(),
+        used: 0,
+        begun: false,
+    };
+    let mut word: Vec<(usize, &str)> = Vec::new();
+    for (index, span) in line.spans.iter().enumerate() {
+        for cluster in span.text.graphemes(true) {
+            let is_space = cluster == " " || cluster == "\t";
+            if is_space {
+                rows.word(&mut word, line);
+                rows.space(index, cluster, line);
+            } else {
+                word.push((index, cluster));
+                // Between wide characters a break is possible anywhere.
+                if grapheme_width(cluster) == 2 {
+                    rows.word(&mut word, line);
+                }
+            }
+        }
+    }
+    rows.word(&mut word, line);
+    rows.end(line)
+}
+
+struct Rows<'a> {
+    columns: usize,
+    indent: &'a [Span],
+    indent_width: usize,
+    rows: Vec<Line>,
+    row: Vec<Span>,
+    used: usize,
+    begun: bool,
+}
+
+impl Rows<'_> {
+    fn put(&mut self, index: usize, cluster: &str, line: &Line) {
+        let source = &line.spans[index];
+        self.used += grapheme_width(cluster);
+        match self.row.last_mut() {
+            Some(last) if self.begun && last.style == source.style && last.link == source.link => {
+                last.text.to_mut().push_str(cluster);
+            }
+            _ => {
+                self.row.push(Span {
+                    text: cluster.to_owned().into(),
+                    style: source.style,
+                    link: source.link.clone(),
+                });
+                self.begun = true;
+            }
+        }
+    }
+
+    fn space(&mut self, index: usize, cluster: &str, line: &Line) {
+        if self.used < self.columns {
+            self.put(index, cluster, line);
+        }
+    }
+
+    fn word(&mut self, word: &mut Vec<(usize, &str)>, line: &Line) {
+        let width: usize = word.iter().map(|(_, cluster)| grapheme_width(cluster)).sum();
+        let room = self.columns - self.indent_width;
+        if self.used + width > self.columns && (width <= room || self.used >= self.columns) {
+            self.break_row(line);
+        }
+        for (index, cluster) in word.drain(..) {
+            if self.used + grapheme_width(cluster) > self.columns {
+                self.break_row(line);
+            }
+            self.put(index, cluster, line);
+        }
+    }
+
+    fn break_row(&mut self, line: &Line) {
+        // Nothing but the indent: breaking would not help.
+        if !self.begun {
+            return;
+        }
+        let mut row = std::mem::take(&mut self.row);
+        while let Some(last) = row.last_mut() {
+            let kept = last.text.trim_end_matches([' ', '\t']).len();
+            if kept == last.text.len() {
+                break;
+            }
+            if kept == 0 {
+                row.pop();
+            } else {
+                last.text.to_mut().truncate(kept);
+                break;
+            }
+        }
+        self.rows.push(Line { spans: row, fill: line.fill });
+        self.row = self.indent.to_vec();
+        self.used = self.indent_width;
+        self.begun = false;
+    }
+
+    fn end(mut self, line: &Line) -> Vec<Line> {
+        if self.begun || self.rows.is_empty() {
+            self.rows.push(Line { spans: self.row, fill: line.fill });
+        }
+        self.rows
+    }
+}

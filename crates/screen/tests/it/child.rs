@@ -1,0 +1,95 @@
+//! A program that streams words through the live region until `q` is typed; the
+//! tests run it in terminals of its own. It is this same test binary, started with
+//! the name of the "test" below.
+
+use std::time::Duration;
+
+use parallax_screen::{
+    Color, Frame, InputEvent, KeyCode, Line, Screen, ScreenOptions, Style, text_width, wrap,
+};
+
+/// The name by which the program is started.
+pub const NAME: &str = "child::streams_until_q";
+/// Words in each line; a word is unique.
+pub const WORDS: usize = 17;
+
+/// The text of a line: words that tell which they are.
+pub fn words(line: usize) -> Vec<String> {
+    (0..1 + line * 7 % WORDS).map(|word| format!("L{line}w{word}")).collect()
+}
+
+#[test]
+#[ignore = "run by other tests, in a terminal of its own"]
+fn streams_until_q() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(stream()).unwrap();
+}
+
+async fn stream() -> std::io::Result<()> {
+    let (mut screen, mut input) = Screen::open(ScreenOptions::default())?;
+    let mut ticks = tokio::time::interval(Duration::from_millis(4));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut columns, _) = screen.size();
+    let (mut line, mut word) = (0, 0);
+    let mut typed = String::new();
+    let mut seconds = 0;
+    let mut commit = vec![Line::raw("BEGIN")];
+    loop {
+        tokio::select! {
+            event = input.next() => match event {
+                Some(InputEvent::Key(key)) if key.code == KeyCode::Char('q') => break,
+                Some(InputEvent::Key(key)) => typed.extend(key.typed()),
+                Some(InputEvent::Resize(width, _)) => columns = width,
+                Some(InputEvent::Resumed) => screen.resume()?,
+                Some(InputEvent::Closed) | None => return Ok(()),
+                Some(_) => {}
+            },
+            _ = ticks.tick() => {
+                seconds += 1;
+                word += 2;
+                let text = words(line);
+                if word >= text.len() {
+                    commit.extend(rows(&text, columns));
+                    (line, word) = (line + 1, 0);
+                }
+            }
+        }
+        let text = words(line);
+        let mut live = rows(&text[..word], columns);
+        let (cursor, below) = surroundings(&typed, columns, seconds);
+        let cursor = (cursor, u16::try_from(live.len()).unwrap() + 2);
+        live.extend(below);
+        screen.frame(Frame { commit: &commit, live: &live, cursor: Some(cursor) })?;
+        commit.clear();
+    }
+    let text = words(line);
+    let mut last = rows(&text[..word], columns);
+    last.push(Line::raw(format!("END {line} {word}")));
+    screen.close(&last)
+}
+
+/// A line's words as rows.
+pub fn rows(words: &[String], columns: u16) -> Vec<Line> {
+    if words.is_empty() {
+        return Vec::new();
+    }
+    wrap(&Line::raw(words.join(" ")), columns.into(), &[])
+}
+
+/// Status, composer and footer, with the cursor's column.
+pub fn surroundings(typed: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) {
+    let width = usize::from(columns);
+    let dim = Style::PLAIN.dim();
+    let band = Style::PLAIN.on(Color::Rgb(40, 40, 60));
+    let footer = format!("FOOTER{:>1$}", "model", width.saturating_sub(6));
+    let prompt = format!("> {typed}");
+    let cursor = u16::try_from(text_width(&prompt)).unwrap();
+    let rows = vec![
+        Line::styled(format!("STATUS working {seconds}"), Style::fg(Color::Ansi(6))),
+        Line::styled("─".repeat(width), dim),
+        Line::styled(prompt, band).filled(band),
+        Line::styled("─".repeat(width), dim),
+        Line::styled(footer, dim),
+    ];
+    (cursor, rows)
+}

@@ -1,0 +1,174 @@
+//! Whatever is drawn: the terminal shows the end of the document, and keeps every
+//! committed row exactly once and in order.
+
+use parallax_screen::{Attributes, Color, ColorDepth, Frame, Line, Look, Region, Span, Style};
+use proptest::prelude::*;
+
+use crate::emulators::Emulators;
+
+pub const LOOK: Look = Look { depth: ColorDepth::True, links: false, synchronized: true };
+
+#[derive(Debug, Clone)]
+struct Step {
+    /// How many of the live rows are finished.
+    finish: usize,
+    /// Rows that are finished without having been live.
+    commit: Vec<Line>,
+    /// Edits of the live rows: where, how many go, and what comes.
+    edits: Vec<(prop::sample::Index, usize, Vec<Line>)>,
+    cursor: Option<(u16, prop::sample::Index)>,
+}
+
+fn style() -> impl Strategy<Value = Style> {
+    let color = prop_oneof![
+        3 => Just(None),
+        1 => (0..16_u8).prop_map(|index| Some(Color::Ansi(index))),
+        1 => any::<(u8, u8, u8)>().prop_map(|(r, g, b)| Some(Color::Rgb(r, g, b))),
+    ];
+    (color.clone(), color, 0..64_u8).prop_map(|(fg, bg, bits)| Style {
+        fg,
+        bg,
+        attributes: Attributes(bits),
+    })
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    let text = prop_oneof![
+        4 => "[a-d ]{0,12}",
+        2 => "[a-c]{18,50}",
+        1 => "[漢字a]{0,12}",
+        1 => Just(String::new()),
+        1 => "[ab\u{1b}\u{9b}\r\n\u{202e}]{0,8}",
+    ];
+    let span = (text, prop_oneof![2 => Just(Style::PLAIN), 1 => style()])
+        .prop_map(|(text, style)| Span::styled(text, style));
+    (prop::collection::vec(span, 0..3), prop::option::weighted(0.1, style()))
+        .prop_map(|(spans, fill)| Line { spans, fill })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let edit = (any::<prop::sample::Index>(), 0..3_usize, prop::collection::vec(line(), 0..3));
+    (
+        prop_oneof![3 => Just(0), 1 => 0..4_usize],
+        prop_oneof![
+            6 => Just(Vec::new()),
+            2 => prop::collection::vec(line(), 0..4),
+            1 => prop::collection::vec(line(), 0..40),
+        ],
+        prop::collection::vec(edit, 0..4),
+        prop::option::weighted(0.8, (0..30_u16, any::<prop::sample::Index>())),
+    )
+        .prop_map(|(finish, commit, edits, cursor)| Step { finish, commit, edits, cursor })
+}
+
+fn shown(line: &Line, columns: usize) -> String {
+    // A new terminal shows one row without the help of any other.
+    let mut alone = Region::new(columns, 2, LOOK);
+    let mut emulators = Emulators::new(columns, 2);
+    emulators.feed(&alone.frame(&Frame {
+        commit: &[],
+        live: std::slice::from_ref(line),
+        cursor: None,
+    }));
+    let [(_, seen), _] = emulators.seen();
+    seen.rows.into_iter().next().unwrap_or_default()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_terminal_shows_the_document(
+        columns in 20..40_usize,
+        height in 5..14_usize,
+        start in 0..6_usize,
+        steps in prop::collection::vec(step(), 1..24),
+    ) {
+        let mut emulators = Emulators::new(columns, height);
+        let mut region = Region::new(columns, height, LOOK);
+        let mut document: Vec<String> = Vec::new();
+        for at in 0..start {
+            // What the shell has printed.
+            emulators.feed(format!("$ {at}\r\n").as_bytes());
+            document.push(format!("$ {at}"));
+        }
+        let mut live: Vec<Line> = Vec::new();
+        for step in steps {
+            let mut commit: Vec<Line> = live.drain(..step.finish.min(live.len())).collect();
+            commit.extend(step.commit);
+            for (at, gone, new) in step.edits {
+                let from = at.index(live.len() + 1);
+                let to = (from + gone).min(live.len());
+                live.splice(from..to, new);
+            }
+            live.truncate(height);
+            let cursor = step.cursor.filter(|_| !live.is_empty()).map(|(column, row)| {
+                (column, u16::try_from(row.index(live.len())).unwrap())
+            });
+            let frame = Frame { commit: &commit, live: &live, cursor };
+            let bytes = region.frame(&frame);
+            emulators.feed(&bytes);
+            prop_assert!(region.frame(&Frame { commit: &[], ..frame }).is_empty(), "drawn twice");
+
+            document.extend(commit.iter().map(|line| shown(line, columns)));
+            let mut rows = document.clone();
+            rows.extend(live.iter().map(|line| shown(line, columns)));
+            while rows.last().is_some_and(String::is_empty) {
+                rows.pop();
+            }
+            for (name, seen) in emulators.seen() {
+                prop_assert_eq!(&seen.rows, &rows, "{} after {:?}", name, String::from_utf8_lossy(&bytes));
+                if let Some((column, row)) = cursor {
+                    let column = usize::from(column).min(columns - 1);
+                    prop_assert_eq!(
+                        seen.cursor, (column, document.len() + usize::from(row)), "{}", name
+                    );
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_terminal_that_reflows_keeps_every_row(
+        steps in prop::collection::vec(
+            (prop::option::of((24..60_usize, 12..20_usize)), prop::collection::vec(line(), 0..4),
+             prop::collection::vec("[a-z ]{0,23}[a-z]", 1..3)),
+            1..16,
+        ),
+    ) {
+        let (mut columns, mut height) = (40, 16);
+        let mut emulators = Emulators::new(columns, height);
+        let mut region = Region::new(columns, height, LOOK);
+        // A full window: this emulator scrolls even where there are empty rows below.
+        let mut document: Vec<String> = (0..20).map(|row| format!("row{row}")).collect();
+        let rows: Vec<Line> = document.iter().cloned().map(Line::raw).collect();
+        emulators.feed(&region.frame(&Frame { commit: &rows, live: &[], cursor: None }));
+        for (size, commit, live) in steps {
+            let mut bytes = Vec::new();
+            if let Some((new_columns, new_height)) = size {
+                (columns, height) = (new_columns, new_height);
+                emulators.resize(columns, height);
+                bytes = region.resize(columns, height, true);
+            }
+            // Wide glyphs and fills leave blanks where rows are joined.
+            let commit: Vec<Line> = commit
+                .iter()
+                .map(|line| Line::raw(line.text().replace(|char: char| !char.is_ascii_alphanumeric(), "")))
+                .flat_map(|line| parallax_screen::wrap(&line, columns, &[]))
+                .collect();
+            let live: Vec<Line> =
+                live.into_iter().chain(["-".repeat(columns)]).map(Line::raw).collect();
+            let cursor = Some((0, u16::try_from(live.len() - 1).unwrap()));
+            bytes.extend(region.frame(&Frame { commit: &commit, live: &live, cursor }));
+            emulators.feed(&bytes);
+            document.extend(commit.iter().map(Line::text));
+            let mut rows = document.clone();
+            rows.extend(live.iter().map(Line::text));
+            prop_assert_eq!(emulators.joined(), rows);
+        }
+    }
+}

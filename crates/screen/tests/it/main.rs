@@ -1,0 +1,10 @@
+//! What the screen promises, seen by terminals.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects")]
+
+mod budget;
+mod child;
+mod emulators;
+mod frames;
+mod terminal;
+mod tmux;

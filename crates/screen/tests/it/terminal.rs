@@ -1,0 +1,184 @@
+//! The screen on a device, and a terminal at its other end that answers or does not.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use parallax_screen::{Frame, Input, InputEvent, Key, KeyCode, Line, Screen, ScreenOptions};
+use portable_pty::{MasterPty, PtySize, native_pty_system};
+
+/// The terminal's end of a pair.
+struct Terminal {
+    master: Box<dyn MasterPty + Send>,
+    keyboard: Box<dyn Write + Send>,
+    output: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        let pair = native_pty_system().openpty(size(80, 24)).unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let keyboard = pair.master.take_writer().unwrap();
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { master: pair.master, keyboard, output, seen: String::new() }
+    }
+
+    fn device(&self) -> OwnedFd {
+        let path = self.master.tty_name().unwrap();
+        std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap().into()
+    }
+
+    fn open(&self, options: ScreenOptions) -> (Screen, Input) {
+        let variable = |name: &str| (name == "TERM").then(|| "xterm-256color".to_owned());
+        Screen::open_on((self.device(), self.device()), options, variable).unwrap()
+    }
+
+    fn types(&mut self, text: &str) {
+        self.keyboard.write_all(text.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    /// Reads what comes until `end` is in it, and gives that.
+    fn read_until(&mut self, end: &str) -> String {
+        while !self.seen.contains(end) {
+            match self.output.recv_timeout(Duration::from_secs(10)) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8(bytes).unwrap()),
+                Err(_) => panic!("no {end:?} in {:?}", self.seen),
+            }
+        }
+        std::mem::take(&mut self.seen)
+    }
+}
+
+fn size(cols: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
+}
+
+fn live(texts: &[&str]) -> Vec<Line> {
+    texts.iter().map(|text| Line::raw((*text).to_owned())).collect()
+}
+
+fn typed(char: char) -> InputEvent {
+    InputEvent::Key(Key::plain(KeyCode::Char(char)))
+}
+
+fn modes(device: &impl AsFd) -> String {
+    format!("{:?}", rustix::termios::tcgetattr(device).unwrap())
+}
+
+#[tokio::test]
+async fn what_is_typed_before_the_start_comes_through() {
+    let mut terminal = Terminal::new();
+    let device = terminal.device();
+    terminal.types("hé");
+    // The line discipline has it when it has echoed it.
+    terminal.read_until("hé");
+    let (_screen, mut input) = terminal.open(ScreenOptions::default());
+    assert_eq!(input.next().await, Some(typed('h')));
+    assert_eq!(input.next().await, Some(typed('é')));
+    drop(device);
+}
+
+#[tokio::test]
+async fn the_terminal_is_asked_once_and_its_answers_are_no_keys() {
+    let mut terminal = Terminal::new();
+    let device = terminal.device();
+    let before = modes(&device);
+    let (screen, mut input) = terminal.open(ScreenOptions::default());
+    let asked = terminal.read_until("\x1b[?7l");
+    for question in [
+        "\x1b[?u",
+        "\x1b]11;?\x1b\\",
+        "\x1b[>q",
+        "\x1b[>4;?m",
+        "\x1b[?2026$p",
+        "\x1b[c",
+        "\x1b[?2004h",
+    ] {
+        assert!(asked.contains(question), "{question:?} in {asked:?}");
+    }
+    assert_ne!(modes(&device), before);
+
+    terminal.types("a\x1b[?0u\x1b]11;rgb:0000/8000/ffff\x1b\\b\x1bP>|kitty(0.40)\x1b\\\x1b[?62c");
+    let events = [input.next().await, input.next().await, input.next().await];
+    let expected = [typed('a'), InputEvent::Background(0, 127, 255), typed('b')];
+    assert_eq!(events, expected.map(Some));
+    terminal.read_until("\x1b[>1u");
+
+    screen.close(&live(&["bye"])).unwrap();
+    let last = terminal.read_until("\x1b[?25h");
+    for mode in ["bye", "\x1b[<u", "\x1b[?2004l", "\x1b[?1004l", "\x1b[?7h"] {
+        assert!(last.contains(mode), "{mode:?} in {last:?}");
+    }
+    assert_eq!(modes(&device), before);
+}
+
+#[tokio::test]
+async fn a_window_that_changes_is_painted_when_the_cursor_is_known() {
+    let mut terminal = Terminal::new();
+    let (mut screen, mut input) = terminal.open(ScreenOptions::default());
+    terminal.read_until("\x1b[?7l");
+    terminal.types("\x1b[?62cx");
+    assert_eq!(input.next().await, Some(typed('x')));
+    let rows = live(&["first", "second"]);
+    let frame = |commit| Frame { commit, live: &rows, cursor: Some((0, 1)) };
+    assert!(screen.frame(frame(&[])).unwrap());
+    terminal.read_until("second");
+
+    terminal.master.resize(size(40, 24)).unwrap();
+    let finished = live(&["finished"]);
+    assert!(!screen.frame(frame(&finished)).unwrap());
+    terminal.read_until("\x1b[6n");
+    // Keys come through while the terminal is waited for.
+    terminal.types("y\x1b[1;5R");
+    assert_eq!(input.next().await, Some(typed('y')));
+    assert_eq!(input.next().await, Some(InputEvent::Resize(40, 24)));
+    assert!(screen.frame(frame(&[])).unwrap());
+    let painted = terminal.read_until("second");
+    assert!(painted.starts_with("\x1b[1A\r\x1b[J") || painted.contains("\r\x1b[J"), "{painted:?}");
+    assert!(painted.contains("finished") && !painted.contains("\x1b[2J"), "{painted:?}");
+}
+
+#[tokio::test]
+async fn a_terminal_that_does_not_answer_is_not_waited_for() {
+    let mut terminal = Terminal::new();
+    let (mut screen, _input) = terminal.open(ScreenOptions::default());
+    let rows = live(&["row"]);
+    screen.frame(Frame { commit: &[], live: &rows, cursor: None }).unwrap();
+    terminal.read_until("row");
+    terminal.master.resize(size(40, 24)).unwrap();
+    assert!(screen.frame(Frame { commit: &[], live: &rows, cursor: None }).unwrap());
+    terminal.read_until("row");
+}
+
+#[tokio::test]
+async fn rows_finished_while_the_terminal_is_lent_come_afterwards() {
+    let mut terminal = Terminal::new();
+    let device = terminal.device();
+    let before = modes(&device);
+    let (mut screen, mut input) = terminal.open(ScreenOptions::default());
+    let finished = live(&["finished meanwhile"]);
+    screen.leave().unwrap();
+    assert_eq!(modes(&device), before);
+    assert!(!screen.frame(Frame { commit: &finished, live: &[], cursor: None }).unwrap());
+    terminal.types("for another\n");
+    let mut line = [0; 64];
+    let read = rustix::io::read(&device, &mut line).unwrap();
+    assert_eq!(&line[..read], b"for another\n");
+    screen.enter().unwrap();
+    assert_ne!(modes(&device), before);
+    assert!(screen.frame(Frame { commit: &[], live: &[], cursor: None }).unwrap());
+    terminal.read_until("finished meanwhile");
+    terminal.types("k");
+    assert_eq!(input.next().await, Some(typed('k')));
+}

@@ -1,0 +1,124 @@
+//! A real terminal that reflows: tmux.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use crate::child;
+
+/// A tmux server of its own.
+struct Tmux {
+    directory: tempfile::TempDir,
+}
+
+#[expect(clippy::disallowed_methods, reason = "tmux is the terminal of this test")]
+fn command() -> Command {
+    Command::new("tmux")
+}
+
+impl Tmux {
+    /// `None` if there is no tmux here.
+    fn start(columns: u16, rows: u16) -> Option<Self> {
+        command().arg("-V").output().ok()?;
+        let tmux = Self { directory: tempfile::tempdir().unwrap() };
+        let program = std::env::current_exe().unwrap();
+        let program = format!(
+            "{} --exact {} --ignored --nocapture; sleep 100",
+            program.display(),
+            child::NAME
+        );
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let started = tmux.run(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &columns,
+            "-y",
+            &rows,
+            &program,
+            ";",
+            "set",
+            "-g",
+            "history-limit",
+            "50000",
+        ]);
+        assert!(started.status.success(), "{started:?}");
+        Some(tmux)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        command()
+            .arg("-S")
+            .arg(self.directory.path().join("socket"))
+            .args(arguments)
+            .env("TERM", "xterm-256color")
+            .env_remove("TMUX")
+            .output()
+            .unwrap()
+    }
+
+    fn resize(&self, columns: u16, rows: u16) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let resized = self.run(&["resize-window", "-x", &columns, "-y", &rows]);
+        assert!(resized.status.success(), "{resized:?}");
+    }
+
+    /// Scrollback and window; wrapped rows joined.
+    fn contents(&self) -> String {
+        let captured = self.run(&["capture-pane", "-p", "-J", "-S", "-"]);
+        String::from_utf8(captured.stdout).unwrap()
+    }
+
+    fn wait_for(&self, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let contents = self.contents();
+            if contents.contains(text) {
+                return contents;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "no {text} in:\n{contents}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.run(&["kill-server"]);
+    }
+}
+
+/// All that was streamed, in order and once, and nothing of the live region.
+fn assert_whole(contents: &str) {
+    let end = contents.lines().find(|line| line.starts_with("END ")).unwrap();
+    let mut numbers = end.split(' ').skip(1).map(|number| number.parse::<usize>().unwrap());
+    let (lines, words) = (numbers.next().unwrap(), numbers.next().unwrap());
+    let mut expected: Vec<String> = (0..lines).flat_map(child::words).collect();
+    expected.extend(child::words(lines).into_iter().take(words));
+    let begin = contents.find("BEGIN").unwrap();
+    let seen: Vec<&str> =
+        contents[begin..].split_whitespace().filter(|word| *word != "BEGIN").collect();
+    let seen = &seen[..seen.iter().position(|word| *word == "END").unwrap()];
+    for (at, (seen, expected)) in seen.iter().zip(&expected).enumerate() {
+        assert_eq!(seen, expected, "word {at} in:\n{contents}");
+    }
+    assert_eq!(seen.len(), expected.len(), "{contents}");
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_the_window_changes() {
+    let Some(tmux) = Tmux::start(120, 40) else {
+        println!("no tmux here: not tested");
+        return;
+    };
+    tmux.wait_for("L20w0");
+    for pause in [90, 30, 300, 60, 10, 150, 45, 5, 80, 20] {
+        tmux.resize(60, 20);
+        std::thread::sleep(Duration::from_millis(pause));
+        tmux.resize(120, 40);
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    tmux.run(&["send-keys", "q"]);
+    assert_whole(&tmux.wait_for("END "));
+}
