@@ -62,6 +62,14 @@ pub enum ConfigError {
         /// The value as JSON.
         value: String,
     },
+    /// The kept key cannot be used.
+    #[error("Error in {path}: {why}; remove the file and give the key anew")]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// A file of ours that cannot be written.
     #[error("Cannot write {path}: {source}; check the permissions of its folder and try again")]
     Unwritable {

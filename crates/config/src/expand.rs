@@ -11,11 +11,13 @@ const BUDGET: usize = 4 * 1024 * 1024;
 pub(crate) struct Expander<'a> {
     environment: &'a Environment,
     left: usize,
+    /// What is not set becomes empty.
+    or_empty: bool,
 }
 
 impl<'a> Expander<'a> {
     pub(crate) fn new(environment: &'a Environment) -> Self {
-        Self { environment, left: BUDGET }
+        Self { environment, left: BUDGET, or_empty: false }
     }
 
     /// Expands every text in the value; keys are left alone.
@@ -32,6 +34,13 @@ impl<'a> Expander<'a> {
         }
     }
 
+    /// As [`Self::value`], but a variable that is not set becomes empty.
+    pub(crate) fn value_or_empty(&mut self, value: &mut Value) {
+        self.or_empty = true;
+        self.value(value);
+        self.or_empty = false;
+    }
+
     pub(crate) fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -40,7 +49,8 @@ impl<'a> Expander<'a> {
             out.push_str(before);
             let (written, value) = match reference(from) {
                 Some((written, name, default)) => {
-                    (written, self.environment.variable(name).or(default))
+                    let value = self.environment.variable(name).or(default);
+                    (written, value.or(self.or_empty.then_some("")))
                 }
                 None => ("$", None),
             };

@@ -20,7 +20,20 @@ pub struct LooseSettings {
     pub file: PathBuf,
     /// The keys, as far as they loosen.
     pub keys: Vec<String>,
+    /// Whether the user said no to them as they are.
+    pub declined: bool,
 }
+
+/// What was said of a file, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Yes,
+    No,
+}
+
+/// Before the hash of a file that was declined.
+const DECLINED: &str = "declined ";
 
 /// Keys of `security` with the values that only tighten. Every other value and
 /// every other key there loosens, or may.
@@ -51,6 +64,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("general.enableAutoUpdate", &[]),
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
+    ("advanced.docsUrl", &[]),
     ("policyPaths", &["[]"]),
     ("adminPolicyPaths", &["[]"]),
     ("tools.allowed", &["[]"]),
@@ -101,14 +115,11 @@ pub(crate) fn close(
             file.values = values;
             continue;
         }
-        let accepted = match is_accepted(homes, file) {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                warnings.push(error.to_string());
-                false
-            }
-        };
-        if accepted {
+        let said = said(homes, file).unwrap_or_else(|error| {
+            warnings.push(error.to_string());
+            Said::Nothing
+        });
+        if said == Said::Yes {
             continue;
         }
         file.values = values;
@@ -118,7 +129,7 @@ pub(crate) fn close(
              {names}; `parallax trust add --settings` accepts the file as it is now",
             file.path.display()
         ));
-        loose.push(LooseSettings { file: file.path.clone(), keys });
+        loose.push(LooseSettings { file: file.path.clone(), keys, declined: said == Said::No });
     }
     loose
 }
@@ -134,31 +145,73 @@ pub(crate) fn loosening(values: &Object, project: &Path) -> Vec<String> {
 /// # Errors
 /// A file that cannot be used or written.
 pub fn accept_settings(homes: &Homes, cwd: &Path) -> Result<Vec<LooseSettings>, ConfigError> {
-    let mut accepted = Vec::new();
+    remember(homes, cwd, true)
+}
+
+/// Remembers that the user does not want the settings of the project as they
+/// are now, so that nobody asks again before they change. Blocking.
+///
+/// # Errors
+/// A file that cannot be used or written.
+pub fn decline_settings(homes: &Homes, cwd: &Path) -> Result<Vec<LooseSettings>, ConfigError> {
+    remember(homes, cwd, false)
+}
+
+fn remember(homes: &Homes, cwd: &Path, yes: bool) -> Result<Vec<LooseSettings>, ConfigError> {
+    let mut found = Vec::new();
     for mut file in layers::read_project(homes, cwd)? {
         migrate::migrate(&mut file.values, &file.path);
         let keys = loosening(&file.values, cwd);
         if keys.is_empty() {
             continue;
         }
-        let (name, hash) = (name_of(&file), hash(&file));
-        state::update(&register(homes), |known| match known.get(&name) {
-            Some(entry) => entry.set_value(hash.into()),
-            None => drop(known.append(&name, hash.into())),
-        })?;
-        accepted.push(LooseSettings { file: file.path, keys });
+        let hash = hash(&file);
+        write_down(homes, &file, if yes { hash } else { format!("{DECLINED}{hash}") })?;
+        found.push(LooseSettings { file: file.path, keys, declined: !yes });
     }
-    Ok(accepted)
+    Ok(found)
+}
+
+/// Whether the user accepted the file as it is.
+pub(crate) fn is_accepted_file(homes: &Homes, path: &Path) -> bool {
+    let file = read_file(path);
+    file.is_some_and(|file| said(homes, &file).is_ok_and(|said| said == Said::Yes))
+}
+
+/// Accepts the file as it is now.
+pub(crate) fn accept_file(homes: &Homes, path: &Path) -> Result<(), ConfigError> {
+    let Some(file) = read_file(path) else { return Ok(()) };
+    write_down(homes, &file, hash(&file))
+}
+
+fn read_file(path: &Path) -> Option<LayerFile> {
+    let text = jsonc::read_document(path).ok().flatten()?;
+    let values = Object::new();
+    Some(LayerFile { layer: Layer::Workspace, path: path.to_owned(), text, values })
+}
+
+fn write_down(homes: &Homes, file: &LayerFile, word: String) -> Result<(), ConfigError> {
+    let name = name_of(file);
+    state::update(&register(homes), |known| match known.get(&name) {
+        Some(entry) => entry.set_value(word.into()),
+        None => drop(known.append(&name, word.into())),
+    })
 }
 
 fn register(homes: &Homes) -> PathBuf {
     homes.parallax.join("accepted-settings.json")
 }
 
-fn is_accepted(homes: &Homes, file: &LayerFile) -> Result<bool, ConfigError> {
-    let Some(known) = jsonc::read_object(&register(homes))? else { return Ok(false) };
-    let accepted = known.get(&name_of(file)).and_then(Value::as_str);
-    Ok(accepted == Some(hash(file).as_str()))
+fn said(homes: &Homes, file: &LayerFile) -> Result<Said, ConfigError> {
+    let Some(known) = jsonc::read_object(&register(homes))? else { return Ok(Said::Nothing) };
+    let Some(known) = known.get(&name_of(file)).and_then(Value::as_str) else {
+        return Ok(Said::Nothing);
+    };
+    Ok(match known.strip_prefix(DECLINED) {
+        Some(declined) if declined == hash(file) => Said::No,
+        None if known == hash(file) => Said::Yes,
+        _ => Said::Nothing,
+    })
 }
 
 fn name_of(file: &LayerFile) -> String {

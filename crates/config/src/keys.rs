@@ -74,6 +74,13 @@ pub const KEYS: &[Key] = &[
         "Approval mode at start",
     ),
     key("general.enableNotifications", Flag, "false", "Notifications of the terminal"),
+    key(
+        "general.notificationMethod",
+        Choice(&["auto", "osc9", "osc777", "bell"]),
+        "\"auto\"",
+        "How the terminal is told to notify",
+    ),
+    key("general.openEditorInNewWindow", Flag, "false", "A new window for editors of windows"),
     key("general.checkpointing.enabled", Flag, "false", "Checkpoints before edits"),
     key("general.plan.enabled", Flag, "true", "Plan mode exists"),
     key("general.plan.directory", Text, "", "Folder for plans, inside the project"),
@@ -92,13 +99,41 @@ pub const KEYS: &[Key] = &[
         "Format of headless output",
     ),
     key("ui.theme", Text, "", "Name or file of the theme"),
+    key("ui.autoThemeSwitching", Flag, "true", "A light or dark theme by the background"),
+    key("ui.customThemes", Obj, "{}", "Themes of your own, by name"),
+    key("ui.hideWindowTitle", Flag, "false", "The title of the window stays as it is"),
+    key("ui.showStatusInTitle", Flag, "false", "What the model thinks about, in the title"),
+    key("ui.dynamicWindowTitle", Flag, "true", "The title tells what goes on"),
+    key("ui.showHomeDirectoryWarning", Flag, "true", "A warning in the home directory"),
     key("ui.hideTips", Flag, "false", "No tips at start"),
     key("ui.hideBanner", Flag, "false", "No banner at start"),
+    key("ui.hideContextSummary", Flag, "false", "No line about context files and servers"),
     key("ui.hideFooter", Flag, "false", "No footer"),
-    key("ui.useAlternateBuffer", Flag, "false", "Full-screen mode"),
-    key("ui.showCitations", Flag, "false", "Show the sources of an answer"),
+    key("ui.escapePastedAtSymbols", Flag, "false", "`@` in pasted text names no file"),
+    key("ui.showShortcutsHint", Flag, "true", "A hint at the keys"),
+    key("ui.compactToolOutput", Flag, "true", "One line for a result"),
+    key("ui.footer.items", Texts, "", "What the footer shows, in order"),
+    key("ui.footer.showLabels", Flag, "true", "Names above what the footer shows"),
+    key("ui.footer.hideCWD", Flag, "false", "The footer without the folder"),
+    key("ui.footer.hideSandboxStatus", Flag, "false", "The footer without the sandbox"),
+    key("ui.footer.hideModelInfo", Flag, "false", "The footer without the model"),
+    key("ui.footer.hideContextPercentage", Flag, "true", "The footer without the context used"),
+    key("ui.collapseDrawerDuringApproval", Flag, "true", "No composer while a question is open"),
     key("ui.showMemoryUsage", Flag, "false", "Show how much memory the program uses"),
     key("ui.showLineNumbers", Flag, "true", "Line numbers in code"),
+    key("ui.showCitations", Flag, "false", "Show the sources of an answer"),
+    key("ui.showModelInfoInChat", Flag, "false", "Name the model at each answer"),
+    key("ui.showUserIdentity", Flag, "true", "Show how one is signed in at start"),
+    key("ui.useAlternateBuffer", Flag, "false", "Full-screen mode"),
+    key("ui.useBackgroundColor", Flag, "true", "Backgrounds behind prompts"),
+    key("ui.showSpinner", Flag, "true", "Something turns while the model works"),
+    key(
+        "ui.loadingPhrases",
+        Choice(&["tips", "witty", "all", "off"]),
+        "\"off\"",
+        "What is said while the model works",
+    ),
+    key("ui.customWittyPhrases", Texts, "[]", "Phrases of your own for that"),
     key("ui.inlineThinkingMode", Choice(&["off", "full"]), "\"off\"", "Show thoughts"),
     key("ui.errorVerbosity", Choice(&["low", "full"]), "\"low\"", "How much of an error is shown"),
     key("ui.accessibility.screenReader", Flag, "false", "Plain lines for screen readers"),
@@ -114,7 +149,7 @@ pub const KEYS: &[Key] = &[
         "0.5",
         "Share of the window at which history is compressed",
     ),
-    key("model.compactAtTokens", Num, "", "Tokens at which history is compressed (ours)"),
+    key("model.compactAtTokens", Num, "100000", "Tokens at which history is compressed (ours)"),
     key("model.disableLoopDetection", Flag, "false", "No loop guard"),
     key("model.skipNextSpeakerCheck", Flag, "true", "Accepted"),
     key(
@@ -203,6 +238,24 @@ pub const KEYS: &[Key] = &[
     key("tools.exclude", Texts, "[]", "Tools and commands that are not there"),
     key("tools.useRipgrep", Flag, "true", "Accepted; the search is built in"),
     key(
+        "contextManagement.tools.outputMasking.protectionThresholdTokens",
+        Num,
+        "50000",
+        "Tokens of the newest tool outputs that stay whole",
+    ),
+    key(
+        "contextManagement.tools.outputMasking.minPrunableThresholdTokens",
+        Num,
+        "30000",
+        "Tokens of older tool outputs from which they go to files",
+    ),
+    key(
+        "contextManagement.tools.outputMasking.protectLatestTurn",
+        Flag,
+        "true",
+        "The newest tool outputs stay whole in any case",
+    ),
+    key(
         "tools.truncateToolOutputThreshold",
         Num,
         "40000",
@@ -213,6 +266,24 @@ pub const KEYS: &[Key] = &[
     key("mcp.serverCommand", Text, "", "Command that starts an MCP server"),
     key("mcp.allowed", Texts, "", "The only MCP servers that start"),
     key("mcp.excluded", Texts, "[]", "MCP servers that do not start"),
+    key(
+        "mcp.lazy",
+        Flag,
+        "true",
+        "A server that is known starts when one of its tools is called (ours)",
+    ),
+    key(
+        "mcp.firstWaitMs",
+        Num,
+        "5000",
+        "How long a run without a person waits for servers that were never seen (ours)",
+    ),
+    key(
+        "mcp.schemas",
+        Choice(&["verbatim", "openapi"]),
+        "\"verbatim\"",
+        "How the arguments of MCP tools are declared (ours)",
+    ),
     key("mcpServers", Obj, "{}", "MCP servers by name"),
     key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Sandbox for single commands"),
     key("security.sandbox.network.default", Flag, "false", "Network of commands (ours)"),
@@ -266,6 +337,7 @@ pub const KEYS: &[Key] = &[
         "Plain `.env` files outside the home do not count",
     ),
     key("advanced.bugCommand", Obj, "", "Where bugs are reported"),
+    key("advanced.docsUrl", Text, "", "Where `/docs` leads (ours)"),
     key("experimental.enableAgents", Flag, "true", "Agents exist"),
     key("experimental.worktrees", Flag, "false", "`--worktree` exists"),
     key("skills.enabled", Flag, "true", "Skills exist"),
@@ -286,7 +358,7 @@ pub(crate) fn default_of(name: &str) -> Option<Value> {
 }
 
 impl Kind {
-    fn expected(self) -> String {
+    pub(crate) fn expected(self) -> String {
         match self {
             Flag => "`true` or `false`".to_owned(),
             Num => "a number".to_owned(),
@@ -316,7 +388,7 @@ impl Kind {
 
     /// The value as this kind takes it: numbers and flags may be written as
     /// text. `None` when it does not fit.
-    fn accept(self, value: &Value) -> Option<Value> {
+    pub(crate) fn accept(self, value: &Value) -> Option<Value> {
         let texts = |value: &Value| {
             value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
         };

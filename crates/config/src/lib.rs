@@ -5,16 +5,23 @@
 //! command-line arguments (the binary), the folder tree
 //! (`files`).
 
+pub mod commands;
+mod credentials;
+mod dialog;
 mod dotenv;
+mod editor_keys;
 mod environment;
 mod error;
 mod expand;
+mod front_matter;
 mod gate;
 mod homes;
+pub mod hooks;
 mod jsonc;
 mod keys;
 mod layers;
 mod load;
+pub mod mcp;
 mod memory;
 mod merge;
 mod migrate;
@@ -24,19 +31,25 @@ mod rules_integrity;
 mod sandbox_settings;
 mod saved_rules;
 mod session_context;
+mod set;
 mod settings;
+pub mod skills;
 mod state;
 mod survey;
 pub mod trust;
+mod ui;
 
+pub use credentials::{KeyKind, StoredKey, credentials_file, forget_key, store_key, stored_key};
+pub use dialog::{SettingRow, setting_rows};
+pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;
 pub use error::ConfigError;
-pub use gate::{LooseSettings, accept_settings};
+pub use gate::{LooseSettings, accept_settings, decline_settings};
 pub use homes::Homes;
 pub use keys::{KEYS, Key, Kind};
 pub use layers::{Layer, Origin};
 pub use load::{Config, LoadOptions, load};
-pub use memory::{ImportFormat, Memory, MemoryFile, MemoryOptions, load_memory};
+pub use memory::{ImportFormat, Memory, MemoryFile, MemoryOptions, add_memory, load_memory};
 pub use rules::{RuleFiles, RulePlaces, policy_files, sandbox_files};
 pub use rules_integrity::{
     RulesChange, accept_workspace_rules, let_workspace_rules_allow, workspace_rules_changed,
@@ -48,6 +61,8 @@ pub use sandbox_settings::{
 };
 pub use saved_rules::save_rule;
 pub use session_context::{SessionContext, session_context};
+pub use set::{SettingError, SettingScope, set_setting, setting_of};
 pub use settings::{EnvironmentRedaction, OutputFormat, SessionRetention, Settings, Shell};
 pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};
 pub use trust::{Trust, TrustReason};
+pub use ui::{FooterItem, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};

@@ -1,12 +1,15 @@
 //! Memory files (`GEMINI.md`, `AGENTS.md`): which there are, and what of them
 //! the model gets.
 
+mod add;
 mod discovery;
 mod imports;
 
 use std::path::{Path, PathBuf};
 
 use crate::homes::Homes;
+
+pub use add::add_memory;
 
 /// How imported files are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

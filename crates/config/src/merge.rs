@@ -78,6 +78,12 @@ fn merge_at(
             (Some(Value::Object(there)), Value::Object(fields), _) => {
                 merge_at(there, fields, &key, origin, origins);
             }
+            (None, Value::Object(fields), Strategy::Shallow) => {
+                fields
+                    .keys()
+                    .for_each(|entry| note(origins, format!("{key}.{entry}"), origin, false));
+                lower.insert(name, Value::Object(fields));
+            }
             (None, Value::Object(fields), _) => {
                 // Through the same door, so that names are skipped and origins noted.
                 let mut fresh = Object::new();

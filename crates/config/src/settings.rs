@@ -87,7 +87,12 @@ impl Settings {
         let mut expander = Expander::new(environment);
         let mut settings = Self::default();
         for mut file in layers {
-            file.values.values_mut().for_each(|value| expander.value(value));
+            for (key, value) in &mut file.values {
+                match key.as_str() {
+                    "mcpServers" => crate::mcp::expand_servers(value, &mut expander),
+                    _ => expander.value(value),
+                }
+            }
             warnings.extend(keys::check(&mut file.values, &file.path));
             let origin = Origin { layer: file.layer, file: file.path };
             merge::merge(&mut settings.merged, file.values, &origin, &mut settings.origins);
@@ -137,7 +142,7 @@ impl Settings {
     }
 
     /// A count; `None` for a negative or missing number.
-    pub(crate) fn count(&self, key: &str) -> Option<u64> {
+    pub fn count(&self, key: &str) -> Option<u64> {
         let number = self.number(key)?;
         #[expect(
             clippy::cast_possible_truncation,

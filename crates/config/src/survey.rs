@@ -157,6 +157,35 @@ impl Survey {
         all.into_iter().filter_map(word).collect()
     }
 
+    /// What it would bring, one row a kind, as the folder names it.
+    pub fn rows(&self) -> Vec<String> {
+        let servers = self.mcp_servers.iter().map(|one| format!("{} ({})", one.name, one.target));
+        let hooks = self.hooks.iter().map(|hook| format!("{}: {}", hook.event, hook.command));
+        let kinds = [
+            ("settings that run programs", self.programs.clone()),
+            ("settings that lower security", self.loosening.clone()),
+            ("MCP servers", servers.collect()),
+            ("hooks", hooks.collect()),
+            ("rules", self.policies.clone()),
+            ("commands", self.commands.clone()),
+            ("skills", self.skills.clone()),
+            ("agents", self.agents.clone()),
+            ("extensions", self.extensions.clone()),
+            ("context files", self.context_files.clone()),
+            ("variables", self.env_files.clone()),
+            ("problems", self.problems.clone()),
+        ];
+        let mut rows: Vec<String> = kinds
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(kind, names)| format!("{kind}: {}", names.join(", ")))
+            .collect();
+        if self.cut {
+            rows.push("and more".to_owned());
+        }
+        rows
+    }
+
     /// The counts as one line: `2 hooks, 1 MCP server`; `None` for nothing.
     pub fn summary(&self) -> Option<String> {
         let mut parts: Vec<String> =

@@ -3,6 +3,8 @@
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::model::{Chunk, Citation, FinishReason, Usage};
 
+use crate::model_hooks::{replace_text, visible};
+
 /// A visible piece of a response, as it came.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Piece {
@@ -71,6 +73,16 @@ impl Answer {
         if let Err(part) = apart {
             self.parts.push(part);
         }
+    }
+
+    /// The visible text so far.
+    pub(crate) fn text(&self) -> String {
+        visible(&self.parts)
+    }
+
+    /// Puts another text in its place.
+    pub(crate) fn replace_text(&mut self, text: &str) {
+        replace_text(&mut self.parts, text);
     }
 
     /// Whether the response holds function calls.

@@ -1,7 +1,7 @@
 //! Questions whether a call may run, and what an answer means.
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{Ask, CallDecision, EventBody, Level, Question};
+use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Question};
 use parallax_protocol::ids::AskId;
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
@@ -60,7 +60,7 @@ impl Session {
             (0, None) => AskId::new(format!("ask-{}", call.id)),
             _ => AskId::new(format!("ask-{}-{}", call.id, self.asks)),
         };
-        self.hub.send(EventBody::Ask(Box::new(Ask {
+        let asked = Ask {
             id: ask.clone(),
             call: call.id.clone(),
             name: call.name.clone(),
@@ -73,7 +73,10 @@ impl Session {
             rules: prepared.rules.clone(),
             permissions: prepared.effects.permissions.clone(),
             not_undoable,
-        })));
+        };
+        self.hook_notify(&asked);
+        self.hub.send(EventBody::Ask(Box::new(asked)));
+        self.tell_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
         board.exclusive = self.is_exclusive(call);
         board.asking.insert(ask, prepared);
     }

@@ -8,10 +8,10 @@ use parallax_protocol::content::{
     Content, FunctionCall, Part, PartView, SYNTHETIC_SIGNATURE, Sealed,
 };
 use parallax_protocol::event::{
-    EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level, ModelCall,
+    ContextUsed, EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level, ModelCall,
 };
 use parallax_protocol::ids::ItemId;
-use parallax_protocol::model::{ModelError, Request, Retry, StreamEvent, ToolSet, Usage};
+use parallax_protocol::model::{Chunk, ModelError, Request, Retry, StreamEvent, ToolSet, Usage};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
 
@@ -22,6 +22,7 @@ use crate::board::Call;
 use crate::history::Remarks;
 use crate::loop_guard::LoopGuard;
 use crate::meter::{error_class, millis};
+use crate::model_hooks::{Said, replace_text, visible};
 use crate::session::Session;
 use crate::tokens;
 use crate::verdict::Invalid;
@@ -44,7 +45,17 @@ enum Ended {
     Whole,
     Chanting,
     Cancelled,
+    /// A hook ended it.
+    Stopped(EndReason),
     Failed(ModelError),
+}
+
+/// What hooks have to do with an attempt.
+struct Played<'a> {
+    /// The answer that a hook gave in the model's place.
+    hooked: Option<Chunk>,
+    /// The request as hooks of answers see it, when there are any.
+    seen: Option<&'a serde_json::Value>,
 }
 
 /// One attempt: what came, and what of it is shown already.
@@ -65,6 +76,8 @@ enum Again {
     Nudge(Failure),
     /// The service does not like our signatures: replace them and send.
     Unsign,
+    /// The service finds the request too long: make it shorter, once.
+    MakeRoom(Failure),
     /// It is over.
     Stop(Failure),
 }
@@ -77,13 +90,18 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<Reply, EndReason> {
         let after_tool = self.history.ends_with_results();
+        self.take_tools();
+        self.make_room(cancel).await?;
         let model = self.model.resolve(&self.inbox.model);
         let mut nudged = false;
         let mut foreign_signature = 0u8;
+        let mut made_room = false;
         let mut number = 0;
         loop {
             number += 1;
             let request = self.request(&model, nudged, after_tool)?;
+            let (request, hooked) = self.hook_before_model(request, cancel).await?;
+            let seen = self.request_view(&request);
             let sent = self.history.len();
             let mut attempt = Attempt {
                 answer: Answer::default(),
@@ -92,8 +110,14 @@ impl Session {
                 thought_text: String::new(),
                 begun: Instant::now(),
             };
-            let ended = self.stream(request, &mut attempt, guard, cancel).await;
+            let played = Played { hooked, seen: seen.as_ref() };
+            let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
             self.tell_call(&model, &attempt, &ended);
+            if let (Ended::Whole, Some(seen)) = (&ended, &seen)
+                && let Err(reason) = self.show_hooks(&mut attempt, seen, cancel).await
+            {
+                ended = Ended::Stopped(reason);
+            }
             if let Some(usage) = attempt.answer.usage
                 && !nudged
             {
@@ -107,6 +131,10 @@ impl Session {
                 Ended::Chanting => {
                     self.keep_partial(attempt, &model);
                     return Ok(Reply::Chanting);
+                }
+                Ended::Stopped(reason) => {
+                    self.drop_shown(&mut attempt);
+                    return Err(reason);
                 }
                 Ended::Whole => match attempt.answer.blocked.clone() {
                     Some(reason) => Again::Stop(blocked(&reason, &attempt.answer)),
@@ -130,6 +158,13 @@ impl Session {
             match again {
                 Again::Stop(failure) => return Err(EndReason::Failed(failure)),
                 Again::Unsign => self.unsign(),
+                Again::MakeRoom(failure) => {
+                    if std::mem::replace(&mut made_room, true)
+                        || !self.make_room_by_force(cancel).await
+                    {
+                        return Err(EndReason::Failed(failure));
+                    }
+                }
                 Again::Wait(failure, asked) => {
                     self.wait(&failure, number, asked, &model, cancel).await?;
                 }
@@ -150,10 +185,7 @@ impl Session {
         let mode = self.inbox.mode;
         let system = (self.system)(mode);
         let tools = self.declarations(mode);
-        let fixed = tokens::of_text(&system)
-            + tools.as_ref().map_or(0, |tools| tokens::of_text(tools.get()));
-        let limit = self.model.limits(model).context;
-        let estimate = self.history.estimate(fixed);
+        let ContextUsed { tokens: estimate, window: limit } = self.context(model);
         if estimate > limit {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Overflow,
@@ -164,7 +196,7 @@ impl Session {
                 status: None,
             }));
         }
-        let mut contents = self.history.contents().to_vec();
+        let mut contents = crate::view::contents_of(self.history.view());
         if nudged {
             nudge(&mut contents, after_tool);
         }
@@ -180,6 +212,51 @@ impl Session {
         })
     }
 
+    /// Waits, before the first prompt, for tools that it cannot do without, and
+    /// says what the model should know of them.
+    pub(crate) async fn await_tools(&mut self, cancel: &CancellationToken) {
+        let Some(settled) = self.registry.settled() else { return };
+        tokio::select! {
+            biased;
+            () = self.inbox.during(settled) => {}
+            () = cancel.cancelled() => return,
+        }
+        if let (Some(preface), Some(context)) = (&mut self.preface, self.registry.context()) {
+            preface.push_str("\n\n");
+            preface.push_str(&context);
+        }
+    }
+
+    /// Takes over tools that came or went since the last request.
+    fn take_tools(&mut self) {
+        if self.registry.refresh() {
+            self.declared = None;
+        }
+    }
+
+    /// How full the context of a model would be with the next request.
+    pub(crate) fn context(&mut self, model: &str) -> ContextUsed {
+        let fixed = self.fixed_tokens();
+        let window = self.model.limits(model).context;
+        ContextUsed { tokens: self.history.estimate(fixed), window }
+    }
+
+    /// An estimate of what goes with every request: system prompt and tools.
+    pub(crate) fn fixed_tokens(&mut self) -> u64 {
+        let mode = self.inbox.mode;
+        tokens::of_text(&(self.system)(mode))
+            + self.declarations(mode).map_or(0, |tools| tokens::of_text(tools.get()))
+    }
+
+    /// Tells how full the context is, where that is new.
+    pub(crate) fn tell_context(&mut self) {
+        let model = self.model.resolve(&self.inbox.model);
+        let used = self.context(&model);
+        if self.told_context.replace(used) != Some(used) {
+            self.hub.send(EventBody::ContextUsed(used));
+        }
+    }
+
     /// The declarations of the tools, made once for a mode.
     fn declarations(&mut self, mode: ApprovalMode) -> Option<Arc<RawValue>> {
         match &self.declared {
@@ -193,16 +270,50 @@ impl Session {
         }
     }
 
+    /// Shows hooks a whole answer. What they put in its place is shown in its
+    /// place.
+    async fn show_hooks(
+        &mut self,
+        attempt: &mut Attempt,
+        seen: &serde_json::Value,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let said = Said {
+            text: attempt.answer.text(),
+            finish: attempt.answer.finish.as_ref(),
+            usage: attempt.answer.usage,
+        };
+        let new = self.hook_after_model(seen, &said, false, cancel).await?;
+        let old = said.text;
+        let Some(new) = new.filter(|new| *new != old) else { return Ok(()) };
+        attempt.answer.replace_text(&new);
+        self.end_thought(attempt);
+        if let Some(item) = attempt.text.take() {
+            let text = Arc::new(old);
+            let done = ItemDone::Text { text, dropped: true };
+            self.hub.send(EventBody::ItemDone { item, done });
+        }
+        self.show(attempt, Piece::Text(new));
+        Ok(())
+    }
+
     /// Streams one attempt to the faces.
     async fn stream(
         &mut self,
         request: Request,
+        played: Played<'_>,
         attempt: &mut Attempt,
         guard: &mut LoopGuard,
         cancel: &CancellationToken,
     ) -> Ended {
         let model = request.model.clone();
-        let mut stream = self.model.stream(request, cancel.clone());
+        let mut stream = match played.hooked {
+            Some(chunk) => {
+                let said = [Ok(StreamEvent::Chunk(Box::new(chunk)))];
+                futures_util::stream::iter(said).boxed()
+            }
+            None => self.model.stream(request, cancel.clone()),
+        };
         loop {
             let event = tokio::select! {
                 biased;
@@ -233,7 +344,19 @@ impl Session {
                     attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
                     self.hub.send(EventBody::Retry(retry));
                 }
-                Some(Ok(StreamEvent::Chunk(chunk))) => {
+                Some(Ok(StreamEvent::Chunk(mut chunk))) => {
+                    if let Some(seen) = played.seen {
+                        let said = Said {
+                            text: visible(&chunk.parts),
+                            finish: chunk.finish.as_ref(),
+                            usage: chunk.usage,
+                        };
+                        match self.hook_after_model(seen, &said, true, cancel).await {
+                            Ok(None) => {}
+                            Ok(Some(text)) => replace_text(&mut chunk.parts, &text),
+                            Err(reason) => return Ended::Stopped(reason),
+                        }
+                    }
                     for piece in attempt.answer.push(*chunk) {
                         if let Piece::Text(text) = &piece
                             && self.loop_detection
@@ -301,7 +424,7 @@ impl Session {
             error: match ended {
                 Ended::Failed(error) => Some(error_class(error)),
                 Ended::Cancelled => Some("cancelled".into()),
-                Ended::Whole | Ended::Chanting => None,
+                Ended::Whole | Ended::Chanting | Ended::Stopped(_) => None,
             },
         }));
     }
@@ -460,12 +583,24 @@ fn classify(error: &ModelError, number: u32, foreign_signature: &mut u8) -> Agai
         }
     }
     let failure = failure_of(error);
+    if is_overflow(error) {
+        return Again::MakeRoom(Failure { kind: FailureKind::Overflow, ..failure });
+    }
     match error {
         ModelError::Broken { retryable: true, delay, .. } if number < ATTEMPTS => {
             Again::Wait(failure, *delay)
         }
         _ => Again::Stop(failure),
     }
+}
+
+/// Whether the service refused a request for its length.
+fn is_overflow(error: &ModelError) -> bool {
+    let ModelError::BadRequest { message, status, .. } = error else { return false };
+    let lower = message.to_lowercase();
+    let counted =
+        lower.contains("token") && (lower.contains("exceed") || lower.contains("maximum"));
+    *status == 413 || counted || lower.contains("context length") || lower.contains("too long")
 }
 
 fn failure_of(error: &ModelError) -> Failure {

@@ -9,12 +9,14 @@ use parallax_protocol::ids::{AskId, CallId, ItemId};
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{RuleDraft, Verdict};
+use parallax_protocol::shell::{ProcessControl, Screen};
 use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Tool, ToolError, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::task::{Id, JoinSet};
 
 use crate::hub::EventHub;
+use crate::reach::Reach;
 use crate::respond::Response;
 
 /// A call of the model, with our id.
@@ -162,11 +164,21 @@ impl<'a> Board<'a> {
 pub(crate) struct CallProgress {
     pub(crate) hub: EventHub,
     pub(crate) item: ItemId,
+    pub(crate) reach: Reach,
 }
 
 impl Progress for CallProgress {
     fn output(&self, text: &str) {
         self.hub.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
+    }
+
+    fn screen(&self, screen: Screen) {
+        let screen = Arc::new(screen);
+        self.hub.send(EventBody::ItemScreen { item: self.item.clone(), screen });
+    }
+
+    fn control(&self, control: Arc<dyn ProcessControl>) {
+        self.reach.control(&self.item, control);
     }
 
     fn notice(&self, level: Level, text: &str) {

@@ -1,12 +1,13 @@
 //! The contents of a session: append-only, sealed, journalled before anything
-//! else happens.
+//! else happens; and the view of them that goes out.
 
 use std::sync::Arc;
 
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
-use parallax_protocol::store::{ContentRecord, Record, Store};
+use parallax_protocol::event::CompactionHow;
+use parallax_protocol::store::{CompactionRecord, ContentRecord, Record, Store};
 
-use crate::tokens;
+use crate::view::{self, Entry, Origin};
 
 /// What a journal keeps of a content beside its wire form.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct Remarks {
     pub(crate) thoughts: Vec<String>,
     pub(crate) partial: bool,
     pub(crate) synthetic: bool,
+    pub(crate) turn: Option<u64>,
+    pub(crate) command: Option<String>,
 }
 
 impl Remarks {
@@ -28,8 +31,13 @@ impl Remarks {
 
 pub(crate) struct History {
     contents: Vec<Sealed>,
-    estimates: Vec<u64>,
-    /// The service's own count of a request that held this many contents.
+    /// What goes out.
+    view: Vec<Entry>,
+    /// The compactions that count, oldest first: the newest makes the view.
+    compactions: Vec<CompactionRecord>,
+    /// Grows when the view changes otherwise than at its end.
+    epoch: u64,
+    /// The service's own count of a request that stood for this many contents.
     counted: Option<(usize, u64)>,
     store: Arc<dyn Store>,
     /// The first failure of the journal, until somebody is told.
@@ -38,9 +46,79 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn new(contents: Vec<Sealed>, store: Arc<dyn Store>) -> Self {
-        let estimates = contents.iter().map(|content| tokens::of_content(content.json())).collect();
-        Self { contents, estimates, counted: None, store, trouble: None, trouble_told: false }
+    pub(crate) fn new(
+        contents: Vec<Sealed>,
+        compactions: Vec<CompactionRecord>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        let mut history = Self {
+            contents,
+            view: Vec::new(),
+            compactions,
+            epoch: 0,
+            counted: None,
+            store,
+            trouble: None,
+            trouble_told: false,
+        };
+        history.look_again();
+        history
+    }
+
+    /// Makes the view anew. A compaction that does not fit is passed over.
+    fn look_again(&mut self) {
+        self.epoch += 1;
+        let newest = self.compactions.iter().rev();
+        let mut views = newest.map(|compaction| view::under(compaction, &self.contents));
+        self.view = views.find_map(|view| view).unwrap_or_else(|| {
+            let contents = self.contents.iter().cloned().zip(0..);
+            contents.map(|(content, at)| Entry::new(content, Origin::Whole(at))).collect()
+        });
+    }
+
+    /// A number that stands for the view, up to what is added to its end.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// What goes out.
+    pub(crate) fn view(&self) -> &[Entry] {
+        &self.view
+    }
+
+    /// Journals and takes a shorter form of all contents so far. `after` is the
+    /// estimate of a request with it.
+    pub(crate) fn compact(
+        &mut self,
+        view: Vec<Entry>,
+        how: CompactionHow,
+        before: u64,
+        after: u64,
+    ) {
+        let compaction = CompactionRecord {
+            time: now(),
+            at: self.contents.len(),
+            how,
+            before,
+            after,
+            pieces: view::pieces_of(&view),
+        };
+        self.record(&Record::Compaction(compaction.clone()));
+        self.compactions.push(compaction);
+        self.epoch += 1;
+        self.counted = Some((self.contents.len(), after));
+        self.view = view;
+    }
+
+    /// Takes the newest compaction back, if there is one.
+    pub(crate) fn undo_compaction(&mut self) -> bool {
+        if self.compactions.pop().is_none() {
+            return false;
+        }
+        self.record(&Record::CompactionUndone { time: now() });
+        self.counted = None;
+        self.look_again();
+        true
     }
 
     pub(crate) fn contents(&self) -> &[Sealed] {
@@ -73,6 +151,8 @@ impl History {
             model: remarks.model,
             usage: remarks.usage,
             thoughts: remarks.thoughts,
+            turn: remarks.turn,
+            command: remarks.command,
             partial: remarks.partial,
             synthetic: remarks.synthetic,
         }));
@@ -81,7 +161,7 @@ impl History {
 
     /// Keeps a content whose records are in the journal already.
     pub(crate) fn keep(&mut self, content: Sealed) {
-        self.estimates.push(tokens::of_content(content.json()));
+        self.view.push(Entry::new(content.clone(), Origin::Whole(self.contents.len())));
         self.contents.push(content);
     }
 
@@ -93,7 +173,13 @@ impl History {
     /// Takes back what came after the first `keep` contents.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.contents.truncate(keep);
-        self.estimates.truncate(keep);
+        let made = self.compactions.len();
+        self.compactions.retain(|compaction| compaction.at <= keep);
+        if self.compactions.len() < made {
+            self.counted = None;
+        }
+        self.look_again();
+        self.counted = self.counted.filter(|(contents, _)| *contents <= keep);
         self.record(&Record::Truncate { keep });
     }
 
@@ -101,6 +187,7 @@ impl History {
     /// journal keeps what was really said.
     pub(crate) fn replace(&mut self, contents: Vec<Sealed>) {
         self.contents = contents;
+        self.look_again();
     }
 
     pub(crate) fn record(&mut self, record: &Record) {
@@ -135,10 +222,14 @@ impl History {
     /// the service's last count and an estimate of what came since.
     pub(crate) fn estimate(&self, fixed: u64) -> u64 {
         match self.counted {
-            Some((contents, count)) if contents <= self.estimates.len() => {
-                count + self.estimates.iter().skip(contents).sum::<u64>()
+            Some((contents, count)) if contents <= self.contents.len() => {
+                let newest = self.view.iter().rev();
+                let since = newest.take_while(|entry| {
+                    entry.origin.place().is_some_and(|place| place >= contents)
+                });
+                count + since.map(|entry| entry.tokens).sum::<u64>()
             }
-            _ => fixed + self.estimates.iter().sum::<u64>(),
+            _ => fixed + view::tokens_of(&self.view),
         }
     }
 }

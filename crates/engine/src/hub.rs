@@ -1,7 +1,8 @@
 //! Hands events to every face without ever waiting for one.
 //!
 //! Each reader has its own queue. Everything is lossless; only text deltas of
-//! one item are merged, and only for a reader that lags behind.
+//! one item are merged, and only the newest of its screens is kept, for a
+//! reader that lags behind.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,17 +100,30 @@ fn push(channel: &Channel, event: Event) {
     channel.ready.notify_one();
 }
 
-/// Adds a delta to an unread delta of the same item when only deltas stand
-/// between them, so that the order of everything else is kept.
+/// Adds a delta to an unread delta of the same item, and puts a screen in the
+/// place of an unread one, when only such stand between them, so that the order
+/// of everything else is kept.
 fn merge(events: &mut VecDeque<Event>, event: &Event) -> bool {
-    let EventBody::ItemDelta { item, text } = &event.body else { return false };
     for earlier in events.iter_mut().rev() {
-        match &mut earlier.body {
-            EventBody::ItemDelta { item: other, text: unread } if other == item => {
+        match (&mut earlier.body, &event.body) {
+            (
+                EventBody::ItemDelta { item: other, text: unread },
+                EventBody::ItemDelta { item, text },
+            ) if other == item => {
                 unread.push_str(text);
                 return true;
             }
-            EventBody::ItemDelta { .. } => {}
+            (
+                EventBody::ItemScreen { item: other, screen: unread },
+                EventBody::ItemScreen { item, screen },
+            ) if other == item => {
+                *unread = Arc::clone(screen);
+                return true;
+            }
+            (
+                EventBody::ItemDelta { .. } | EventBody::ItemScreen { .. },
+                EventBody::ItemDelta { .. } | EventBody::ItemScreen { .. },
+            ) => {}
             _ => return false,
         }
     }
@@ -179,6 +193,28 @@ mod tests {
         }
         assert_eq!(text.len(), 10_000);
         assert!(events <= LAG, "{events} events were kept");
+    }
+
+    #[test]
+    fn a_lagging_reader_gets_the_newest_screen_only() {
+        use parallax_protocol::shell::Screen;
+        let hub = EventHub::new();
+        let mut reader = hub.subscribe();
+        for number in 0..10_000 {
+            let rows = vec![number.to_string()];
+            let screen = Arc::new(Screen { rows, ..Screen::default() });
+            hub.send(EventBody::ItemScreen { item: ItemId::from("a"), screen });
+            hub.send(delta("a", "x"));
+        }
+        let (mut events, mut newest) = (0, None);
+        while let Some(event) = reader.try_next() {
+            events += 1;
+            if let EventBody::ItemScreen { screen, .. } = event.body {
+                newest = screen.rows.first().cloned();
+            }
+        }
+        assert_eq!(newest.as_deref(), Some("9999"));
+        assert!(events <= LAG + 1, "{events} events were kept");
     }
 
     #[test]

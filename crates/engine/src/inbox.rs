@@ -2,15 +2,19 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{EventBody, ItemDone, Level};
-use parallax_protocol::ids::ItemId;
-use parallax_protocol::op::{Decide, Op, Prompt};
+use parallax_protocol::event::{EventBody, ItemDone, Level, SteerEnded, SteerFate};
+use parallax_protocol::ids::{ItemId, SteerId};
+use parallax_protocol::op::{Decide, Op, Prompt, Rewind, Steer};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::shell::Shell;
 use tokio::sync::mpsc::Receiver;
 
 use crate::hub::EventHub;
+use crate::reach::Reach;
+use crate::shells::Shells;
 
 /// Widens the workspace; says what was wrong when it cannot.
 pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<(), String> + Send + Sync>;
@@ -18,22 +22,62 @@ pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<(), String> + Send + Sync>
 /// Told of a change of the model, for what else asks one.
 pub type ModelChanged = Box<dyn Fn(&str) + Send + Sync>;
 
+/// What a person wants of the history.
+pub(crate) enum Wanted {
+    /// A shorter form of it.
+    Shorter {
+        /// What matters most.
+        focus: Option<String>,
+    },
+    /// The form that it had before the newest compaction.
+    Whole,
+}
+
+/// A prompt that waits for its turn.
+pub(crate) struct Queued {
+    pub(crate) prompt: Prompt,
+    /// It was interrupted before it began.
+    pub(crate) interrupted: bool,
+    /// It came as a message for a running turn.
+    pub(crate) steer: Option<SteerId>,
+}
+
+impl Queued {
+    fn new(prompt: Prompt) -> Self {
+        Self { prompt, interrupted: false, steer: None }
+    }
+
+    pub(crate) fn steered(Steer { id, prompt }: Steer) -> Self {
+        Self { prompt, interrupted: false, steer: Some(id) }
+    }
+}
+
 pub(crate) struct Inbox {
     ops: Receiver<Op>,
     hub: EventHub,
     add_directory: AddDirectory,
     model_changed: ModelChanged,
-    /// Prompts that wait, and whether each was interrupted before it began.
-    pub(crate) prompts: VecDeque<(Prompt, bool)>,
-    pub(crate) steers: Vec<String>,
+    pub(crate) prompts: VecDeque<Queued>,
+    pub(crate) steers: Vec<Steer>,
     pub(crate) decisions: Vec<Decide>,
     /// Undos asked for: the turn, and whether by force.
     pub(crate) undos: Vec<(Option<u64>, bool)>,
+    pub(crate) rewinds: Vec<Rewind>,
+    /// Compactions that a person wants, and takes back.
+    pub(crate) compactions: VecDeque<Wanted>,
+    /// Whether the list of prompts is wanted.
+    pub(crate) list_prompts: bool,
+    /// The commands of the person.
+    pub(crate) shells: Shells,
+    /// The processes of running calls and commands.
+    pub(crate) reach: Reach,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     pub(crate) shutdown: bool,
     /// The running turn's token.
     pub(crate) turn: Option<CancellationToken>,
+    /// The token of a compaction between turns.
+    pub(crate) compacting: Option<CancellationToken>,
     notices: u64,
 }
 
@@ -45,9 +89,13 @@ impl Inbox {
         model_changed: ModelChanged,
         mode: ApprovalMode,
         model: String,
+        shell: Option<Arc<dyn Shell>>,
     ) -> Self {
+        let reach = Reach::default();
         Self {
             ops,
+            shells: Shells::new(shell, hub.clone(), reach.clone()),
+            reach,
             hub,
             add_directory,
             model_changed,
@@ -55,24 +103,43 @@ impl Inbox {
             steers: Vec::new(),
             decisions: Vec::new(),
             undos: Vec::new(),
+            rewinds: Vec::new(),
+            compactions: VecDeque::new(),
+            list_prompts: false,
             mode,
             model,
             shutdown: false,
             turn: None,
+            compacting: None,
             notices: 0,
         }
     }
 
-    /// Takes the next order. When all faces are gone the session ends after
-    /// the running turn: this future never resolves again. Safe to cancel.
+    /// Takes the next order, or the end of a command of the person's. When all
+    /// faces are gone the session ends after the running turn: this future
+    /// never resolves again. Safe to cancel.
     pub(crate) async fn take_one(&mut self) {
-        if self.shutdown {
-            return std::future::pending().await;
+        let idle = self.shells.is_empty();
+        tokio::select! {
+            biased;
+            op = self.ops.recv(), if !self.shutdown => match op {
+                Some(op) => self.handle(op),
+                None => {
+                    self.shutdown = true;
+                    self.shells.cancel();
+                }
+            },
+            () = self.shells.ended(), if !idle => {}
+            else => std::future::pending().await,
         }
-        match self.ops.recv().await {
-            Some(op) => self.handle(op),
-            None => self.shutdown = true,
-        }
+    }
+
+    /// Whether something waits that is carried out between turns.
+    pub(crate) fn has_orders(&self) -> bool {
+        self.list_prompts
+            || !self.undos.is_empty()
+            || !self.rewinds.is_empty()
+            || !self.compactions.is_empty()
     }
 
     /// Waits for a future while orders are taken.
@@ -89,18 +156,37 @@ impl Inbox {
 
     fn handle(&mut self, op: Op) {
         match op {
-            Op::Prompt(prompt) => self.prompts.push_back((prompt, false)),
-            Op::Steer(text) if self.turn.is_some() => self.steers.push(text),
-            Op::Steer(text) => {
-                self.prompts.push_back((Prompt { text, attachments: Vec::new() }, false));
+            Op::Prompt(prompt) => self.prompts.push_back(Queued::new(prompt)),
+            Op::Steer(steer) => self.steer(steer),
+            Op::Withdraw(id) => self.withdraw(id),
+            Op::Interrupt => {
+                self.shells.cancel();
+                if let Some(compacting) = &self.compacting {
+                    compacting.cancel();
+                }
+                match &self.turn {
+                    Some(turn) if !turn.is_cancelled() => turn.cancel(),
+                    // The turn meant has not begun yet.
+                    _ => self.prompts.iter_mut().for_each(|queued| queued.interrupted = true),
+                }
             }
-            Op::Interrupt => match &self.turn {
-                Some(turn) if !turn.is_cancelled() => turn.cancel(),
-                // The turn meant has not begun yet.
-                _ => self.prompts.iter_mut().for_each(|(_, interrupted)| *interrupted = true),
-            },
             Op::Decide(decide) => self.decisions.push(*decide),
             Op::Undo { turn, force } => self.undos.push((turn, force)),
+            Op::Rewind(_) if self.turn.is_some() => {
+                self.notice(Level::Warning, "going back works between turns only");
+            }
+            Op::Rewind(rewind) => self.rewinds.push(rewind),
+            Op::Compact { focus } => self.compactions.push_back(Wanted::Shorter { focus }),
+            Op::UndoCompaction => self.compactions.push_back(Wanted::Whole),
+            Op::ListPrompts => self.list_prompts = true,
+            Op::RunShell(command) => {
+                if let Err(why) = self.shells.start(command) {
+                    self.notice(Level::Error, why);
+                }
+            }
+            Op::ToolInput { item, input } => self.reach.input(&item, input),
+            Op::ListBackground { lines } => self.shells.tell_background(lines),
+            Op::EndBackground { pid } => self.shells.end_background(pid),
             Op::AddDirectory(path) => {
                 if let Err(why) = (self.add_directory)(path) {
                     self.notice(Level::Error, why);
@@ -118,11 +204,43 @@ impl Inbox {
             Op::Shutdown => {
                 self.shutdown = true;
                 self.prompts.clear();
-                if let Some(turn) = &self.turn {
-                    turn.cancel();
+                self.shells.cancel();
+                for running in [&self.turn, &self.compacting].into_iter().flatten() {
+                    running.cancel();
                 }
             }
         }
+    }
+
+    /// A message for the running turn, or in the place of one that waits.
+    fn steer(&mut self, steer: Steer) {
+        if let Some(waiting) = self.steers.iter_mut().find(|waiting| waiting.id == steer.id) {
+            waiting.prompt = steer.prompt;
+            return;
+        }
+        let named = |queued: &&mut Queued| queued.steer.as_ref() == Some(&steer.id);
+        if let Some(queued) = self.prompts.iter_mut().find(named) {
+            queued.prompt = steer.prompt;
+        } else if self.turn.is_some() {
+            self.steers.push(steer);
+        } else {
+            self.prompts.push_back(Queued::steered(steer));
+        }
+    }
+
+    fn withdraw(&mut self, id: SteerId) {
+        let text = if let Some(at) = self.steers.iter().position(|steer| steer.id == id) {
+            Some(self.steers.remove(at).prompt.text)
+        } else {
+            let at = self.prompts.iter().position(|queued| queued.steer.as_ref() == Some(&id));
+            at.and_then(|at| self.prompts.remove(at)).map(|queued| queued.prompt.text)
+        };
+        let fate = if text.is_some() { SteerFate::Withdrawn } else { SteerFate::Gone };
+        self.steer_ended(id, text.unwrap_or_default(), fate);
+    }
+
+    pub(crate) fn steer_ended(&self, id: SteerId, text: String, fate: SteerFate) {
+        self.hub.send(EventBody::SteerEnded(SteerEnded { id, text, fate }));
     }
 
     pub(crate) fn tell_state(&self) {

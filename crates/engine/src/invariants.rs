@@ -8,6 +8,17 @@ use parallax_protocol::content::{PartView, Role, Sealed};
 /// empty, and each content with calls is followed by one content that answers
 /// exactly them, in order, before anything else in it.
 pub fn violation(contents: &[Sealed]) -> Option<String> {
+    if let Some(broken) = structure(contents) {
+        return Some(broken);
+    }
+    if contents.last().map(Sealed::role) != Some(Role::User) {
+        return Some("the last content is not the user's".into());
+    }
+    None
+}
+
+/// The same, but the model may have the last word.
+pub(crate) fn structure(contents: &[Sealed]) -> Option<String> {
     let mut expected: Vec<(Option<String>, String)> = Vec::new();
     for (index, sealed) in contents.iter().enumerate() {
         let want = if index % 2 == 0 { Role::User } else { Role::Model };
@@ -41,9 +52,6 @@ pub fn violation(contents: &[Sealed]) -> Option<String> {
             .calls()
             .map(|call| (call.id.map(str::to_owned), call.name.to_owned()))
             .collect();
-    }
-    if contents.last().map(Sealed::role) != Some(Role::User) {
-        return Some("the last content is not the user's".into());
     }
     None
 }

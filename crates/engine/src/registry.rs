@@ -1,10 +1,11 @@
 //! The tools of a session: lookup by name and alias, near names, declarations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use parallax_protocol::BoxFuture;
 use parallax_protocol::policy::{ApprovalMode, Judge};
-use parallax_protocol::tool::{Sharing, Tool};
+use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -15,25 +16,84 @@ pub(crate) const WAIT_FOR_PREVIOUS: &str = "wait_for_previous";
 pub(crate) struct Registry {
     tools: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
+    /// How many of `tools` are there for the whole session.
+    fixed: usize,
+    more: Option<Arc<dyn ToolSource>>,
+    /// The version of `more` that is in `tools`.
+    version: Option<u64>,
+    /// Whether the first request has waited.
+    waited: bool,
 }
 
 impl Registry {
-    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
+    pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, more: Option<Arc<dyn ToolSource>>) -> Self {
+        let fixed = tools.len();
+        let mut registry =
+            Self { tools, by_name: HashMap::new(), fixed, more, version: None, waited: false };
+        registry.index();
+        registry.refresh();
+        registry
+    }
+
+    /// Takes over tools that came and went. `true` when there are others now.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let Some(more) = &self.more else { return false };
+        let version = more.version();
+        if self.version == Some(version) {
+            return false;
+        }
+        self.version = Some(version);
+        self.tools.truncate(self.fixed);
+        let names: HashSet<String> =
+            self.tools.iter().map(|tool| tool.spec().name.clone()).collect();
+        self.tools
+            .extend(more.tools().into_iter().filter(|tool| !names.contains(&tool.spec().name)));
+        self.index();
+        true
+    }
+
+    /// What to wait for before the first request; only then.
+    pub(crate) fn settled(&mut self) -> Option<BoxFuture<'static, ()>> {
+        match std::mem::replace(&mut self.waited, true) {
+            true => None,
+            false => self.more.as_ref().map(|more| more.settled()),
+        }
+    }
+
+    /// What the model should know of tools that come and go.
+    pub(crate) fn context(&self) -> Option<String> {
+        self.more.as_ref().and_then(|more| more.context())
+    }
+
+    /// What to wait for before a name is said to be unknown.
+    pub(crate) fn look_for(&self, name: &str) -> Option<BoxFuture<'static, ()>> {
+        self.more.as_ref().map(|more| more.look_for(name))
+    }
+
+    fn index(&mut self) {
         let mut by_name = HashMap::new();
-        for (index, tool) in tools.iter().enumerate() {
+        for (index, tool) in self.tools.iter().enumerate() {
             for alias in &tool.spec().aliases {
                 by_name.entry(alias.clone()).or_insert(index);
             }
         }
         // A tool's own name wins over another tool's alias.
-        for (index, tool) in tools.iter().enumerate() {
+        for (index, tool) in self.tools.iter().enumerate() {
             by_name.insert(tool.spec().name.clone(), index);
         }
-        Self { tools, by_name }
+        self.by_name = by_name;
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.by_name.get(name).and_then(|index| self.tools.get(*index))
+    }
+
+    /// What each tool is for, by all its names.
+    pub(crate) fn kinds(&self) -> HashMap<String, ToolKind> {
+        let names = self.by_name.iter();
+        let kinds =
+            names.filter_map(|(name, at)| Some((name.clone(), self.tools.get(*at)?.spec().kind)));
+        kinds.collect()
     }
 
     /// Whether calls of the named tool run alone.

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{
-    CallDecision, EventBody, ItemDone, ItemStart, ToolDone, ToolStart, ToolStatus,
+    CallDecision, CallPhase, CallState, EventBody, ItemDone, ItemStart, ToolDone, ToolStart,
+    ToolStatus,
 };
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{Decision, Origin, Query, Verdict};
+use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Verdict};
 use parallax_protocol::store::{Record, ResultRecord};
 use parallax_protocol::tool::{Display, Outcome, Run, Scope, ToolError, ToolErrorKind, ToolKind};
 use serde_json::Value;
@@ -102,7 +103,17 @@ impl Session {
         cancel: &CancellationToken,
     ) {
         let Some(call) = board.calls.get(index).cloned() else { return };
-        let prepared = match self.prepare(&call, index, again).await {
+        self.tell_phase(&call, CallPhase::Validating, None);
+        let mut again = again;
+        let mut asks = None;
+        // Not when it is run again, or as a person changed it.
+        if again.runs == 0 && again.arguments.is_none() {
+            let hooked = self.hook_before_tool(board, &call, index, cancel).await;
+            let Some(hooked) = hooked else { return };
+            again.arguments = hooked.arguments;
+            asks = hooked.asks;
+        }
+        let mut prepared = match self.prepare(&call, index, again).await {
             Ok(prepared) => prepared,
             Err((error, finish, refused)) => {
                 let (outcome, finish) = match refused {
@@ -113,11 +124,25 @@ impl Session {
                 return;
             }
         };
+        if let Some(why) = asks {
+            self.asked_by_hook(&mut prepared.verdict, &why);
+        }
         match prepared.verdict.decision {
             Decision::Allow => self.start(board, prepared, CallDecision::Accept, cancel),
             Decision::Ask => self.put(board, &call, prepared).await,
             Decision::Deny => self.refuse(board, prepared),
         }
+    }
+
+    /// Tells how far a call is, with its title once there is one.
+    pub(crate) fn tell_phase(&self, call: &Call, phase: CallPhase, title: Option<String>) {
+        self.hub.send(EventBody::CallState(Box::new(CallState {
+            item: call.item(),
+            call: call.id.clone(),
+            phase,
+            title,
+            kind: self.registry.get(&call.name).map(|tool| tool.spec().kind),
+        })));
     }
 
     /// A rule does not let the call through.
@@ -144,6 +169,14 @@ impl Session {
         again: Again,
     ) -> Result<Prepared, (ToolError, Box<Finish>, Option<Box<Refused>>)> {
         let unjudged = |kind: Option<ToolKind>| Box::new(Finish::unjudged(kind, call.name.clone()));
+        if self.registry.get(&call.name).is_none()
+            && let Some(looking) = self.registry.look_for(&call.name)
+        {
+            self.inbox.during(looking).await;
+            if self.registry.refresh() {
+                self.declared = None;
+            }
+        }
         let Some(tool) = self.registry.get(&call.name).cloned() else {
             let message = self.registry.not_found(&call.name);
             let error = ToolError::new(ToolErrorKind::ToolNotRegistered, message);
@@ -184,6 +217,7 @@ impl Session {
         let workspace = (self.workspace)();
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.and(&again.permissions);
+        let served = tool.served();
         let query = Query {
             tool: &tool.spec().name,
             aliases: &tool.spec().aliases,
@@ -196,9 +230,21 @@ impl Session {
             trusted: self.trusted,
             made: &made,
             taint: &self.taint,
-            origin: Origin::default(),
+            origin: Origin {
+                agent: None,
+                server: served.map(|served| served.server.as_str()),
+                annotations: served.map(|served| &served.annotations),
+            },
         };
-        let verdict = self.judge.judge(&query);
+        let mut verdict = self.judge.judge(&query);
+        if verdict.decision == Decision::Allow
+            && query.mode != ApprovalMode::Yolo
+            && let Some(doubt) = tool.doubt()
+        {
+            verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
+            verdict.why = doubt;
+            verdict.each_time = true;
+        }
         // Leave to run without the sandbox holds for the one call.
         let lasting =
             verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
@@ -229,9 +275,12 @@ impl Session {
             permissions.repository_programs |= self.trusted;
             permissions.agents = true;
         }
+        let reach = self.inbox.reach.clone();
+        reach.enter(call.item(), cancel.clone());
+        self.tell_phase(call, CallPhase::Executing, Some(title.clone()));
         let run = Run {
             cancel: cancel.clone(),
-            progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item() }),
+            progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
             permissions: permissions.clone(),
             mode: self.inbox.mode,
         };
@@ -292,6 +341,8 @@ impl Session {
         let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
         let again = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MOST_RUNS;
         if !again {
+            let (call, arguments) = (call.clone(), running.arguments);
+            self.hook_after_tool(&call, arguments.as_ref(), &mut outcome, cancel).await;
             self.finish(board, running.index, outcome, finish);
             return;
         }
@@ -369,6 +420,7 @@ impl Session {
         finish: Finish,
     ) {
         let Some(call) = board.calls.get(index) else { return };
+        self.inbox.reach.leave(&call.item());
         let mut outcome = outcome;
         self.black_out(&mut outcome.for_model.output);
         if let Some(Display::Text { text }) = &mut outcome.for_user {
@@ -391,6 +443,9 @@ impl Session {
             }
         }
         let display = outcome.for_user.clone();
+        if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
+            self.prompts.count_lines(diff);
+        }
         let data = outcome.data.clone();
         let spec_name = self.registry.get(&call.name).map_or("", |tool| &tool.spec().name);
         let response = respond(

@@ -7,22 +7,28 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
-use parallax_protocol::event::{EndReason, EventBody, SessionReady, TurnEnded, Undone};
+use parallax_protocol::event::{
+    ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
+};
+use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
-use parallax_protocol::store::{Record, Store};
-use parallax_protocol::tool::Tool;
+use parallax_protocol::shell::Shell;
+use parallax_protocol::store::{CompactionRecord, PromptMark, Record, Store};
+use parallax_protocol::tool::{Tool, ToolSource};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::approval::Approvals;
+use crate::compaction::{Compacting, Room};
 use crate::history::{History, now};
 use crate::hub::EventHub;
-use crate::inbox::{AddDirectory, Inbox, ModelChanged};
+use crate::inbox::{AddDirectory, Inbox, ModelChanged, Queued};
+use crate::prompts::Prompts;
 use crate::registry::Registry;
 
 /// Orders that may wait unread; a face that floods waits itself.
@@ -40,6 +46,8 @@ pub struct SessionOptions {
     pub model_name: String,
     /// The tools, in the order in which they are declared.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Tools that come and go, declared behind the others.
+    pub more_tools: Option<Arc<dyn ToolSource>>,
     /// Who judges calls.
     pub judge: Arc<dyn Judge>,
     /// Where records go.
@@ -63,6 +71,10 @@ pub struct SessionOptions {
     pub preface: Option<String>,
     /// The contents of a resumed session.
     pub history: Vec<Sealed>,
+    /// The compactions of a resumed session that still count, oldest first.
+    pub compactions: Vec<CompactionRecord>,
+    /// When the history is made shorter, and what stays.
+    pub room: Room,
     /// Results of the last, unfinished round of a resumed session (the program
     /// was killed), by the index of their call: wire parts as journalled.
     pub pending: BTreeMap<usize, Box<RawValue>>,
@@ -86,8 +98,15 @@ pub struct SessionOptions {
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     /// Whether a change of the file changes what the next build runs.
     pub is_build_file: fn(&Path) -> bool,
-    /// Turns that the session had before this process.
+    /// The number of the last prompt that the session had before this process,
+    /// those that were taken back included.
     pub turns: u64,
+    /// The prompts that are in `history`.
+    pub prompts: Vec<PromptMark>,
+    /// Runs the person's commands; `None`: there are none in this session.
+    pub shell: Option<Arc<dyn Shell>>,
+    /// Hooks of the user's; `None`: there are none.
+    pub hooks: Option<Arc<dyn Hooks>>,
     /// Values that neither the model nor the journal may get (keys), blacked out
     /// where a tool or a prompt brings them.
     pub secrets: Vec<String>,
@@ -133,8 +152,15 @@ pub(crate) struct Session {
     pub(crate) rule_keeper: Option<Arc<dyn RuleKeeper>>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
     pub(crate) is_build_file: fn(&Path) -> bool,
+    pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    /// What the hooks of the start add to the first prompt.
+    pub(crate) hook_context: Option<String>,
     pub(crate) secrets: Vec<String>,
     pub(crate) taint: Taint,
+    pub(crate) prompts: Prompts,
+    pub(crate) compacting: Compacting,
+    /// What was last told of the context.
+    pub(crate) told_context: Option<ContextUsed>,
     /// The turn, counted over all processes of the session.
     pub(crate) turn: u64,
     /// Questions put so far, for ids of those put again.
@@ -170,10 +196,11 @@ pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
             options.model_changed,
             options.mode,
             options.model_name,
+            options.shell,
         ),
         hub: hub.clone(),
-        history: History::new(options.history, options.store),
-        registry: Registry::new(options.tools),
+        history: History::new(options.history, options.compactions, options.store),
+        registry: Registry::new(options.tools, options.more_tools),
         model: options.model,
         judge: options.judge,
         interactive: options.interactive,
@@ -191,8 +218,13 @@ pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
         rule_keeper: options.rule_keeper,
         checkpoints: options.checkpoints,
         is_build_file: options.is_build_file,
+        hooks: options.hooks,
+        hook_context: None,
         secrets: options.secrets,
         taint: Taint::default(),
+        prompts: Prompts::new(options.prompts),
+        told_context: None,
+        compacting: Compacting::new(options.room),
         turn: options.turns,
         asks: 0,
         declared: None,
@@ -219,15 +251,29 @@ impl Session {
     async fn run(mut self, hub: EventHub) {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
+        self.hook_start().await;
         loop {
             self.undo().await;
-            let Some((prompt, interrupted)) = self.inbox.prompts.pop_front() else {
-                if self.inbox.shutdown {
+            self.rewind().await;
+            self.compact_between_turns().await;
+            self.list_prompts().await;
+            self.keep_reports();
+            if self.history.len() > 0 {
+                self.tell_context();
+            }
+            let Some(Queued { prompt, interrupted, steer }) = self.inbox.prompts.pop_front() else {
+                if self.inbox.shutdown && self.inbox.shells.is_empty() {
                     break;
                 }
-                self.inbox.take_one().await;
+                // What came while another order was carried out is not waited for.
+                if !self.inbox.has_orders() {
+                    self.inbox.take_one().await;
+                }
                 continue;
             };
+            if let Some(id) = steer {
+                self.inbox.steer_ended(id, prompt.text.clone(), SteerFate::Prompted);
+            }
             turn += 1;
             self.turn += 1;
             self.hub.set_turn(turn);
@@ -248,13 +294,13 @@ impl Session {
             }
             self.tell_trouble();
             // What was steered too late is a prompt of its own.
-            for text in std::mem::take(&mut self.inbox.steers) {
-                let prompt = parallax_protocol::op::Prompt { text, attachments: Vec::new() };
-                self.inbox.prompts.push_back((prompt, false));
+            for steer in std::mem::take(&mut self.inbox.steers) {
+                self.inbox.prompts.push_back(Queued::steered(steer));
             }
             let duration_ms = crate::meter::millis(begun);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms }));
         }
+        self.hook_end().await;
     }
 
     /// Carries out the undos that were asked for. Between turns only: what a

@@ -2,7 +2,7 @@
 
 use parallax_protocol::content::{Content, Part, Role};
 use parallax_protocol::event::{
-    EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level,
+    EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level, SteerFate,
 };
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::op::Prompt;
@@ -21,18 +21,19 @@ use crate::session::Session;
 const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
 /// Stands for an answer that never came.
-const UNANSWERED: &str = "[This turn ended without an answer.]";
+pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
 
 impl Session {
     /// Runs one prompt to its end. The history is valid afterwards, whatever
     /// happened.
-    pub(crate) async fn run_turn(
+    pub(crate) async fn run_prompt(
         &mut self,
         prompt: Prompt,
         cancel: &CancellationToken,
     ) -> EndReason {
         self.settle(UNANSWERED);
         let before = self.history.len();
+        self.await_tools(cancel).await;
         let preface = self.preface.take();
         self.push_prompt(prompt, preface.as_deref());
         let mut guard = LoopGuard::default();
@@ -48,6 +49,7 @@ impl Session {
                     if self.history.len() == before + 1 =>
                 {
                     self.history.truncate(before);
+                    self.prompts.truncate(before);
                     self.preface = preface;
                 }
                 EndReason::Cancelled => self.settle(INTERRUPTED),
@@ -74,6 +76,7 @@ impl Session {
         self.requests += 1;
         let reply = self.ask_model(guard, cancel).await?;
         self.tell_trouble();
+        self.tell_context();
         match reply {
             Reply::Calls(calls) => self.answer_calls(calls, guard, cancel).await,
             Reply::Chanting => match guard.text_strike() {
@@ -108,12 +111,18 @@ impl Session {
         } else {
             None
         };
-        let mut tail = self.take_steers();
+        let mut tail = self.take_reports();
+        let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());
+        let ends =
+            fatal.is_some() || stopped.is_some() || matches!(finding, Some(Finding::Stop(_)));
+        // Where no request follows, a message is a prompt of its own.
+        if !ends && !cancel.is_cancelled() {
+            tail.extend(self.take_steers());
+        }
         if let Some(Finding::Nudge(detail)) = &finding {
             self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
             tail.push(Part::text(nudge(detail)));
         }
-        let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());
         self.close_round(round, &tail);
         if let Some(error) = fatal {
             return Err(EndReason::Failed(Failure {
@@ -145,6 +154,13 @@ impl Session {
         }
     }
 
+    /// Keeps a prompt that hooks let nobody answer.
+    pub(crate) fn keep_prompt(&mut self, prompt: Prompt) {
+        self.settle(UNANSWERED);
+        let preface = self.preface.take();
+        self.push_prompt(prompt, preface.as_deref());
+    }
+
     fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>) {
         self.black_out(&mut prompt.text);
         let item = self.next_item("user");
@@ -156,7 +172,9 @@ impl Session {
         parts.extend(preface.map(Part::text));
         parts.push(Part::text(prompt.text.clone()));
         parts.extend(prompt.attachments);
-        let remarks = Remarks { display: Some(prompt.text), ..Remarks::default() };
+        self.prompts.add(self.turn, self.history.len(), &prompt.text);
+        let (display, turn) = (Some(prompt.text), Some(self.turn));
+        let remarks = Remarks { display, turn, ..Remarks::default() };
         self.history.push(&Content::user(parts), remarks);
         self.tell_trouble();
         self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
@@ -164,7 +182,10 @@ impl Session {
 
     fn take_steers(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();
-        for text in std::mem::take(&mut self.inbox.steers) {
+        for steer in std::mem::take(&mut self.inbox.steers) {
+            let Prompt { mut text, attachments } = steer.prompt;
+            self.black_out(&mut text);
+            self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
             let item = self.next_item("user");
             self.hub.send(EventBody::ItemStarted {
                 item: item.clone(),
@@ -172,13 +193,14 @@ impl Session {
             });
             self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
             parts.push(Part::text(text));
+            parts.extend(attachments);
         }
         parts
     }
 
     /// Makes the history ready for a user content: every call answered, the
     /// model last. After a crash or an interrupt neither may hold.
-    fn settle(&mut self, remark: &str) {
+    pub(crate) fn settle(&mut self, remark: &str) {
         if self.history.last_role() == Some(Role::Model) {
             let calls = self.open_calls();
             if !calls.is_empty() {

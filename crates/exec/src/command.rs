@@ -73,6 +73,8 @@ impl Default for Limits {
 pub struct Command {
     /// The text for the shell.
     pub text: String,
+    /// What the shell runs before it, in the same line; nobody is shown it.
+    pub before: Option<String>,
     /// Where it runs.
     pub directory: PathBuf,
     /// All variables it gets.

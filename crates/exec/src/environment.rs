@@ -224,6 +224,20 @@ pub fn build(
     git: GitConfiguration,
 ) -> Environment {
     let parent: Vec<_> = parent.into_iter().collect();
+    let set = fixed(&parent, pager, git);
+    let kept = |name: &OsString| !set.iter().any(|(other, _)| other == name);
+    let mut environment = pass(parent.iter().filter(|(name, _)| kept(name)).cloned(), redaction);
+    environment.variables.extend(set);
+    environment
+}
+
+/// The variables that a child may have of the parent's, and nothing more: for
+/// programs that are no commands of the model's (servers).
+pub fn pass(
+    parent: impl IntoIterator<Item = (OsString, OsString)>,
+    redaction: &Redaction,
+) -> Environment {
+    let parent: Vec<_> = parent.into_iter().collect();
     let strict = is_strict(&parent);
     let upper = |names: &[String]| -> HashSet<String> {
         names.iter().map(|name| name.to_uppercase()).collect()
@@ -235,14 +249,9 @@ pub fn build(
         blocked: upper(&redaction.blocked),
         dotenv: upper(&redaction.dotenv_names),
     };
-
-    let set = fixed(&parent, pager, git);
-    let mut variables = Vec::with_capacity(parent.len() + set.len());
+    let mut variables = Vec::with_capacity(parent.len());
     let mut dropped = Vec::new();
     for (name, value) in parent {
-        if set.iter().any(|(other, _)| *other == name) {
-            continue;
-        }
         match judge.refuses(&name.to_string_lossy(), &value.to_string_lossy()) {
             None => variables.push((name, value)),
             Some(why) => dropped.push(Dropped {
@@ -252,9 +261,27 @@ pub fn build(
             }),
         }
     }
-    variables.extend(set);
     dropped.sort_by(|one, other| one.name.cmp(&other.name));
     Environment { variables, dropped }
+}
+
+/// The environment of a command that a person typed: all that this process has,
+/// who started it, and pagers that do not wait.
+pub fn of_person(
+    parent: impl IntoIterator<Item = (OsString, OsString)>,
+    pager: &str,
+) -> Vec<(OsString, OsString)> {
+    let set = [
+        ("GEMINI_CLI", "1"),
+        ("PARALLAX", "1"),
+        ("TERM", "xterm-256color"),
+        ("PAGER", pager),
+        ("GIT_PAGER", pager),
+    ];
+    let parent = parent.into_iter().filter(|(name, _)| !set.iter().any(|(other, _)| name == other));
+    let mut variables: Vec<_> = parent.collect();
+    variables.extend(set.map(|(name, value)| (name.into(), value.into())));
+    variables
 }
 
 /// On GitHub's runners secrets of others are near: only what is known passes.

@@ -12,13 +12,17 @@ pub mod container;
 pub mod environment;
 mod error;
 mod family;
+mod fed;
 mod output;
+pub mod persons_program;
 mod process;
 pub mod program;
 pub mod program_sandbox;
 mod record;
 mod registry;
+mod screen;
 pub mod seatbelt;
+mod served;
 pub mod shell;
 mod start;
 mod terminal;
@@ -26,10 +30,13 @@ pub mod text;
 
 pub use command::{Command, Control, Detached, Ended, Finished, Limits, Mode, Stop, TerminalSize};
 pub use error::StartError;
+pub use fed::{Fed, FedEnd};
 pub use output::Output;
 pub use process::Running;
 pub use record::{AtLimit, OutputFile, create_private_folder};
 pub use registry::Processes;
+pub use screen::{Live, Screen};
+pub use served::{Served, ServedProgram, ServedStreams};
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::capture::{Capture, CaptureLimits, Kept, Newest};
 use crate::command::TerminalSize;
 use crate::record::{AtLimit, OutputFile, Recorder};
+use crate::screen::Screen;
 use crate::terminal::Emulator;
 use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
 
@@ -218,6 +219,16 @@ impl OutputSink {
     pub(crate) fn live(&mut self) -> Option<String> {
         let due = self.live.due()?;
         (due <= Instant::now()).then(|| self.live.take())
+    }
+
+    /// What the terminal shows now, if there is one.
+    pub(crate) fn screen(&self) -> Option<Screen> {
+        match &self.reader {
+            Reader::Screen(emulator) if !self.sniffer.binary => {
+                Some(emulator.screen(self.coloured.is_some()))
+            }
+            _ => None,
+        }
     }
 
     /// Live output that is left at the end.

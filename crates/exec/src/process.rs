@@ -11,6 +11,7 @@ use crate::command::{Command, Control, Detached, Ended, Finished, Limits, Messag
 use crate::family::{self, Family};
 use crate::output::OutputSink;
 use crate::registry::{Guard, Processes};
+use crate::screen::Live;
 use crate::start::{Source, Started, Waiter, start};
 use crate::{Ending, StartError, terminal};
 
@@ -109,7 +110,7 @@ impl Running {
         mut self,
         cancel: &CancellationToken,
         detach_after: Option<Duration>,
-        live: &mut (dyn FnMut(&str) + Send),
+        live: &mut (dyn FnMut(Live<'_>) + Send),
     ) -> Ended {
         let detach_at = detach_after.map(|after| self.started + after);
         match self.step(cancel, detach_at, live, true).await {
@@ -122,7 +123,7 @@ impl Running {
         &mut self,
         cancel: &CancellationToken,
         detach_at: Option<Instant>,
-        live: &mut (dyn FnMut(&str) + Send),
+        live: &mut (dyn FnMut(Live<'_>) + Send),
         foreground: bool,
     ) -> Step {
         let closing = self.processes.closing();
@@ -198,7 +199,7 @@ impl Running {
                 () = until(self.sink.due()) => {
                     self.sink.flush_log().await;
                     if let Some(text) = self.sink.live() {
-                        live(&text);
+                        self.show(&text, live);
                     }
                 }
                 length = self.source.read(&mut buffer), if !self.at_end => {
@@ -216,9 +217,16 @@ impl Running {
             }
         }
         if let Some(text) = self.sink.last_live() {
-            live(&text);
+            self.show(&text, live);
         }
         Step::Ended
+    }
+
+    fn show(&self, text: &str, live: &mut (dyn FnMut(Live<'_>) + Send)) {
+        live(Live::Text(text));
+        if let Some(screen) = self.sink.screen() {
+            live(Live::Screen(screen));
+        }
     }
 
     async fn finish(mut self) -> Finished {

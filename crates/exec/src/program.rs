@@ -89,6 +89,29 @@ pub fn run_confined(
     })
 }
 
+/// Shows an http or https address in the user's browser, as far as there is
+/// one. Nothing else is opened.
+pub fn open_address(address: &str) {
+    let lower = address.to_ascii_lowercase();
+    let is_web = lower.starts_with("https://") || lower.starts_with("http://");
+    if !is_web || address.chars().any(|letter| letter.is_control() || letter.is_whitespace()) {
+        return;
+    }
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let started = std::process::Command::new(opener)
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    match started {
+        // Collected when it ends, which may be never: a thread waits for it.
+        Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
+        Err(error) => tracing::debug!(%error, opener, "no browser"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

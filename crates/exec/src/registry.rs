@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -54,6 +54,8 @@ struct Shared {
     /// finds nothing must not take it for an end without a code.
     collecting: Mutex<()>,
     ended: broadcast::Sender<BackgroundProcess>,
+    /// Counts what was added to the background or has ended there.
+    changed: watch::Sender<u64>,
     /// What confined commands share.
     cell: Arc<SharedCell>,
 }
@@ -89,6 +91,7 @@ impl Processes {
             marks: AtomicU64::new(0),
             collecting: Mutex::default(),
             ended: broadcast::channel(REMEMBERED_ENDS).0,
+            changed: watch::Sender::new(0),
             cell: Arc::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared) };
@@ -144,7 +147,10 @@ impl Processes {
         // Until it is seen to be gone, so that the next look does not find it.
         for _ in 0..PARTING_STEPS {
             self.refresh();
-            if !family::is_alive(pid) {
+            let noted = self
+                .background_process(pid)
+                .is_none_or(|process| process.state != BackgroundState::Running);
+            if noted && !family::is_alive(pid) {
                 break;
             }
             std::thread::sleep(SETTLE);
@@ -156,6 +162,16 @@ impl Processes {
     /// it was sent there, within a second when it was left behind.
     pub fn ends(&self) -> broadcast::Receiver<BackgroundProcess> {
         self.shared.ended.subscribe()
+    }
+
+    /// Tells when a process was added to the background or has ended there;
+    /// closed when the session is over.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
+    }
+
+    fn note_change(&self) {
+        self.shared.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Ends everything that runs and waits for it, three seconds at most.
@@ -199,6 +215,7 @@ impl Processes {
         if let Some(process) = ended {
             // Nobody may be listening.
             let _ = self.shared.ended.send(process);
+            self.note_change();
         }
     }
 
@@ -253,6 +270,7 @@ impl Processes {
     pub(crate) fn add_background(&self, pid: i32, command: &str) -> PathBuf {
         let log = self.log_of(pid);
         self.shared.state().history.add(pid, command, &log, false);
+        self.note_change();
         log
     }
 
@@ -303,6 +321,7 @@ impl Processes {
                 state.history.add(*pid, command, &log, true);
             }
         }
+        self.note_change();
         let (processes, family) = (self.unowned(), family.clone());
         self.spawn(async move { processes.watch(family).await });
         log

@@ -92,7 +92,11 @@ pub(crate) async fn start(
     }
     environment.retain(|(name, _)| name != family::MARK);
     environment.push((family::MARK.into(), mark.into()));
-    let arguments: Vec<OsString> = vec!["-c".into(), shell.script(&command.text).into()];
+    let text = match &command.before {
+        Some(before) => format!("{before}; {}", command.text),
+        None => command.text.clone(),
+    };
+    let arguments: Vec<OsString> = vec!["-c".into(), shell.script(&text).into()];
     let (program, arguments, leader) = match command.sandbox.take() {
         None => (shell.program.clone().into(), arguments, Leader::of(helper)),
         Some(plan) => {
@@ -145,7 +149,7 @@ pub(crate) async fn start(
 
 /// A program that gives its own a session without a terminal: so nothing can
 /// stop to ask the person in front of *our* terminal.
-fn session_helper() -> Option<PathBuf> {
+pub(crate) fn session_helper() -> Option<PathBuf> {
     ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
 }
 

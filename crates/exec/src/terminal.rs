@@ -13,6 +13,7 @@ use vt100::capture::{
 use crate::Ending;
 use crate::capture::Newest;
 use crate::command::TerminalSize;
+use crate::screen::Screen;
 use crate::start::Spawn;
 
 const CHUNK: usize = 16 * 1024;
@@ -181,6 +182,11 @@ impl Emulator {
     pub(crate) fn resize(&mut self, size: TerminalSize) {
         let (rows, columns) = bounded(size);
         self.parser.set_size(rows, columns);
+    }
+
+    /// What the screen shows now.
+    pub(crate) fn screen(&self, colour: bool) -> Screen {
+        Screen::of(self.parser.screen(), colour)
     }
 
     /// Appends the rows that have left the screen.

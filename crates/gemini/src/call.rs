@@ -209,7 +209,7 @@ impl Call {
         // An answer that is not streamed is silent until it is whole.
         let idle = match self.method {
             Method::Stream => options.idle_timeout,
-            Method::Generate => options.idle_timeout.saturating_mul(2),
+            Method::Generate | Method::CountTokens => options.idle_timeout.saturating_mul(2),
         };
         let response = match tokio::time::timeout(idle, sent).await {
             Err(_) => return Err(self.early(Trouble::Silent(idle))),

@@ -160,6 +160,12 @@ impl Gemini {
     }
 }
 
+impl Gemini {
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
 impl Inner {
     /// The client, built when first needed and off the async threads.
     pub(crate) async fn client(&self) -> Result<&reqwest::Client, ModelError> {

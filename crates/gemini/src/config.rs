@@ -160,6 +160,12 @@ impl ModelConfigs {
         Ok(configs)
     }
 
+    /// The names that the settings make: aliases, then definitions.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let aliases = self.aliases.keys().filter(|name| !is_preset(name));
+        aliases.chain(self.definitions.keys()).cloned().collect()
+    }
+
     /// The alias and those it extends, leaf first; cut at a circle.
     fn chain(&self, name: &str) -> Vec<&Alias> {
         let mut chain: Vec<&Alias> = Vec::new();

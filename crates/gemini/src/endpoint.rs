@@ -40,6 +40,8 @@ pub(crate) struct Endpoint {
     base: Url,
     version: String,
     vertex: bool,
+    /// Whether the address is not the service's own.
+    custom: bool,
 }
 
 /// What is asked of a model.
@@ -47,6 +49,7 @@ pub(crate) struct Endpoint {
 pub(crate) enum Method {
     Stream,
     Generate,
+    CountTokens,
 }
 
 impl Endpoint {
@@ -79,7 +82,8 @@ impl Endpoint {
         }
         let default = if vertex { "v1beta1" } else { "v1beta" };
         let version = said(parts.version).unwrap_or_else(|| default.to_owned());
-        Ok(Self { base, version, vertex })
+        let custom = !base.host_str().is_some_and(|host| host.ends_with(".googleapis.com"));
+        Ok(Self { base, version, vertex, custom })
     }
 
     /// Whether TLS is not needed at all.
@@ -136,6 +140,7 @@ impl Endpoint {
             let call = match method {
                 Method::Stream => "streamGenerateContent",
                 Method::Generate => "generateContent",
+                Method::CountTokens => "countTokens",
             };
             path.extend(format!("{model}:{call}").split('/'));
         }
@@ -143,6 +148,28 @@ impl Endpoint {
             url.query_pairs_mut().append_pair("alt", "sse");
         }
         url
+    }
+}
+
+impl Endpoint {
+    /// Whether it is a gateway, or a server of the user's own.
+    pub(crate) fn is_custom(&self) -> bool {
+        self.custom
+    }
+
+    /// The address of the cheapest request that needs a key, and whether it
+    /// counts tokens with the model (else it lists models).
+    pub(crate) fn check_url(&self, model: &str) -> (Url, bool) {
+        if self.vertex {
+            return (self.url(model, Method::CountTokens), true);
+        }
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty();
+            path.extend(self.version.split('/')).push("models");
+        }
+        url.query_pairs_mut().append_pair("pageSize", "1");
+        (url, false)
     }
 }
 

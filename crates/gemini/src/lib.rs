@@ -10,6 +10,7 @@
 mod auth;
 mod body;
 mod call;
+mod check;
 mod chunk;
 mod classify;
 mod client;
@@ -35,7 +36,7 @@ pub use chunk::parse_chunk;
 pub use client::{Gemini, GeminiOptions};
 pub use endpoint::EndpointError;
 pub use headers::parse_custom_headers;
-pub use models::{ModelConfigError, ModelTable};
+pub use models::{ModelChoice, ModelConfigError, ModelTable};
 
 pub use record::{RecordError, RecordFormat, Recorder};
 pub use replay::Replay;

@@ -65,6 +65,35 @@ const ALIASES: &[(&str, &str)] = &[
     ("auto-gemini-2.5", "gemini-2.5-pro"),
 ];
 
+/// Models that a person may choose, with a word on each: names that stand for a
+/// model first.
+const CHOICES: &[(&str, &str)] = &[
+    ("auto", "The program chooses"),
+    ("pro", "For hard problems"),
+    ("flash", "Quick, for most work"),
+    ("flash-lite", "The quickest, for small tasks"),
+    ("gemini-3-pro-preview", "Preview"),
+    ("gemini-3-flash-preview", "Preview"),
+    ("gemini-3.8-flash", ""),
+    ("gemini-3.5-flash-lite", ""),
+    ("gemini-2.5-pro", "Older"),
+    ("gemini-2.5-flash", "Older"),
+    ("gemini-2.5-flash-lite", "Older"),
+];
+
+/// A model that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// What is asked for: a name or one that stands for it.
+    pub name: String,
+    /// The model that this means now.
+    pub model: String,
+    /// A few words; may be empty.
+    pub doc: String,
+    /// Tokens of its window.
+    pub context: u64,
+}
+
 /// What a utility call asks instead when its model is not there.
 const STAND_INS: &[(&str, &str)] = &[
     ("gemini-3.8-flash", "gemini-3-flash-preview"),
@@ -101,6 +130,21 @@ impl ModelTable {
         };
         let model = lookup(ALIASES, &model).map_or(model, str::to_owned);
         self.configs.override_model(&model, name).unwrap_or(model)
+    }
+
+    /// What a dialog offers: the built-in names, then the user's own.
+    pub fn choices(&self) -> Vec<ModelChoice> {
+        let built_in = CHOICES.iter().map(|(name, doc)| ((*name).to_owned(), *doc));
+        let own = self.configs.names().into_iter().filter(|name| {
+            builtin_generation(name).is_none() && CHOICES.iter().all(|(known, _)| known != name)
+        });
+        let all = built_in.chain(own.map(|name| (name, "From the settings")));
+        all.map(|(name, doc)| {
+            let model = self.resolve(&name);
+            let context = self.limits(&model).context;
+            ModelChoice { model, doc: doc.to_owned(), context, name }
+        })
+        .collect()
     }
 
     /// The concrete model for a utility call of that name.
@@ -286,6 +330,21 @@ mod tests {
         assert_eq!(table.resolve("auto"), "gemini-3-pro-preview");
         assert_eq!(table.resolve("flash-lite"), "gemini-3.5-flash-lite");
         assert_eq!(table.resolve("gemini-9-x"), "gemini-9-x");
+    }
+
+    #[test]
+    fn choices_are_the_built_in_names_and_the_users() {
+        let settings = serde_json::json!({
+            "customAliases": {"mine": {"extends": "flash"}, "web-search": {"extends": "pro"}, "base": {}},
+            "modelDefinitions": {"local": {"contextWindow": 9000}},
+        });
+        let table = ModelTable::from_settings(&settings).expect("good settings");
+        let choices = table.choices();
+        let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
+        assert!(names.starts_with(&["auto", "pro", "flash", "flash-lite"]), "{names:?}");
+        assert!(names.ends_with(&["gemini-2.5-flash-lite", "mine", "local"]), "{names:?}");
+        let last = choices.last().expect("local");
+        assert_eq!((last.model.as_str(), last.context), ("local", 9000));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::failure::Outcome;
 use crate::json::JsonFace;
 use crate::options::{OutputFormat, RunOptions};
 use crate::output::Pending;
-use crate::stats::Stats;
 use crate::stream_json::StreamFace;
 use crate::text::TextFace;
+use parallax_sdk::stats::Stats;
 
 /// Facts about the run that its end prints.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::exit::ExitCode;
 use crate::options::OutputFormat;
 use crate::output::{Pending, Tone};
-use crate::stats::Stats;
 use crate::timestamp::Clock;
 use crate::wire;
+use parallax_sdk::stats::Stats;
 
 /// `error` of the json formats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -210,7 +210,7 @@ pub fn report_error(
                 timestamp: &'a str,
                 status: &'static str,
                 error: &'a ErrorObject,
-                stats: crate::stats::StreamStats,
+                stats: parallax_sdk::stats::StreamStats,
             }
             let mut clock = Clock::default();
             let line = Line {

@@ -300,7 +300,7 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventHub, mut ops: mpsc::Receiver<Op
                                 break;
                             }
                         }
-                        Some(Op::Steer(text)) => heard.steered.push(text),
+                        Some(Op::Steer(steer)) => heard.steered.push(steer.prompt.text),
                         Some(_) => {}
                         None => return heard,
                     }
@@ -314,7 +314,7 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventHub, mut ops: mpsc::Receiver<Op
                             }));
                             break;
                         }
-                        Some(Op::Steer(text)) => heard.steered.push(text),
+                        Some(Op::Steer(steer)) => heard.steered.push(steer.prompt.text),
                         Some(_) => {}
                         None => return heard,
                     }

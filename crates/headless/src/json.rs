@@ -12,8 +12,8 @@ use crate::face::{Face, More, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
-use crate::stats::Stats;
 use crate::wire;
+use parallax_sdk::stats::Stats;
 
 /// Warnings kept; a run that retries all day must not grow without end.
 const MAX_WARNINGS: usize = 100;

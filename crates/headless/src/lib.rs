@@ -23,7 +23,6 @@ mod sanitize;
 mod schema;
 mod signals;
 mod slash;
-mod stats;
 mod stream_input;
 mod stream_json;
 mod text;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Ask, Event, EventBody, Failure, ItemStart, Level};
-use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::ids::SteerId;
+use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt, Steer};
 use parallax_sdk::{EventReader, OpSender};
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
@@ -26,7 +27,8 @@ use crate::slash::{Slash, classify};
 /// How long the session may take to make a prompt of a late steering message.
 const STEER_GRACE: Duration = Duration::from_secs(1);
 
-/// Turns the text of a message into a prompt (reads the files it names).
+/// Turns the text of a message into a prompt: reads the files it names, expands
+/// the command that it is.
 pub type Expand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
 
 /// Takes orders from `input` and prints events until the input has ended and
@@ -91,6 +93,9 @@ fn read_lines(input: impl AsyncRead + Send + Unpin + 'static, expand: Option<Exp
             let order = match next_line(&mut input, &mut number).await {
                 Ok(Some(Ok(line))) => match parse(&line) {
                     Ok(InputLine::Message { content }) => expanded(content, expand.as_ref()).await,
+                    Ok(InputLine::Command { text }) if classify(&text) != Slash::Text => {
+                        expanded(text, expand.as_ref()).await
+                    }
                     Ok(other) => Ok(Order::Other(other)),
                     Err(problem) => Err(problem),
                 },
@@ -110,7 +115,7 @@ async fn expanded(content: String, expand: Option<&Expand>) -> Result<Order, Str
     if content.trim().is_empty() {
         return Err("the message is empty".to_owned());
     }
-    if let Slash::Command { name, .. } = classify(&content) {
+    if let (None, Slash::Command { name, .. }) = (expand, classify(&content)) {
         let name = crate::sanitize::one_line(name);
         return Err(format!(
             "there is no command `/{name}`; a message that begins with `/` and is \
@@ -298,7 +303,7 @@ impl Conversation {
                 self.prompt(prompt);
                 Ok(())
             }
-            Ok(Order::Other(line)) => self.other(line),
+            Ok(Order::Other(line)) => self.other(line, incoming.number),
             Err(problem) => Err(problem),
         };
         if let Err(problem) = result {
@@ -311,7 +316,7 @@ impl Conversation {
         self.outbox.push_back(Op::Prompt(prompt));
     }
 
-    fn other(&mut self, line: InputLine) -> Result<(), String> {
+    fn other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
         match line {
             InputLine::Message { content } => {
                 self.prompt(Prompt { text: content, attachments: Vec::new() });
@@ -324,7 +329,9 @@ impl Conversation {
                     self.prompt(Prompt { text: content, attachments: Vec::new() });
                 } else {
                     self.steers.push(content.clone());
-                    self.outbox.push_back(Op::Steer(content));
+                    let id = SteerId::new(format!("line-{number}"));
+                    let prompt = Prompt { text: content, attachments: Vec::new() };
+                    self.outbox.push_back(Op::Steer(Steer { id, prompt }));
                 }
             }
             InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),

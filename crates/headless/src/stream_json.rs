@@ -24,9 +24,9 @@ use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
-use crate::stats::{StreamStats, Tokens};
 use crate::timestamp::Clock;
 use crate::wire;
+use parallax_sdk::stats::{StreamStats, Tokens};
 
 pub(crate) struct StreamFace {
     lines: Lines,

@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use parallax_policy::Tier;
 use parallax_protocol::policy::ApprovalMode;
 
+use crate::extending::Extending;
+
 /// A terminal AI agent.
 #[derive(Debug, Default, Parser)]
 #[command(
@@ -54,8 +56,12 @@ pub(crate) enum Command {
     Undo(UndoArguments),
     /// See what the sandbox of commands holds here, or run a command in it
     Sandbox(SandboxArguments),
+    /// See the MCP servers, add and remove them, sign in to them
+    Mcp(crate::mcp_arguments::McpArguments),
     /// See the rules, what they decide, and what is wrong with a rule file
     Policy(PolicyArguments),
+    #[command(flatten)]
+    Extending(Extending),
 }
 
 /// `parallax policy`.
@@ -174,6 +180,10 @@ pub(crate) enum SandboxAction {
         #[arg(long)]
         network: bool,
 
+        /// Let it reach servers of this machine
+        #[arg(long)]
+        host_loopback: bool,
+
         /// Let it write this file or folder; repeated
         #[arg(long, value_name = "PATH")]
         write: Vec<PathBuf>,
@@ -245,6 +255,14 @@ pub(crate) struct SessionArguments {
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
 
+    /// Begin an interactive session with this prompt
+    #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt_interactive: Option<String>,
+
+    /// Show plain lines that a screen reader can follow
+    #[arg(long)]
+    pub(crate) screen_reader: bool,
+
     /// Ask this model
     #[arg(short, long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
@@ -264,6 +282,10 @@ pub(crate) struct SessionArguments {
     /// Tools the model is not given, comma-separated or repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) exclude_tools: Vec<String>,
+
+    /// The only MCP servers that start, comma-separated or repeated
+    #[arg(long, value_name = "N")]
+    pub(crate) allowed_mcp_server_names: Vec<String>,
 
     /// Files or folders of rules, in place of the user's; comma-separated or
     /// repeated

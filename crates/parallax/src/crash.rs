@@ -4,16 +4,34 @@
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Reports kept before older ones are left to the user to delete: a loop of
 /// panics must not fill the disk.
 const MOST_REPORTS: usize = 50;
+
+/// Whether the interactive face has the terminal.
+static FACE: AtomicBool = AtomicBool::new(false);
+
+/// From now on the interactive face has the terminal: a panic of another thread
+/// writes nothing to it, and one of the main thread gives it back first.
+pub(crate) fn face_has_the_terminal() {
+    FACE.store(true, Ordering::Relaxed);
+}
 
 /// Installs the hook. The report holds the place and the message, and no
 /// contents of the session.
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| {
         let text = describe(panic);
+        if FACE.load(Ordering::Relaxed) {
+            if std::thread::current().name() != Some("main") {
+                // The session goes on, and the terminal is the face's.
+                write_report(&text);
+                return;
+            }
+            parallax_tui::emergency_restore();
+        }
         let mut stderr = std::io::stderr().lock();
         // Nobody can be told when stderr is gone.
         let _ = match write_report(&text) {
@@ -59,7 +77,8 @@ fn write_report(text: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-fn home() -> Option<PathBuf> {
+/// The program's own folder, as the environment says it.
+pub(crate) fn home() -> Option<PathBuf> {
     let variable =
         |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("PARALLAX_HOME")

@@ -170,7 +170,7 @@ impl Screen {
                 }
             }
             ItemDone::Notice { text, .. } => self.line("33", &Sanitizer::clean(text)),
-            ItemDone::User => Ok(()),
+            ItemDone::User | ItemDone::Shell(_) => Ok(()),
         }
     }
 

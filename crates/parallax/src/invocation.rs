@@ -15,6 +15,8 @@ use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
     SandboxAction, SessionArguments, TrustAction, UndoArguments,
 };
+use crate::extending::Extending;
+use crate::mcp_arguments::McpAction;
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
 
@@ -33,8 +35,12 @@ pub(crate) enum Invocation {
     Undo(UndoArguments),
     /// See or use the sandbox of commands.
     Sandbox(SandboxAction),
+    /// See and change the MCP servers.
+    Mcp(McpAction),
     /// Show and look over rules.
     Policy(PolicyAction),
+    /// See and manage what people add to the program.
+    Extending(Extending),
     /// List the sessions of the project.
     ListSessions { settings: Settings, format: Option<OutputFormat> },
     /// Delete one.
@@ -51,6 +57,16 @@ pub(crate) enum Invocation {
         settings: Settings,
         printing: Printing,
     },
+    /// Talk with a person in the terminal.
+    Interactive {
+        /// What is sent first.
+        prompt: Option<String>,
+        /// `--screen-reader`.
+        screen_reader: bool,
+        settings: Settings,
+        /// What the person should know.
+        warnings: Vec<String>,
+    },
     /// Take prompts from JSON lines on stdin.
     StreamInput { settings: Settings, printing: Printing },
 }
@@ -63,6 +79,8 @@ pub(crate) struct Settings {
     /// `None` leaves the setting as it is.
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) exclude_tools: Option<Vec<String>>,
+    /// Empty leaves the setting as it is.
+    pub(crate) allowed_mcp_servers: Vec<String>,
     pub(crate) skip_trust: bool,
     /// Empty leaves the setting as it is; so do the other paths.
     pub(crate) policy_paths: Vec<PathBuf>,
@@ -173,7 +191,9 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             return Ok(Invocation::Trust { action, json: trust.json });
         }
         Some(Command::Undo(undo)) => return Ok(Invocation::Undo(undo)),
+        Some(Command::Mcp(mcp)) => return Ok(Invocation::Mcp(mcp.action)),
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
+        Some(Command::Extending(action)) => return Ok(Invocation::Extending(action)),
         Some(Command::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
         Some(Command::Demo) | None => {}
     }
@@ -192,6 +212,16 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         return Err(exclusive("--list-sessions", "--delete-session"));
     }
     let mut session = typed.session;
+    let first = session.prompt_interactive.take();
+    let screen_reader = session.screen_reader;
+    if first.is_some() && session.prompt.is_some() {
+        return Err(exclusive("--prompt", "--prompt-interactive"));
+    }
+    if first.is_some() && !typed.words.is_empty() {
+        return Err(exclusive("--prompt-interactive", "words as a prompt"));
+    }
+    let is_printed = session.prompt.is_some() || printing.format.is_some();
+    let as_words = !typed.words.is_empty();
     let prompt = prompt_of(&mut session, typed.words)?;
     let delete = session.delete_session.take();
     let list = session.list_sessions;
@@ -225,17 +255,35 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         settings.interactive = true;
         return Ok(Invocation::StreamInput { settings, printing });
     }
+    if first.is_some() && !(around.stdin_is_terminal && around.stdout_is_terminal) {
+        return Err(input_failure(
+            "`--prompt-interactive` needs a terminal, and stdin or stdout is none; use \
+             `--prompt`",
+        ));
+    }
+    if first.is_some() || (!is_printed && !around.is_headless()) {
+        let mut warnings = printing.warnings;
+        if as_words {
+            warnings.push(
+                "words on the command line begin an interactive session; `-p` answers and exits"
+                    .to_owned(),
+            );
+        }
+        settings.interactive = true;
+        let prompt = first.or(prompt).filter(|text| !text.trim().is_empty());
+        return Ok(Invocation::Interactive { prompt, screen_reader, settings, warnings });
+    }
     if prompt.is_none() && !around.is_headless() {
         return Err(input_failure(
-            "There is no prompt\ngive one with `parallax -p \"…\"`, pipe one to stdin, or see \
-             `parallax demo`",
+            "There is no prompt\ngive one with `parallax -p \"…\"`, pipe one to stdin, or begin \
+             an interactive session with `parallax`",
         ));
     }
     Ok(Invocation::Prompt { prompt, settings, printing })
 }
 
 /// Commands of Gemini CLI that a script may call: their words are no prompt.
-const LATER: [&str; 7] = ["mcp", "extensions", "extension", "skills", "skill", "hooks", "hook"];
+const LATER: [&str; 2] = ["extensions", "extension"];
 
 fn exclusive(one: &str, other: &str) -> Refusal {
     Usage::new(format!("`{one}` and `{other}` cannot be used together"), "leave one of them out")
@@ -309,6 +357,7 @@ fn settings(
         approval_mode: if typed.yolo { Some(ApprovalMode::Yolo) } else { typed.approval_mode },
         allowed_tools: list(&typed.allowed_tools),
         exclude_tools: list(&typed.exclude_tools),
+        allowed_mcp_servers: list(&typed.allowed_mcp_server_names).unwrap_or_default(),
         skip_trust: typed.skip_trust,
         policy_paths: paths(&typed.policy),
         admin_policy_paths: paths(&typed.admin_policy),
@@ -568,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_start_on_a_terminal_asks_for_a_prompt() {
+    fn a_start_on_a_terminal_without_p_is_interactive() {
         let around = Surroundings {
             stdin_is_terminal: true,
             stdout_is_terminal: true,
@@ -578,10 +627,23 @@ mod tests {
             let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
             Invocation::read(&argv, &around)
         };
+        let prompt_of = |words: &[&str]| match start(words) {
+            Ok(Invocation::Interactive { prompt, settings, warnings, .. }) => {
+                assert!(settings.interactive);
+                (prompt, warnings.len())
+            }
+            other => panic!("{words:?}: {other:?}"),
+        };
+        assert_eq!(prompt_of(&["parallax"]), (None, 0));
+        assert_eq!(prompt_of(&["parallax", "hello", "you"]), (Some("hello you".to_owned()), 1));
+        assert_eq!(prompt_of(&["parallax", "-i", "- a"]), (Some("- a".to_owned()), 0));
+        assert!(matches!(start(&["parallax", "-p", "hello"]), Ok(Invocation::Prompt { .. })));
+        assert!(matches!(start(&["parallax", "-o", "json", "x"]), Ok(Invocation::Prompt { .. })));
         assert!(
-            matches!(start(&["parallax"]), Err(Refusal::Failure(failure)) if failure.message.contains("parallax demo"))
+            matches!(start(&["parallax", "-o", "json"]), Err(Refusal::Failure(failure)) if failure.message.contains("no prompt"))
         );
-        assert!(matches!(start(&["parallax", "hello"]), Ok(Invocation::Prompt { .. })));
+        assert!(refusal(&["-i", "x"]).starts_with("42 `--prompt-interactive` needs a terminal"));
+        assert!(refusal(&["-i", "x", "-p", "y"]).contains("cannot be used together"));
         assert!(matches!(start(&["parallax", "-v"]), Ok(Invocation::Version)));
     }
 

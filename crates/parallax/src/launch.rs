@@ -15,7 +15,10 @@ use crate::invocation::{Invocation, Printing, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
-use crate::{demo, log, policy_command, sandbox_command, trust_command, undo_command};
+use crate::{
+    demo, interactive, log, mcp_command, policy_command, sandbox_command, trust_command,
+    undo_command,
+};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
@@ -46,6 +49,10 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
         }),
         Invocation::Policy(action) => policy_command::run(&action).unwrap_or_else(|failure| {
             let format = policy_command::format(&action);
+            report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+        }),
+        Invocation::Extending(action) => action.run(around).unwrap_or_else(|failure| {
+            let format = action.format();
             report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
         }),
         Invocation::Sandbox(action) => match sandbox_command::run(action) {
@@ -125,12 +132,18 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         Invocation::Version
         | Invocation::Undo(_)
         | Invocation::Sandbox(_)
+        | Invocation::Extending(_)
         | Invocation::Policy(_) => {
             return Ok(print(VERSION));
         }
         Invocation::Trust { action, json } => {
             let said = trust_command::run(action, json);
             return said.map(|text| print(&text)).map_err(|failure| early(failure, None));
+        }
+        Invocation::Mcp(action) => {
+            let format = mcp_command::format(&action);
+            let done = mcp_command::run(action).await;
+            return done.map_err(|failure| early(failure, Some(format)));
         }
         Invocation::ListSessions { settings, format } => {
             let launch = prepare(&settings).map_err(|failure| early(failure, format))?;
@@ -143,6 +156,11 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
             return Ok(print(&said));
         }
         Invocation::Demo => return Ok(demo::run().await),
+        Invocation::Interactive { prompt, screen_reader, settings, warnings } => {
+            let options = interactive::Typed { prompt, screen_reader, settings, warnings };
+            let left = interactive::run(options, around.stdin_is_terminal).await;
+            return left.map_err(|failure| early(failure, None));
+        }
         Invocation::Prompt { prompt, settings, printing } => {
             (Prompts::Assembled(prompt), settings, printing)
         }
@@ -225,7 +243,14 @@ async fn converse(
     };
     options.warnings.extend(stdin.warnings);
     let typed = assemble(&stdin.text, prompt.as_deref())?;
-    let mut prompt = start::prompt(session, typed.clone()).await?;
+    let mut signals = Signals::listen();
+    let expanded = tokio::select! {
+        expanded = start::prompt(session, typed.clone()) => expanded?,
+        number = signals.next() => return Ok(cut_off(number, session, &options)),
+    };
+    drop(signals);
+    options.warnings.extend(expanded.notices);
+    let mut prompt = expanded.prompt;
     if let Some(schema) = &options.schema {
         prompt.attachments.push(Part::text(schema.instruction()));
     }

@@ -2,10 +2,14 @@
 //! the terminal.
 
 use std::fs::{DirBuilder, File};
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_sdk::Launch;
+use parallax_tui::debug_console::{LogBook, LogLevel};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 /// Begins to log into `~/.parallax/logs`, one file a process. A log that cannot
 /// be written is not worth failing for.
@@ -21,6 +25,84 @@ pub(crate) fn begin(launch: &Launch) {
         .with_writer(std::sync::Mutex::new(file))
         .try_init();
     tracing::debug!(version = env!("CARGO_PKG_VERSION"), "log begins");
+}
+
+/// Collects what is logged for the console of the interactive face; with
+/// `--debug` also in a file, as [`begin`] does.
+pub(crate) fn collect(book: &LogBook, home: Option<&std::path::Path>) {
+    let file = home.and_then(|home| open(home.join("logs")));
+    let usual = if file.is_some() { "info" } else { "warn" };
+    let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    let writers = Writers { book: book.clone(), file: file.map(|file| Arc::new(Mutex::new(file))) };
+    // A second subscriber cannot be there: this runs once, at the start.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .without_time()
+        .with_level(false)
+        .with_writer(writers)
+        .try_init();
+}
+
+/// Makes the writer of one line.
+struct Writers {
+    book: LogBook,
+    file: Option<Arc<Mutex<File>>>,
+}
+
+impl<'a> MakeWriter<'a> for Writers {
+    type Writer = LineWriter;
+
+    fn make_writer(&'a self) -> LineWriter {
+        LineWriter {
+            book: self.book.clone(),
+            file: self.file.clone(),
+            level: LogLevel::Info,
+            line: Vec::new(),
+        }
+    }
+
+    fn make_writer_for(&'a self, meta: &tracing::Metadata<'_>) -> LineWriter {
+        let level = match *meta.level() {
+            tracing::Level::ERROR => LogLevel::Error,
+            tracing::Level::WARN => LogLevel::Warning,
+            _ => LogLevel::Info,
+        };
+        let mut writer = self.make_writer();
+        writer.level = level;
+        writer
+    }
+}
+
+/// One line of the log; it is handed over when it is whole.
+struct LineWriter {
+    book: LogBook,
+    file: Option<Arc<Mutex<File>>>,
+    level: LogLevel,
+    line: Vec<u8>,
+}
+
+impl Write for LineWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.line.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for LineWriter {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            // A log that cannot be written is not worth failing for.
+            let _ = file.write_all(&self.line);
+        }
+        let text = String::from_utf8_lossy(&self.line);
+        self.book.add(self.level, text.trim().to_owned());
+    }
 }
 
 fn open(folder: PathBuf) -> Option<File> {

@@ -2,14 +2,22 @@
 //! hands it to a face. It holds no logic of the agent.
 
 mod arguments;
+mod commands_command;
 mod crash;
 mod demo;
+mod extending;
+mod hooks_command;
+mod interactive;
 mod invocation;
 mod launch;
 mod log;
+mod mcp_arguments;
+mod mcp_command;
+mod mcp_sign_in;
 mod policy_command;
 mod prompt_text;
 mod sandbox_command;
+mod skills_command;
 mod start;
 mod surroundings;
 mod trust_command;

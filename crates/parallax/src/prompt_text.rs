@@ -3,7 +3,6 @@
 use std::io::Read;
 use std::time::Duration;
 
-use parallax_headless::{Slash, classify};
 use parallax_protocol::event::{Failure, FailureKind};
 use tokio::sync::mpsc;
 
@@ -99,8 +98,7 @@ fn cut_at_character(bytes: &mut Vec<u8>) {
 /// Puts the two together.
 ///
 /// # Errors
-/// [`FailureKind::Input`] when nothing is left to ask, or when it is a command
-/// that does not exist.
+/// [`FailureKind::Input`] when nothing is left to ask.
 pub(crate) fn assemble(stdin: &str, prompt: Option<&str>) -> Result<String, Failure> {
     let refuse = |message| Err(Failure { kind: FailureKind::Input, message, status: None });
     let text = match prompt {
@@ -112,12 +110,6 @@ pub(crate) fn assemble(stdin: &str, prompt: Option<&str>) -> Result<String, Fail
         return refuse(
             "There is no prompt: give one with `-p \"…\"` or pipe one to stdin".to_owned(),
         );
-    }
-    if let Slash::Command { name, .. } = classify(&text) {
-        return refuse(format!(
-            "There is no command `/{name}`; to send it to the model as text, put a blank before \
-             the `/`"
-        ));
     }
     Ok(text)
 }
@@ -132,7 +124,7 @@ mod tests {
         assert_eq!(assemble("", Some("why?")).unwrap(), "why?");
         assert_eq!(assemble("why?\n", None).unwrap(), "why?\n");
         assert_eq!(assemble("/etc/hosts is odd", None).unwrap(), "/etc/hosts is odd");
-        for (stdin, prompt) in [("", None), (" \n", Some("")), ("", Some("/stats"))] {
+        for (stdin, prompt) in [("", None), (" \n", Some(""))] {
             assert_eq!(assemble(stdin, prompt).unwrap_err().kind, FailureKind::Input);
         }
     }

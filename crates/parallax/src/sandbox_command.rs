@@ -29,7 +29,7 @@ pub(crate) enum Done {
 pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
     match action {
         SandboxAction::Explain { json } => explain(json).map(Done::Said),
-        SandboxAction::Run { mode, network, write, read, command } => {
+        SandboxAction::Run { mode, network, host_loopback, write, read, command } => {
             let options =
                 LaunchOptions { look_only: true, ..start::options(&Settings::default())? };
             let here = options.directory.clone();
@@ -38,6 +38,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             };
             let permissions = Permissions {
                 network,
+                host_loopback,
                 file_system: FilePermissions { read: real(read), write: real(write) },
                 ..Permissions::default()
             };
@@ -66,6 +67,7 @@ fn explain(json: bool) -> Result<String, Failure> {
     let findings = [
         ("landlock", "Landlock", &support.landlock),
         ("seccomp", "Seccomp", &support.seccomp),
+        ("gate", "Network apart from this machine's servers", &support.gate),
         ("namespaces", "Namespaces", &support.namespaces),
         ("mounts", "Own view of the disk", &support.mounts),
         ("ownProc", "Own /proc", &support.own_proc),
@@ -98,7 +100,19 @@ fn explain(json: bool) -> Result<String, Failure> {
     for line in holds(tier) {
         let _ = writeln!(text, "{line}");
     }
+    if matches!(tier, Tier::Best | Tier::Namespaces | Tier::Landlock) {
+        let _ = writeln!(text, "{}", servers(support.gate.works));
+    }
     Ok(text)
+}
+
+fn servers(apart: bool) -> &'static str {
+    if apart {
+        "Servers of this machine: a permission of their own, without and beside the network."
+    } else {
+        "Weaker: with the network given, servers of this machine are in reach as well, and the \
+         other way round."
+    }
 }
 
 fn word(tier: Tier) -> &'static str {
@@ -127,7 +141,6 @@ fn holds(tier: Tier) -> &'static [&'static str] {
             "Hidden: keys, tokens and `.env` files are refused, whoever runs the program.",
             "Network: a network of its own; the machine's only where a mode, rule or answer gives it.",
             "Processes: nothing that a command starts outlives the session.",
-            "Weaker: with the network given, servers of this machine are in reach as well.",
         ],
         Tier::Landlock => &[
             "Writes: the workspace and a private temporary folder. Protected paths in the workspace \

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use parallax_headless::{Expand, OutputFormat, one_line};
+use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
+use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::op::Prompt;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_sdk::custom_commands::{Commands, Expanded};
 use parallax_sdk::{
-    Answers, EventReader, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
+    Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
     SessionEntry,
 };
 
@@ -42,6 +44,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         include_directories: settings.include_directories.clone(),
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
+        allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
         max_turns: settings.max_turns.map(std::num::NonZeroU32::get),
         session: match &settings.session {
             invocation::SessionChoice::New => SessionChoice::New,
@@ -87,14 +90,18 @@ pub(crate) fn start(launch: Launch) -> Result<Started, Failure> {
     Ok(Started { session, events })
 }
 
-/// Reads the files that prompts name with `@`, on a blocking thread.
+/// Makes prompts of what is typed: reads the files that it names with `@`, and
+/// expands custom commands.
 pub(crate) fn expand(session: &OpenSession) -> Expand {
-    let expander = session.expander.clone();
+    let typed = Typed::of(session);
     Arc::new(move |text| {
-        let expander = expander.clone();
+        let typed = typed.clone();
         Box::pin(async move {
-            let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
-            reading.await.unwrap_or_else(|error| Err(internal(&error.to_string())))
+            let expanded = typed.expand(text).await?;
+            for notice in expanded.notices {
+                tracing::warn!("{notice}");
+            }
+            Ok(expanded.prompt)
         })
     })
 }
@@ -102,9 +109,38 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
 /// Turns a prompt's text into what is sent.
 ///
 /// # Errors
-/// When a file that the prompt names cannot be read.
-pub(crate) async fn prompt(session: &OpenSession, text: String) -> Result<Prompt, Failure> {
-    expand(session)(text).await
+/// When a file that the prompt names cannot be read, or a command that it is
+/// cannot be run.
+pub(crate) async fn prompt(session: &OpenSession, text: String) -> Result<Expanded, Failure> {
+    Typed::of(session).expand(text).await
+}
+
+/// What is needed to read a typed text.
+#[derive(Clone)]
+struct Typed {
+    expander: Expander,
+    commands: Commands,
+    mode: ApprovalMode,
+}
+
+impl Typed {
+    fn of(session: &OpenSession) -> Self {
+        let (expander, commands) = (session.expander.clone(), session.commands.clone());
+        Self { expander, commands, mode: session.mode }
+    }
+
+    async fn expand(self, text: String) -> Result<Expanded, Failure> {
+        let Self { expander, commands, mode } = self;
+        if classify(&text) == Slash::Text {
+            let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
+            let prompt = reading.await.map_err(|error| internal(&error.to_string()))??;
+            return Ok(Expanded { prompt, notices: Vec::new() });
+        }
+        let preparing = tokio::task::spawn_blocking(move || commands.prepare(&text, mode));
+        let prepared = preparing.await.map_err(|error| internal(&error.to_string()))??;
+        // A run that is given up is dropped, and its commands end with it.
+        prepared.run(&CancellationToken::new()).await
+    }
 }
 
 fn internal(message: &str) -> Failure {

@@ -16,7 +16,7 @@ mod wrappers;
 mod written;
 
 pub use analyse::analyse;
-pub use danger::{Destruction, dangerous, destructive, steering};
+pub use danger::{Destruction, dangerous, destructive, emptied, steering};
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
 pub use needs::{needs_network, needs_outside, runs_code};

@@ -117,15 +117,19 @@ fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
 }
 
 fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+    let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
+        [] => false,
+        places => places.iter().all(|place| match place {
+            Written::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
+            Written::Unknown(_) => false,
+        }),
+    };
+    if let Some(word) = bash::emptied(&shell.line).iter().find(|word| !own(word)) {
+        let why = format!("It empties `{}`", shortened(&word.source));
+        doubts.push(Doubt::each_time("destructive command", why));
+    }
     for command in &shell.line.commands {
         let Some(destruction) = bash::destructive(command) else { continue };
-        let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
-            [] => false,
-            places => places.iter().all(|place| match place {
-                Written::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
-                Written::Unknown(_) => false,
-            }),
-        };
         if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {
             continue;
         }

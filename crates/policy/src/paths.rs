@@ -3,57 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Folders and files that run programs or hold keys: a write to one of them, or
-/// below one, needs a person.
-const PROTECTED: &[&str] = &[
-    ".envrc",
-    ".gemini",
-    ".git",
-    ".idea",
-    ".mcp.json",
-    ".parallax",
-    ".ssh",
-    ".vscode",
-    // What shells read when they start.
-    ".bash_aliases",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".cshrc",
-    ".inputrc",
-    ".kshrc",
-    ".login",
-    ".logout",
-    ".mkshrc",
-    ".profile",
-    ".tcshrc",
-    ".xprofile",
-    ".xsessionrc",
-    ".zlogin",
-    ".zlogout",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-    "config.fish",
-    // What git reads for the user.
-    ".gitconfig",
-];
-
-/// Files that tell agents what to do: creating one needs a person.
-const AGENT_RULES: &[&str] = &[
-    ".clinerules",
-    ".cursorrules",
-    ".goosehints",
-    ".roorules",
-    ".windsurfrules",
-    "agents.md",
-    "agents.override.md",
-    "claude.local.md",
-    "claude.md",
-    "gemini.md",
-    "parallax.md",
-];
+use parallax_protocol::protected_names::{self, AGENT_RULES, fold};
 
 /// `path` below `base`, with `.` and `..` worked out.
 pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
@@ -92,15 +42,14 @@ fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
 /// what runs programs, or opens doors. Of a path in the workspace only what is
 /// below the workspace counts.
 pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
-    any_name_below_root(path, roots, |name| PROTECTED.contains(&name))
-        || has_part(path, "fish", "conf.d")
+    any_name_below_root(path, roots, |name| name == ".git" || protected_names::is_protected(name))
+        || protected_names::holds_orders(&names_below_root(path, roots))
 }
 
 /// Whether the file tells agents what to do.
 pub(crate) fn is_agent_rules(path: &Path) -> bool {
     let name = folded_name(path);
     AGENT_RULES.contains(&name.as_str())
-        || name == "copilot-instructions.md"
         || has_part(path, ".cursor", "rules")
         || has_part(path, ".github", "instructions")
 }
@@ -145,24 +94,21 @@ fn folded_name(path: &Path) -> String {
     path.file_name().map(|name| fold(&name.to_string_lossy())).unwrap_or_default()
 }
 
-/// Names as disks compare them that know no case, and that leave some
-/// characters out of account.
-fn fold(name: &str) -> String {
-    let ignored = |character: &char| matches!(character, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
-    let folded: String =
-        name.chars().filter(|c| !ignored(c)).flat_map(char::to_lowercase).collect();
-    folded.trim_end_matches(['.', ' ']).to_owned()
-}
-
-fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> bool) -> bool {
+/// The names of the path, folded; of a path in the workspace those below it.
+fn names_below_root(path: &Path, roots: &[PathBuf]) -> Vec<String> {
     let below = match root_of(path, roots) {
         Some(root) => path.strip_prefix(root).unwrap_or(path),
         None => path,
     };
-    below.components().any(|component| match component {
-        Component::Normal(name) => is_it(&fold(&name.to_string_lossy())),
-        _ => false,
-    })
+    let names = below.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(fold(&name.to_string_lossy())),
+        _ => None,
+    });
+    names.collect()
+}
+
+fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> bool) -> bool {
+    names_below_root(path, roots).iter().any(|name| is_it(name))
 }
 
 #[cfg(test)]
@@ -183,10 +129,20 @@ mod tests {
             "/home/me/.ssh/authorized_keys",
             "/home/me/.config/fish/conf.d/x.fish",
             "/w/.gemini/settings.json",
+            "/w/.gemini/tmp/.husky/pre-commit",
+            "/w/.gemini/tmp/.claude/settings.json",
+            "/w/.gemini/tmp/a/.gitattributes",
+            "/w/.gemini/tmp/.github/workflows/ci.yml",
+            "/w/.gemini/tmp/.cargo/config.toml",
         ] {
             assert!(is(path), "{path}");
         }
-        for path in ["/w/.gemini/tmp/src/a", "/w/.gemini/tmp/.gitignore", "/home/me/git/x"] {
+        for path in [
+            "/w/.gemini/tmp/.github/CODEOWNERS",
+            "/w/.gemini/tmp/src/a",
+            "/w/.gemini/tmp/.gitignore",
+            "/home/me/git/x",
+        ] {
             assert!(!is(path), "{path}");
         }
         assert!(is_agent_rules(Path::new("/w/sub/Agents.md")));

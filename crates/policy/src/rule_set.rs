@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use parallax_protocol::policy::Decision;
+
 use crate::checker::Checker;
 use crate::problem::Problem;
 use crate::rule::Rule;
@@ -71,7 +73,8 @@ impl RuleSet {
 }
 
 fn sorted(mut rules: Vec<Arc<Rule>>) -> Arc<[Arc<Rule>]> {
-    // Stable: of two rules of one rank, the one named first decides.
-    rules.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
+    // Of two rules of one rank the denial decides; else, the sort being stable,
+    // the one named first.
+    rules.sort_by_key(|rule| (std::cmp::Reverse(rule.priority), rule.decision != Decision::Deny));
     rules.into()
 }

@@ -67,7 +67,7 @@ impl Default for SandboxTable {
             plan: ModeRow { readonly: true, ..row(&[]) },
             default: row(READERS),
             accepting_edits: row(EDITORS),
-            yolo: ModeRow { network: true, caches: true, ..row(&[]) },
+            yolo: ModeRow { network: true, host_loopback: true, caches: true, ..row(&[]) },
             commands: BTreeMap::new(),
         }
     }

@@ -25,6 +25,11 @@ pub struct PolicyOptions {
     pub exclude: Vec<String>,
     /// `tools.confirmationRequired`: these always ask.
     pub confirmation_required: Vec<String>,
+    /// MCP servers with `trust`: their tools do not ask.
+    pub trusted_servers: Vec<String>,
+    /// MCP servers that are allowed by name (`mcp.allowed`): their tools do not
+    /// ask.
+    pub allowed_servers: Vec<String>,
     /// `security.buildFileGuard`.
     pub build_file_guard: BuildFileGuard,
     /// The folder for plan files, resolved.
@@ -63,6 +68,20 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
 
     let exclude = read(&options.exclude, "tools.exclude", true, &mut notices);
     rules.extend(exclude.rules("excluded", "tools.exclude", 4400, Decision::Deny));
+
+    for (servers, what, key, priority) in [
+        (&options.trusted_servers, "is trusted", "mcpServers.trust", 4200),
+        (&options.allowed_servers, "is allowed", "mcp.allowed", 4100),
+    ] {
+        for server in servers {
+            let name = format!("MCP server `{server}` {what}");
+            let mut rule = settings_rule(&name, key, priority, Decision::Allow);
+            rule.conditions.tools = vec![ToolPattern::of_server(server, "*")];
+            rule.conditions.server = Some(server.clone());
+            rule.conditions.modes = NOT_PLAN.to_vec();
+            rules.push(rule);
+        }
+    }
 
     let ask =
         read(&options.confirmation_required, "tools.confirmationRequired", true, &mut notices);

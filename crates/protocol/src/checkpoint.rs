@@ -27,6 +27,8 @@ pub trait Checkpoints: Send + Sync {
     fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String>;
     /// Files and folders that the agent made in this session.
     fn made(&self) -> Vec<PathBuf>;
+    /// What the turns changed and can be undone, the first turn first.
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)>;
     /// Gives files back what they were before a turn; without a turn, the last
     /// one that changed anything.
     ///

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Object;
-use crate::ids::{AskId, CallId, ItemId, SessionId};
+use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
 use crate::model::{Retry, Usage};
 use crate::op::AskOutcome;
 use crate::permissions::Permissions;
 use crate::policy::{ApprovalMode, RuleDraft, Verdict};
+use crate::shell::{BackgroundProcess, Screen, ShellEnding};
 use crate::tool::{Display, Preview, ToolErrorKind, ToolKind};
 
 /// One report. `seq` grows by one per event of a session; `turn` counts prompts
@@ -49,6 +50,17 @@ pub enum EventBody {
         /// More text.
         text: String,
     },
+    /// The terminal of a running command looks like this now; at most ten times
+    /// a second. Where an item has screens they show more than its deltas do. A
+    /// slow reader gets the newest one only.
+    ItemScreen {
+        /// The item.
+        item: ItemId,
+        /// What its terminal shows.
+        screen: Arc<Screen>,
+    },
+    /// A call got further. Before the first of these it waits for other calls.
+    CallState(Box<CallState>),
     /// It is final; self-contained.
     ItemDone {
         /// The item.
@@ -67,10 +79,29 @@ pub enum EventBody {
     },
     /// A model request ended (well or not), utility calls included.
     ModelCall(ModelCall),
+    /// How full the model's context is.
+    ContextUsed(ContextUsed),
+    /// The history goes out in a shorter form from here on, or could not be
+    /// made shorter, or is whole again.
+    Compaction(Compaction),
     /// A wait before another attempt.
     Retry(Retry),
+    /// What became of a message for a running turn.
+    SteerEnded(SteerEnded),
     /// An undo is done.
     Undone(Undone),
+    /// The session is back at an earlier prompt.
+    Rewound(Rewound),
+    /// The prompts that one can go back to, oldest first.
+    Prompts {
+        /// Each with what came of it.
+        prompts: Vec<PromptEntry>,
+    },
+    /// The processes in the background, oldest first.
+    Background {
+        /// Those that run, and the last that ended.
+        processes: Vec<BackgroundProcess>,
+    },
     /// The mode or the model changed.
     StateChanged {
         /// The model set.
@@ -112,6 +143,45 @@ pub enum ItemStart {
     /// A function call that the model made. All calls of one answer start
     /// before any of them runs.
     Tool(ToolStart),
+    /// A command of the person's.
+    Shell(ShellStart),
+}
+
+/// A command of the person's as it begins.
+#[derive(Debug, Clone)]
+pub struct ShellStart {
+    /// The text for the shell.
+    pub command: String,
+    /// Whether it goes to the background.
+    pub background: bool,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone)]
+pub struct CallState {
+    /// Its item.
+    pub item: ItemId,
+    /// The call.
+    pub call: CallId,
+    /// How far it is.
+    pub phase: CallPhase,
+    /// What would be done, in one line; known once the arguments are checked.
+    pub title: Option<String>,
+    /// What the tool is for; `None` for an unknown one.
+    pub kind: Option<ToolKind>,
+}
+
+/// How far a call is. A call may go through these more than once (changed
+/// arguments, another run with more permissions).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPhase {
+    /// Its arguments are checked, and whether it may run.
+    Validating,
+    /// It waits for an answer ([`Ask::call`]).
+    AwaitingApproval,
+    /// It runs.
+    Executing,
 }
 
 /// A function call as it begins.
@@ -146,6 +216,8 @@ pub enum ItemDone {
     },
     /// A call.
     Tool(Box<ToolDone>),
+    /// A command of the person's.
+    Shell(Box<ShellDone>),
     /// Something a person should know.
     Notice {
         /// How bad.
@@ -206,6 +278,22 @@ pub struct ToolDone {
     pub for_model: String,
     /// Structured data for machine faces.
     pub data: Option<Value>,
+    /// How long it ran, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A command of the person's that ended, or went to the background.
+#[derive(Debug, Clone)]
+pub struct ShellDone {
+    /// The text for the shell.
+    pub command: String,
+    /// How it ended.
+    pub ending: ShellEnding,
+    /// The end of its output with its colours, bounded.
+    pub output: String,
+    /// Where the shell stood in the end, when that is not where it began:
+    /// people should know that the next command begins in the project again.
+    pub directory: Option<std::path::PathBuf>,
     /// How long it ran, in milliseconds.
     pub duration_ms: u64,
 }
@@ -283,6 +371,114 @@ pub struct Undone {
     /// Why nothing was done, when that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// What became of a [`crate::op::Steer`].
+#[derive(Debug, Clone)]
+pub struct SteerEnded {
+    /// Its name.
+    pub id: SteerId,
+    /// Its text; empty when nothing of that name was waiting.
+    pub text: String,
+    /// What became of it.
+    pub fate: SteerFate,
+}
+
+/// What became of a message for a running turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SteerFate {
+    /// The model gets it with its next request. Its item comes right after.
+    Delivered,
+    /// No turn could take it: it is a prompt, whose turn begins right after.
+    Prompted,
+    /// It was taken back.
+    Withdrawn,
+    /// Nothing of that name waits: it came too late to be taken back.
+    Gone,
+}
+
+/// The session is back at an earlier prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rewound {
+    /// The prompt that it stands before.
+    pub turn: u64,
+    /// What the person had typed, for the composer.
+    pub prompt: String,
+    /// Whether the conversation went back.
+    pub chat: bool,
+    /// What became of the files, when they were to go back.
+    pub files: Option<Undone>,
+}
+
+/// A prompt that one can go back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptEntry {
+    /// Its number, counted over all processes of the session; prompts that were
+    /// taken back leave gaps.
+    pub turn: u64,
+    /// When it was sent, RFC 3339; empty where that is not known.
+    pub time: String,
+    /// What the person typed.
+    pub text: String,
+    /// Lines that edits of its turn added.
+    pub lines_added: u64,
+    /// Lines that edits of its turn removed.
+    pub lines_removed: u64,
+    /// Files that its turn changed (commands included) and that can go back.
+    pub files: Vec<std::path::PathBuf>,
+}
+
+/// How full the model's context is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextUsed {
+    /// Tokens that the next request would have: the service's last count and an
+    /// estimate of what came since.
+    pub tokens: u64,
+    /// What the model takes.
+    pub window: u64,
+}
+
+/// What a compaction came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Compaction {
+    /// Who wanted it.
+    pub cause: CompactionCause,
+    /// How it was made; `None` when the history stays as it is.
+    pub how: Option<CompactionHow>,
+    /// Tokens of the next request before it, as estimated.
+    pub before: u64,
+    /// Tokens of the next request after it.
+    pub after: u64,
+    /// Why it is not (much) shorter, or what else a person should know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// Who wanted a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionCause {
+    /// A person.
+    Manual,
+    /// A threshold was reached.
+    Threshold,
+    /// The next request would not fit, or the service said so.
+    Overflow,
+    /// A person took one back.
+    Undo,
+}
+
+/// How a history was made shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionHow {
+    /// Old results were shortened; no word of anybody is gone.
+    Results,
+    /// The model wrote an account of the older part.
+    Snapshot,
+    /// The program wrote it, since the model could not.
+    Mechanical,
 }
 
 /// A model request that ended.

@@ -51,6 +51,11 @@ text_id! {
     ItemId
 }
 text_id! {
+    /// One message for a running turn, named by the face that sends it. A face
+    /// uses each name once in a session.
+    SteerId
+}
+text_id! {
     /// One open question to the user.
     AskId
 }

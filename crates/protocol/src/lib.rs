@@ -6,13 +6,16 @@
 pub mod checkpoint;
 pub mod content;
 pub mod event;
+pub mod hooks;
 pub mod ids;
 mod lenient;
 pub mod model;
 pub mod op;
 pub mod permissions;
 pub mod policy;
+pub mod protected_names;
 pub mod secret;
+pub mod shell;
 pub mod store;
 pub mod tool;
 

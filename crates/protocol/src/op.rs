@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Object;
 use crate::content::Part;
-use crate::ids::AskId;
+use crate::ids::{AskId, ItemId, SteerId};
 use crate::policy::{ApprovalMode, RuleDraft, RuleScope};
+use crate::shell::{ShellCommand, TerminalSize};
 
 /// An order from a face. Orders are taken in the order they come, also while a
 /// turn runs.
@@ -16,9 +17,16 @@ pub enum Op {
     /// A prompt: starts a turn, or waits until the running one ends.
     Prompt(Prompt),
     /// A message for the running turn: it reaches the model with the next
-    /// results. Without a running turn it is a prompt.
-    Steer(String),
-    /// Ends the running turn; what is there is kept.
+    /// results. Without a running turn, and when the turn ends before it was
+    /// delivered, it is a prompt. What became of it is an event
+    /// ([`crate::event::SteerEnded`]). While it waits, another with its id takes
+    /// its place: so a person edits it.
+    Steer(Steer),
+    /// Takes back a message that was not delivered yet. The answer is an event,
+    /// also when it is too late.
+    Withdraw(SteerId),
+    /// Ends the running turn and the commands of the person that run; what is
+    /// there is kept, and what runs in the background goes on.
     Interrupt,
     /// Answers an [`crate::event::Ask`].
     Decide(Box<Decide>),
@@ -30,6 +38,39 @@ pub enum Op {
         turn: Option<u64>,
         /// Also files that somebody changed since.
         force: bool,
+    },
+    /// Goes back to before a prompt. Between turns only; the answer is an event.
+    Rewind(Rewind),
+    /// Asks for the prompts that one can go back to; the answer is an event.
+    ListPrompts,
+    /// Makes the history shorter: between turns at once, in a running turn before
+    /// its next request. The answer is an event.
+    Compact {
+        /// What matters most to the person.
+        focus: Option<String>,
+    },
+    /// Takes the newest compaction back. The answer is an event.
+    UndoCompaction,
+    /// Runs a command of the person's, beside a running turn if there is one.
+    /// Its output reaches the model with what comes next; no turn begins.
+    RunShell(ShellCommand),
+    /// Something for the process of a running call or command.
+    ToolInput {
+        /// The item of the call or command.
+        item: ItemId,
+        /// What.
+        input: ToolInput,
+    },
+    /// Asks for the processes in the background; the answer is an event, which
+    /// also comes when one was added or has ended.
+    ListBackground {
+        /// How many lines of each log are wanted.
+        lines: usize,
+    },
+    /// Ends a process in the background with all that it started.
+    EndBackground {
+        /// The process.
+        pid: i32,
     },
     /// Widens the workspace.
     AddDirectory(PathBuf),
@@ -48,6 +89,43 @@ pub struct Prompt {
     pub text: String,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
+}
+
+/// A message for a running turn.
+#[derive(Debug, Clone)]
+pub struct Steer {
+    /// Its name.
+    pub id: SteerId,
+    /// The message.
+    pub prompt: Prompt,
+}
+
+/// How far to go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewind {
+    /// The prompt ([`crate::event::PromptEntry::turn`]): what it and all after
+    /// it did is taken back.
+    pub turn: u64,
+    /// The conversation.
+    pub chat: bool,
+    /// The files.
+    pub files: bool,
+    /// Also files that somebody changed since.
+    pub force: bool,
+}
+
+/// Something for a running process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolInput {
+    /// Typed into its terminal. Without one nothing happens.
+    Bytes(Vec<u8>),
+    /// Its terminal has another size.
+    Resize(TerminalSize),
+    /// It runs on in the background, and the call ends.
+    ToBackground,
+    /// It is ended, with all that it started; the turn goes on. Ends calls
+    /// without a process too.
+    Kill,
 }
 
 /// An answer to a question, with all that belongs to it.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::content::Sealed;
+use crate::event::CompactionHow;
 use crate::ids::{CallId, SessionId};
 use crate::model::Usage;
 
@@ -32,10 +33,57 @@ pub enum Record {
         /// Why (`done`, `cancelled`, `error`, …).
         reason: String,
     },
-    /// The contents after this many were taken back (a failed prompt).
+    /// The contents after this many were taken back: a failed prompt, or the
+    /// person went back to an earlier one.
     Truncate {
         /// How many contents stay.
         keep: usize,
+    },
+    /// From here on the contents so far go out in a shorter form. They still
+    /// count: places in the journal are places among the original ones.
+    Compaction(CompactionRecord),
+    /// The newest compaction that still counts is taken back.
+    CompactionUndone {
+        /// When, RFC 3339.
+        time: String,
+    },
+}
+
+/// A shorter form of the first contents of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// For how many contents it stands.
+    pub at: usize,
+    /// How it was made.
+    pub how: CompactionHow,
+    /// Tokens of the request before it, as estimated.
+    pub before: u64,
+    /// Tokens of the request after it.
+    pub after: u64,
+    /// What goes out in their place, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of the shorter form.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Piece {
+    /// Contents as they were: from the first place to before the second.
+    Kept(usize, usize),
+    /// The content of a place, with shorter results.
+    Changed {
+        /// The place.
+        at: usize,
+        /// What goes out.
+        wire: Sealed,
+    },
+    /// A content that the session did not have.
+    Made {
+        /// What goes out.
+        wire: Sealed,
     },
 }
 
@@ -76,6 +124,12 @@ pub struct ContentRecord {
     /// Thought summaries, which are not part of what is sent back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thoughts: Vec<String>,
+    /// The prompt's number, where the content is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
+    /// The command of the person's that the content tells of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Whether the content was cut off by an interrupt or a broken stream.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -83,6 +137,23 @@ pub struct ContentRecord {
     /// loop notes), not a person's or a model's words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
+}
+
+/// A prompt of a session and where it stands: what one can go back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptMark {
+    /// Its number, counted over all processes of the session.
+    pub turn: u64,
+    /// How many contents stand before it.
+    pub at: usize,
+    /// What the person typed.
+    pub text: String,
+    /// When, RFC 3339; empty where that is not known.
+    pub time: String,
+    /// Lines that edits of its turn added.
+    pub lines_added: u64,
+    /// Lines that edits of its turn removed.
+    pub lines_removed: u64,
 }
 
 /// The result of one call.

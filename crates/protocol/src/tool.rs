@@ -11,6 +11,7 @@ use crate::event::Level;
 use crate::ids::CallId;
 use crate::permissions::Permissions;
 use crate::policy::ApprovalMode;
+use crate::shell::{ProcessControl, Screen};
 use crate::{BoxFuture, CancellationToken, Object};
 
 /// What a tool is for, as UIs and ACP name it.
@@ -122,6 +123,17 @@ pub enum Preview {
         prompt: String,
         /// The addresses.
         urls: Vec<String>,
+    },
+    /// A tool of an MCP server.
+    Mcp {
+        /// The server.
+        server: String,
+        /// The tool, by the server's own name.
+        tool: String,
+        /// What the server says of it.
+        description: String,
+        /// The arguments.
+        arguments: Object,
     },
 }
 
@@ -243,6 +255,8 @@ pub enum ToolErrorKind {
     WebFetchFallbackFailed,
     WebFetchProcessingError,
     WebSearchFailed,
+    McpToolError,
+    McpResourceNotFound,
     SandboxExpansionRequired,
     StopExecution,
 }
@@ -284,6 +298,8 @@ impl ToolErrorKind {
             K::WebFetchFallbackFailed => "web_fetch_fallback_failed",
             K::WebFetchProcessingError => "web_fetch_processing_error",
             K::WebSearchFailed => "web_search_failed",
+            K::McpToolError => "mcp_tool_error",
+            K::McpResourceNotFound => "mcp_resource_not_found",
             K::SandboxExpansionRequired => "sandbox_expansion_required",
             K::StopExecution => "stop_execution",
         }
@@ -374,6 +390,10 @@ pub trait Progress: Send + Sync {
     fn notice(&self, _level: Level, _text: &str) {}
     /// The process group that the call runs in, when it has one.
     fn process_group(&self, _pgid: i32) {}
+    /// What the terminal of the call's command shows now.
+    fn screen(&self, _screen: Screen) {}
+    /// The call's process can be reached so, until the call ends.
+    fn control(&self, _control: Arc<dyn ProcessControl>) {}
 }
 
 /// A [`Progress`] that drops everything.
@@ -422,10 +442,32 @@ impl Run {
     }
 }
 
+/// Whose a tool is that an MCP server brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Served {
+    /// The server, as the user named it.
+    pub server: String,
+    /// The tool, by the server's own name.
+    pub tool: String,
+    /// What the server says of it, as sent (`readOnlyHint` and its kin).
+    pub annotations: Object,
+}
+
 /// A tool: declares itself and prepares calls.
 pub trait Tool: Send + Sync {
     /// What it declares. Stable for the life of the session.
     fn spec(&self) -> &ToolSpec;
+
+    /// Whose it is, when an MCP server brought it.
+    fn served(&self) -> Option<&Served> {
+        None
+    }
+
+    /// Why a person must look at the next call even where a rule allows it: the
+    /// tool is not what it was when it was let through.
+    fn doubt(&self) -> Option<String> {
+        None
+    }
 
     /// Checks the arguments and resolves every path, without changing anything.
     /// It may read files (for a preview), so the engine calls it on a blocking
@@ -449,4 +491,20 @@ pub trait Invocation: Send {
     /// Runs it, once. The future is polled on the async runtime: blocking work
     /// goes to `spawn_blocking`.
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome>;
+}
+
+/// Tools that come and go while a session runs: those of MCP servers.
+pub trait ToolSource: Send + Sync {
+    /// Changes whenever [`ToolSource::tools`] would give others.
+    fn version(&self) -> u64;
+    /// The tools there are now, in a stable order.
+    fn tools(&self) -> Vec<Arc<dyn Tool>>;
+    /// Comes back when the first request need not wait any longer. Bounded.
+    fn settled(&self) -> BoxFuture<'static, ()>;
+    /// What the model should know of them besides their descriptions, for the
+    /// front of the first prompt.
+    fn context(&self) -> Option<String>;
+    /// Comes back when it is known whether there is a tool of that name, so
+    /// that [`ToolSource::tools`] has it then. Bounded.
+    fn look_for(&self, name: &str) -> BoxFuture<'static, ()>;
 }

@@ -6,6 +6,7 @@ mod covers;
 mod devices;
 mod ended;
 mod failure;
+mod gate;
 mod identity;
 mod keeper;
 mod kernel;

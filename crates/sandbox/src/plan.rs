@@ -14,6 +14,13 @@ pub enum Network {
     /// namespace can be had, no network sockets at all.
     #[default]
     Own,
+    /// Other machines, but of this one only what the session itself started:
+    /// not the loopback nor any other address that it has. Name servers answer.
+    /// Where [`crate::Support::gate`] does not work it is refused.
+    Outward,
+    /// This machine's loopback and nothing else: no other machine, no name
+    /// server, and no server that others could reach. As above.
+    Loopback,
     /// The machine's network, its loopback included.
     Host,
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,9 @@ pub struct Support {
     pub landlock: Finding,
     /// Filters of system calls.
     pub seccomp: Finding,
+    /// Telling other machines from this machine's own servers, by a filter that
+    /// asks the supervisor for each address. Without it both come together.
+    pub gate: Finding,
     /// User and process namespaces with a network of their own.
     pub namespaces: Finding,
     /// A view of mounts of a command's own.
@@ -54,6 +58,13 @@ impl Support {
     /// When the program cannot start itself.
     pub fn probe() -> Result<Self, StartError> {
         Launcher::own().probe()
+    }
+
+    /// Whether leave for the network and leave for this machine's servers are two
+    /// things here. Found out once, in a few milliseconds, and then remembered.
+    pub fn tells_servers_apart() -> bool {
+        static KNOWN: OnceLock<bool> = OnceLock::new();
+        *KNOWN.get_or_init(|| Self::probe().is_ok_and(|support| support.gate.works))
     }
 
     /// The strongest tier that holds.
@@ -112,6 +123,7 @@ impl Support {
             ("private layers over package caches", &self.overlay),
             ("Landlock", &self.landlock),
             ("seccomp", &self.seccomp),
+            ("leave for the network without this machine's servers", &self.gate),
         ];
         for (name, finding) in all {
             if !finding.works {

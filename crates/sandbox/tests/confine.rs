@@ -37,6 +37,21 @@ fn run(args: &[&str]) -> std::io::Result<String> {
             let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.send_to(b"x", *address).map(|_| String::new())
         }
+        ["send-message", address] => {
+            let address: std::net::SocketAddrV4 = address.parse().map_err(std::io::Error::other)?;
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            let data = [std::io::IoSlice::new(b"x")];
+            let mut control = rustix::net::SendAncillaryBuffer::default();
+            let flags = rustix::net::SendFlags::empty();
+            let sent = rustix::net::sendmsg_addr(&socket, &address, &data, &mut control, flags)?;
+            Ok(sent.to_string())
+        }
+        ["send-connected", address] => {
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            socket.connect(*address)?;
+            socket.send(b"x").map(|_| String::new())
+        }
+        ["listen", address] => TcpListener::bind(*address).map(|_| String::new()),
         ["serve", address, ready] => {
             let listener = TcpListener::bind(*address)?;
             std::fs::write(ready, "x")?;

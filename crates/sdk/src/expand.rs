@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax_files::{Access, SeenFiles, Workspace};
+use parallax_mcp::Servers;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -16,24 +17,35 @@ use crate::launch::failure;
 /// Reads what prompts name with `@`. Cheap to clone.
 #[derive(Clone)]
 pub struct Expander {
-    workspace: Arc<Workspace>,
+    pub(crate) workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
+    servers: Option<Servers>,
 }
 
 impl Expander {
-    pub(crate) fn new(workspace: &Arc<Workspace>, seen: &Arc<SeenFiles>) -> Self {
-        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen) }
+    pub(crate) fn new(
+        workspace: &Arc<Workspace>,
+        seen: &Arc<SeenFiles>,
+        servers: Option<Servers>,
+    ) -> Self {
+        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen), servers }
     }
 
     /// A prompt with its references expanded. Reads files: call it on a
-    /// blocking thread. What is no path of the workspace stays text.
+    /// blocking thread of a runtime. What is no path of the workspace and no
+    /// resource (`server:uri`) stays text.
     ///
     /// # Errors
-    /// When a file that is there cannot be read.
+    /// When a file or resource that is there cannot be read.
     pub fn prompt(&self, text: String) -> Result<Prompt, Failure> {
         let mut include = Vec::new();
+        let mut resources: Vec<(String, String)> = Vec::new();
         for token in tokens(&text) {
-            if let Some(pattern) = self.pattern(&token.path)
+            if let Some(resource) = self.resource(&token.path)? {
+                if !resources.iter().any(|(known, _)| *known == token.path) {
+                    resources.push((token.path, resource));
+                }
+            } else if let Some(pattern) = self.pattern(&token.path)
                 && !include.contains(&pattern)
             {
                 include.push(pattern);
@@ -41,7 +53,7 @@ impl Expander {
         }
         let text = text.replace("\\@", "@");
         if include.is_empty() {
-            return Ok(Prompt { text, attachments: Vec::new() });
+            return Ok(Prompt { text, attachments: enclosed(of_resources(resources)) });
         }
         let wanted = ReadMany::of(include.clone());
         let never = CancellationToken::new();
@@ -53,10 +65,7 @@ impl Expander {
             let message = format!("cannot read `{}` named in the prompt: {why}", path.display());
             return Err(failure(FailureKind::Input, message));
         }
-        if read.files.is_empty() && shown.is_empty() {
-            return Ok(Prompt { text, attachments: Vec::new() });
-        }
-        let mut attachments = vec![Part::text("\n--- Content from referenced files ---")];
+        let mut attachments = of_resources(resources);
         for file in read.files {
             let shown = self.workspace.relative(&file.path);
             attachments.push(Part::text(format!("\nContent from @{}:\n", shown.display())));
@@ -70,8 +79,16 @@ impl Expander {
             attachments.push(Part::text(format!("\nContent from @{}:\n", path.display())));
             attachments.push(Part::text(why));
         }
-        attachments.push(Part::text("\n--- End of content ---"));
-        Ok(Prompt { text, attachments })
+        Ok(Prompt { text, attachments: enclosed(attachments) })
+    }
+
+    /// The text of a resource, when a server is called so.
+    fn resource(&self, path: &str) -> Result<Option<String>, Failure> {
+        let Some(servers) = &self.servers else { return Ok(None) };
+        let Some((server, uri)) = servers.resource_address(path) else { return Ok(None) };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return Ok(None) };
+        let text = runtime.block_on(servers.read_resource(&server, uri));
+        text.map(Some).map_err(|message| failure(FailureKind::Input, message))
     }
 
     /// The path or glob that a token stands for, or `None` when it names
@@ -132,6 +149,22 @@ impl Expander {
             })
             .map(|(path, why)| (path.as_path(), why.as_str()))
     }
+}
+
+fn of_resources(resources: Vec<(String, String)>) -> Vec<Part> {
+    let parts = |(name, text)| [Part::text(format!("\nContent from @{name}:\n")), Part::text(text)];
+    resources.into_iter().flat_map(parts).collect()
+}
+
+/// Contents between the lines that mark them; nothing for none.
+fn enclosed(contents: Vec<Part>) -> Vec<Part> {
+    if contents.is_empty() {
+        return contents;
+    }
+    let mut attachments = vec![Part::text("\n--- Content from referenced files ---")];
+    attachments.extend(contents);
+    attachments.push(Part::text("\n--- End of content ---"));
+    attachments
 }
 
 /// How the reader says that a file is no text: that is its content then.

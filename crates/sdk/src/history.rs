@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use parallax_protocol::content::{Role, Sealed};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::{Record, SessionHead};
+use parallax_protocol::store::{CompactionRecord, PromptMark, Record, SessionHead, Store as _};
 use parallax_store::{FindError, Journal, LoadedSession, OpenError, Origin, SessionEntry};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -18,11 +19,17 @@ pub(crate) struct Resumed {
     pub(crate) id: SessionId,
     pub(crate) journal: Journal,
     pub(crate) contents: Vec<Sealed>,
+    /// What is sent in the place of the first of them.
+    pub(crate) compactions: Vec<CompactionRecord>,
+    /// All that its journal tells, for display.
+    pub(crate) records: Arc<[Record]>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
     /// Model requests that an earlier process made.
     pub(crate) requests_made: u32,
-    /// Prompts that the session had before this process.
+    /// The number of the last prompt before this process.
     pub(crate) turns: u64,
+    /// The prompts that are in the contents.
+    pub(crate) prompts: Vec<PromptMark>,
     pub(crate) notices: Vec<String>,
 }
 
@@ -41,8 +48,17 @@ pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
         SessionChoice::Resume(selector) => resume(launch, selector),
         SessionChoice::Import(path) => {
             let loaded = parallax_store::import(path).map_err(input)?;
-            Ok(fork(launch, new_id(), &loaded, path.display().to_string()))
+            Ok(fork(launch, new_id(), loaded, path.display().to_string()))
         }
+        SessionChoice::Fork { from, keep } => {
+            let entry = found(launch, from)?;
+            let mut loaded = loaded(&entry)?;
+            if let Some(keep) = keep {
+                loaded.cut(*keep);
+            }
+            Ok(fork(launch, new_id(), loaded, entry.id))
+        }
+        SessionChoice::Rewind { id, keep } => rewind(launch, id, *keep),
     }
 }
 
@@ -70,9 +86,12 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
         journal: journal(launch, &id, None),
         id,
         contents: Vec::new(),
+        compactions: Vec::new(),
+        records: Arc::default(),
         pending: BTreeMap::new(),
         requests_made: 0,
         turns: 0,
+        prompts: Vec::new(),
         notices,
     }
 }
@@ -117,19 +136,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
         return adopt(launch, &entry);
     }
     match Journal::open_append(&entry.path) {
-        Ok((journal, loaded)) => {
-            let mut resumed = Resumed {
-                id: loaded.head.session_id.clone(),
-                journal,
-                contents: Vec::new(),
-                pending: BTreeMap::new(),
-                requests_made: 0,
-                turns: 0,
-                notices: Vec::new(),
-            };
-            take(&mut resumed, &loaded);
-            Ok(resumed)
-        }
+        Ok((journal, loaded)) => Ok(taken(loaded.head.session_id.clone(), journal, loaded)),
         Err(OpenError::InUse { .. }) => {
             let loaded = parallax_store::load(&entry.path).map_err(input)?;
             let id = new_id();
@@ -137,7 +144,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
                 "the session `{}` is in use by another process: this run continues a copy of it, `{id}`",
                 entry.id
             );
-            let mut resumed = fork(launch, id, &loaded, entry.id);
+            let mut resumed = fork(launch, id, loaded, entry.id);
             resumed.notices.push(notice);
             Ok(resumed)
         }
@@ -160,57 +167,63 @@ fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
     let loaded = parallax_store::import(&entry.path).map_err(input)?;
     let known = SessionId::is_valid(&entry.id);
     let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
-    Ok(fork(launch, id, &loaded, entry.path.display().to_string()))
+    Ok(fork(launch, id, loaded, entry.path.display().to_string()))
 }
 
-fn fork(launch: &Launch, id: SessionId, loaded: &LoadedSession, from: String) -> Resumed {
-    let journal = journal(launch, &id, Some(from));
-    let mut resumed = Resumed {
-        id,
-        journal,
-        contents: Vec::new(),
-        pending: BTreeMap::new(),
-        requests_made: 0,
-        turns: 0,
-        notices: Vec::new(),
-    };
-    if let Err(error) = resumed.journal.append_all(loaded) {
-        resumed.notices.push(format!("this session is not saved: {error}"));
+/// A session of the project by number, id or the beginning of one.
+pub(crate) fn found(launch: &Launch, selector: &str) -> Result<SessionEntry, Failure> {
+    parallax_store::find(&launch.homes(), project(launch), selector).map_err(input)
+}
+
+/// What its file tells.
+pub(crate) fn loaded(entry: &SessionEntry) -> Result<LoadedSession, Failure> {
+    match entry.origin {
+        Origin::Parallax => parallax_store::load(&entry.path),
+        Origin::GeminiCli | Origin::ParallaxCli => parallax_store::import(&entry.path),
     }
-    take(&mut resumed, loaded);
+    .map_err(input)
+}
+
+/// Takes back in a session of ours what came after its first contents.
+fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
+    let entry = found(launch, id)?;
+    if entry.origin != Origin::Parallax {
+        return Err(input(format!(
+            "the session `{id}` belongs to another program: resume it, then rewind"
+        )));
+    }
+    let (journal, mut loaded) = Journal::open_append(&entry.path).map_err(input)?;
+    if keep < loaded.contents.len() {
+        journal.append(&Record::Truncate { keep }).map_err(input)?;
+        loaded.cut(keep);
+    }
+    Ok(taken(loaded.head.session_id.clone(), journal, loaded))
+}
+
+fn fork(launch: &Launch, id: SessionId, loaded: LoadedSession, from: String) -> Resumed {
+    let journal = journal(launch, &id, Some(from));
+    let unsaved = journal.append_all(&loaded).err();
+    let mut resumed = taken(id, journal, loaded);
+    if let Some(error) = unsaved {
+        resumed.notices.insert(0, format!("this session is not saved: {error}"));
+    }
     resumed
 }
 
-fn take(resumed: &mut Resumed, loaded: &LoadedSession) {
-    resumed.contents = loaded.contents.clone();
+/// What a session that was loaded begins with.
+fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
     let answers = loaded.contents.iter().filter(|content| content.role() == Role::Model).count();
-    resumed.requests_made = u32::try_from(answers).unwrap_or(u32::MAX);
-    let is_prompt =
-        |record: &&Record| matches!(record, Record::Content(content) if content.display.is_some());
-    resumed.turns = loaded.records.iter().filter(is_prompt).count() as u64;
-    resumed.notices.extend(loaded.notices.iter().cloned());
-    if let Some(pending) = &loaded.pending {
-        resumed.pending =
-            pending.results.iter().map(|(index, result)| (*index, result.wire.clone())).collect();
-    }
-}
-
-impl Launch {
-    /// The sessions of this project, oldest first.
-    pub fn sessions(&self) -> Vec<SessionEntry> {
-        parallax_store::list(&self.homes(), project(self))
-    }
-
-    /// Deletes a session of this project and what belongs to it.
-    ///
-    /// # Errors
-    /// When there is no such session, or it is not ours or in use.
-    pub fn delete_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
-        let homes = self.homes();
-        let entry = parallax_store::find(&homes, project(self), selector).map_err(input)?;
-        let artifacts =
-            homes.artifacts(project(self), &SessionId::from(entry.id.as_str())).root().to_owned();
-        parallax_store::delete(&homes, project(self), &entry, &[artifacts]).map_err(input)?;
-        Ok(entry)
+    let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
+    Resumed {
+        id,
+        journal,
+        requests_made: u32::try_from(answers).unwrap_or(u32::MAX),
+        turns: loaded.turns,
+        prompts: loaded.prompts,
+        pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
+        contents: loaded.contents,
+        compactions: loaded.compactions,
+        records: loaded.records.into(),
+        notices: loaded.notices,
     }
 }

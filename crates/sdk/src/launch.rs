@@ -24,6 +24,20 @@ pub enum SessionChoice {
     Resume(String),
     /// A new session from a file of ours or another tool's.
     Import(PathBuf),
+    /// A new session that begins as another one did.
+    Fork {
+        /// The other one, as for [`SessionChoice::Resume`].
+        from: String,
+        /// How many of its contents are taken; `None`: all.
+        keep: Option<usize>,
+    },
+    /// Continue a session as it was before: what came later is taken back.
+    Rewind {
+        /// Its id.
+        id: String,
+        /// How many of its contents stay.
+        keep: usize,
+    },
 }
 
 /// Where the model's words come from.
@@ -88,6 +102,8 @@ pub struct LaunchOptions {
     pub allowed_tools: Vec<String>,
     /// `--exclude-tools`.
     pub exclude_tools: Vec<String>,
+    /// `--allowed-mcp-server-names`.
+    pub allowed_mcp_servers: Vec<String>,
     /// `--max-turns`.
     pub max_turns: Option<u32>,
     /// Which session.
@@ -111,7 +127,10 @@ pub struct LaunchOptions {
 }
 
 /// A launch whose settings are read and whose folder is known to be trusted or
-/// not.
+/// not. Opening consumes one; a face that switches between sessions keeps the
+/// options and prepares anew, so that changed settings count, and a clone for
+/// questions about the project.
+#[derive(Clone)]
 pub struct Launch {
     pub(crate) options: LaunchOptions,
     pub(crate) config: Config,
@@ -128,22 +147,43 @@ impl Launch {
     ///
     /// # Errors
     /// Settings that cannot be used, a mode that is forbidden, and a folder
-    /// that is not trusted while nobody can be asked.
+    /// that is not trusted while nobody can be asked
+    /// ([`Launch::prepare_or_ask`] asks).
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
-        let config = parallax_config::load(LoadOptions {
+        let config = Self::load(&options)?;
+        if !config.trust.trusted && !options.look_only {
+            return Err(untrusted(&options.directory));
+        }
+        Self::of(options, config)
+    }
+
+    /// Reads settings, and of the project only what is trusted.
+    pub(crate) fn load(options: &LaunchOptions) -> Result<Config, Failure> {
+        parallax_config::load(LoadOptions {
             cwd: options.directory.clone(),
             variables: options.variables.clone(),
             skip_trust: options.skip_trust,
             ignore_env: options.ignore_env,
         })
-        .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        if !config.trust.trusted && !options.look_only {
-            return Err(untrusted(&options.directory));
-        }
+        .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// The launch, trusted or not.
+    pub(crate) fn of(options: LaunchOptions, config: Config) -> Result<Self, Failure> {
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
         let sandbox = program_sandbox::asked(options.sandbox.as_deref(), &config)?;
         Ok(Self { options, config, mode, sandbox, warnings })
+    }
+
+    /// What it was prepared from, to prepare another.
+    pub fn options(&self) -> &LaunchOptions {
+        &self.options
+    }
+
+    /// The approval mode of the session at its start.
+    pub fn mode(&self) -> ApprovalMode {
+        self.mode
     }
 
     /// The format that the settings ask for (`output.format`).
@@ -190,8 +230,7 @@ fn approval_mode(
     Ok(mode)
 }
 
-/// Why nothing is read of a folder, and what to do. No face of this program can
-/// ask the person yet, so every launch in such a folder ends here.
+/// Why nothing is read of a folder, and what to do, where nobody can be asked.
 fn untrusted(directory: &Path) -> Failure {
     // Names only: nothing of the folder is expanded, followed or run.
     let brings = match parallax_config::survey(directory).summary() {

@@ -2,35 +2,71 @@
 //! handle of a running session. The one crate that a program of another face
 //! needs.
 //!
-//! [`Launch::prepare`] reads settings and decides on trust; [`Launch::open`]
+//! [`Launch::prepare`] reads settings and decides on trust
+//! ([`Launch::prepare_or_ask`] where a person can be asked); [`Launch::open`]
 //! gives an [`OpenSession`]: orders in, events out.
 
+pub mod about;
 pub mod at_paths;
+pub mod chats;
+pub mod clipboard;
+pub mod commands;
+pub mod credential;
+pub mod custom_commands;
 pub mod demo;
+pub mod edit_arguments;
+pub mod editor;
+pub mod editors;
 mod expand;
+mod facts;
+mod files;
+pub mod git;
 mod history;
+pub mod hooks;
 mod launch;
+mod mcp;
 mod memory;
 mod model;
+mod near;
 mod open;
+pub mod past;
 mod program_sandbox;
 mod rule_files;
 mod rules;
 mod sandbox;
+pub mod session_stats;
+pub mod sessions;
+pub mod settings;
+pub mod skill_files;
+mod skills;
+pub mod stats;
 mod system;
+pub mod terminal_setup;
 mod toolbox;
+pub mod trust;
 pub mod undo;
 mod versions;
+mod yolo;
 
 pub use expand::Expander;
 pub use launch::{Answers, Launch, LaunchOptions, Recording, SessionChoice};
+pub use mcp::{McpProbe, ProbeState};
+pub use memory::ContextFile;
 pub use open::OpenSession;
 pub use parallax_config::OutputFormat;
 pub use parallax_engine::EventReader;
 pub use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_protocol::op::Op;
-pub use parallax_store::{Origin, SessionEntry};
 pub use program_sandbox::Enclosure;
+pub use sessions::{Origin, SessionEntry};
 
 /// Sends orders to the session. Bounded: a face that floods waits.
 pub type OpSender = tokio::sync::mpsc::Sender<Op>;
+
+/// How many letters must change to make one name of the other; for "did you
+/// mean".
+pub fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let limit = one.len().max(other.len());
+    parallax_tools::replace::distance(&one, &other, limit).unwrap_or(limit)
+}

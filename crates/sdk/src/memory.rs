@@ -1,14 +1,17 @@
 //! What the model is told before the first prompt: the user's memory, the
 //! project's memory, and the session context.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Zoned;
-use parallax_config::{MemoryOptions, SessionContext, load_memory, session_context};
+use parallax_config::{Memory, MemoryOptions, SessionContext, load_memory, session_context};
 use parallax_files::{Workspace, folder_tree};
 use parallax_protocol::content::Sealed;
+use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
+use crate::open::OpenSession;
 
 /// Entries of the folder tree.
 const TREE_ENTRIES: usize = 200;
@@ -31,10 +34,8 @@ fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
     })
 }
 
-/// Reads the memory files and draws the session context. The contents of a
-/// resumed session hold its context already, frozen: what they do not say yet
-/// (another date, changed memory, a folder they do not know) is said anew.
-pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Sealed]) -> Gathered {
+/// Reads the memory files as they are now.
+fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
     let settings = &launch.config.settings;
     let cwd = &launch.config.cwd;
     let more = if settings.load_memory_from_include_directories() {
@@ -42,7 +43,7 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
     } else {
         Vec::new()
     };
-    let memory = load_memory(&MemoryOptions {
+    load_memory(&MemoryOptions {
         cwd,
         homes: &launch.config.homes,
         names: &settings.memory_file_names(),
@@ -51,7 +52,16 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
         import_format: settings.import_format(),
         trusted: launch.config.trust.trusted,
         ignored: &|path| workspace.is_ignored(path).is_some() || is_of_strangers(launch, path),
-    });
+    })
+}
+
+/// Reads the memory files and draws the session context. The contents of a
+/// resumed session hold its context already, frozen: what they do not say yet
+/// (another date, changed memory, a folder they do not know) is said anew.
+pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Sealed]) -> Gathered {
+    let settings = &launch.config.settings;
+    let cwd = &launch.config.cwd;
+    let memory = read(launch, workspace);
     let date = Zoned::now().strftime("%A, %B %-d, %Y").to_string();
     let project = memory.project_block(cwd).unwrap_or_default();
     let known = known_contexts(contents);
@@ -99,4 +109,50 @@ fn known_contexts(contents: &[Sealed]) -> Vec<String> {
         }
     }
     known
+}
+
+/// A context file as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is the user's, for all projects; else the project's.
+    pub global: bool,
+    /// Its text as the model gets it, imports worked in.
+    pub text: String,
+}
+
+impl OpenSession {
+    /// The context files as they are now, the user's first. The session was told
+    /// of them when it was opened: what changed since reaches the model when the
+    /// session is closed and resumed. Blocking.
+    pub fn context_files(&self) -> Vec<ContextFile> {
+        let memory = read(&self.launch, &self.workspace);
+        let row = |global: bool| {
+            move |file: parallax_config::MemoryFile| ContextFile {
+                path: file.path,
+                global,
+                text: file.text,
+            }
+        };
+        let project = memory.project.into_iter().map(row(false));
+        memory.global.into_iter().map(row(true)).chain(project).collect()
+    }
+
+    /// The workspace folders, the working folder first.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.workspace.roots()
+    }
+}
+
+impl Launch {
+    /// Adds a fact to the user's memory, in our file. Gives the file. Blocking.
+    ///
+    /// # Errors
+    /// The file cannot be used or written.
+    pub fn add_memory(&self, fact: &str) -> Result<PathBuf, Failure> {
+        let names = self.config.settings.memory_file_names();
+        parallax_config::add_memory(&self.config.homes, &names, fact)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
 }

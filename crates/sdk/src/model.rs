@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use parallax_gemini::{
     Gemini, GeminiOptions, ModelTable, RecordFormat, Recorder, Replay, ScriptMode, ScriptedModel,
-    resolve_auth,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Model;
@@ -27,6 +26,11 @@ pub(crate) fn open(launch: &Launch, folder: &Path) -> Result<Arc<dyn Model>, Fai
         Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
     };
     Ok(Arc::new(Recorder::new(model, path, format, secrets).map_err(input)?))
+}
+
+/// The script that a model name stands for.
+pub(crate) fn script_name(model: &str) -> Option<&str> {
+    model.strip_prefix(SCRIPT)
 }
 
 fn input(error: impl std::fmt::Display) -> Failure {
@@ -55,7 +59,7 @@ fn answers(
         Answers::Embedded { name, text } => embedded(name, text),
         Answers::Service => {
             let name = launch.model_name();
-            let Some(script_name) = name.strip_prefix(SCRIPT) else {
+            let Some(script_name) = script_name(&name) else {
                 return service(launch, secrets);
             };
             match demo::SCRIPTS.iter().find(|(known, _)| *known == script_name) {
@@ -75,9 +79,7 @@ fn answers(
 fn service(launch: &Launch, secrets: &mut Vec<Secret>) -> Result<Arc<dyn Model>, Failure> {
     let settings = &launch.config.settings;
     let env = |name: &str| launch.config.environment.get(name).map(str::to_owned);
-    let (selected, enforced) = (settings.auth_selected_type(), settings.auth_enforced_type());
-    let auth = resolve_auth(&env, selected.as_deref(), enforced.as_deref())
-        .map_err(|error| failure(FailureKind::Auth, error.to_string()))?;
+    let (auth, _) = launch.auth()?;
     secrets.extend(auth.key().cloned());
     let mut options = GeminiOptions::from_env(auth, &env);
     options.version = launch.options.version.to_owned();

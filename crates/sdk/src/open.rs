@@ -5,20 +5,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_engine::{Approvals, EventHub, EventReader, Metered, SessionHandle, SessionOptions};
+use parallax_engine::{
+    Approvals, EventHub, EventReader, Metered, Room, SessionHandle, SessionOptions,
+};
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
+use parallax_mcp::Servers;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
-use parallax_protocol::store::{NoStore, Store};
+use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::store::{NoStore, Record, Store};
+use parallax_protocol::tool::ToolSource;
 
+use crate::custom_commands::{self, Commands};
 use crate::expand::Expander;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
-use crate::{OpSender, model, system, toolbox};
+use crate::{OpSender, hooks, model, skills, system, toolbox};
 
 /// A session that takes prompts.
 pub struct OpenSession {
@@ -26,18 +32,37 @@ pub struct OpenSession {
     pub id: SessionId,
     /// The model as asked for.
     pub model: String,
+    /// The approval mode at its start.
+    pub mode: ApprovalMode,
     /// Whether the model's words are scripted or replayed.
     pub scripted: bool,
     /// What the person should know before the first prompt.
     pub warnings: Vec<String>,
     /// Expands `@path` in prompts.
     pub expander: Expander,
+    /// The custom slash commands.
+    pub commands: Commands,
+    past: Arc<[Record]>,
     handle: SessionHandle,
-    toolbox: toolbox::Toolbox,
+    pub(crate) toolbox: toolbox::Toolbox,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) launch: Launch,
     versions: Option<Arc<Versions>>,
+    servers: Option<Servers>,
 }
 
 impl OpenSession {
+    /// The MCP servers, when there are any.
+    pub fn mcp(&self) -> Option<&Servers> {
+        self.servers.as_ref()
+    }
+
+    /// What the session holds already, for display ([`crate::past`]). Shared:
+    /// nothing is copied.
+    pub fn past(&self) -> Arc<[Record]> {
+        Arc::clone(&self.past)
+    }
+
     /// Where orders go.
     pub fn ops(&self) -> OpSender {
         self.handle.ops.clone()
@@ -48,6 +73,9 @@ impl OpenSession {
         // A closed channel means that the actor is gone already.
         let _ = self.handle.ops.send(Op::Shutdown).await;
         self.handle.join().await;
+        if let Some(servers) = &self.servers {
+            servers.close().await;
+        }
         let had_background = self.toolbox.had_background().await;
         self.toolbox.close().await;
         if let Some(versions) = self.versions.filter(|_| had_background) {
@@ -81,14 +109,33 @@ impl Launch {
         let scripted = model.is_scripted();
         let metered: Arc<dyn Model> = Arc::new(Metered::new(Arc::clone(&model), hub.clone()));
         let model_name = self.model_name();
-        let toolbox = toolbox::build(&self, &workspace, &seen, artifacts, metered, &model_name);
+        let shell = toolbox::shell_options(&self, artifacts.clone());
+        let skills = self.skills();
+        warnings.extend(skills.warnings.iter().cloned());
+        let entries = skills::entries(&skills);
+        let toolbox = toolbox::build(
+            &self,
+            &workspace,
+            &seen,
+            artifacts.clone(),
+            metered,
+            &model_name,
+            entries,
+        );
         let (policy, notices) = self.policy();
+        let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
         warnings.extend(self.sandbox_table().1);
+        let (servers, notices) = self.open_servers(&workspace, toolbox.processes());
+        warnings.extend(notices);
+        if let Some(servers) = &servers {
+            servers.start();
+        }
         let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
         warnings.extend(memory.warnings);
         let settings = &self.config.settings;
         let id = resumed.id.clone();
+        let mode = self.mode;
         let switched_off = self.switched_off_sections();
         let folders = Arc::clone(&workspace);
         let added = Arc::clone(&workspace);
@@ -96,14 +143,31 @@ impl Launch {
             if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
         let versions = self.versions(&id, &workspace);
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
-        let expander = Expander::new(&workspace, &seen);
+        let expander = Expander::new(&workspace, &seen, servers.clone());
+        let plans = workspace.temp().join("plans");
+        let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
+            processes: toolbox.processes(),
+            shell: shell.clone(),
+            session: id.as_str().to_owned(),
+            transcript: self.homes().journal(&self.options.directory, &id),
+            plans,
+        })?;
+        warnings.extend(notices);
+        let commands = self.commands(custom_commands::Surroundings {
+            workspace: Arc::clone(&workspace),
+            seen: Arc::clone(&seen),
+            judge: Arc::clone(&judge),
+            shell,
+            processes: toolbox.processes(),
+        });
         let handle = parallax_engine::start(
             SessionOptions {
                 id: id.clone(),
                 model,
                 model_name: model_name.clone(),
                 tools: toolbox.tools(),
-                judge: Arc::new(policy),
+                more_tools: servers.clone().map(|servers| Arc::new(servers) as Arc<dyn ToolSource>),
+                judge,
                 store,
                 mode: self.mode,
                 interactive: self.options.interactive,
@@ -117,11 +181,13 @@ impl Launch {
                     self.options.interactive,
                     system::in_git(workspace.root()),
                     switched_off,
-                    memory.system,
+                    skills::section(&skills) + &memory.system,
                 ),
                 preface: memory.preface,
                 pending: resumed.pending,
                 history: resumed.contents,
+                compactions: resumed.compactions,
+                room: self.room(&artifacts),
                 generation: self.generation(&model_name)?,
                 // The flag limits this run, the setting the session.
                 requests_made: match self.options.max_turns {
@@ -141,19 +207,28 @@ impl Launch {
                 checkpoints,
                 is_build_file: parallax_policy::is_build_file,
                 turns: resumed.turns,
+                prompts: resumed.prompts,
+                shell: Some(toolbox.shell()),
+                hooks,
                 secrets: self.own_keys(),
             },
             hub,
         );
         let session = OpenSession {
+            workspace: Arc::clone(&workspace),
+            launch: self,
             id,
             model: model_name,
+            mode,
             scripted,
             warnings,
             expander,
+            commands,
+            past: resumed.records,
             handle,
             toolbox,
             versions,
+            servers,
         };
         Ok((session, events))
     }
@@ -166,6 +241,32 @@ impl Launch {
         Ok(model::table(configs)?.alias_generation(model_name))
     }
 
+    /// When the history is made shorter, by the settings.
+    fn room(&self, artifacts: &Path) -> Room {
+        let settings = &self.config.settings;
+        let masking = "contextManagement.tools.outputMasking";
+        let count = |key: &str| settings.count(&format!("{masking}.{key}"));
+        let standard = Room::default();
+        let outputs = artifacts.join("tool-outputs");
+        Room {
+            share: settings.number("model.compressionThreshold").unwrap_or(standard.share),
+            tokens: settings
+                .count("model.compactAtTokens")
+                .filter(|tokens| *tokens > 0)
+                .unwrap_or(standard.tokens),
+            protect: count("protectionThresholdTokens").unwrap_or(standard.protect),
+            at_least: count("minPrunableThresholdTokens").unwrap_or(standard.at_least),
+            protect_newest: settings
+                .get(&format!("{masking}.protectLatestTurn"))
+                .and_then(serde_json::Value::as_bool)
+                .unwrap_or(standard.protect_newest),
+            keep_output: Some(Arc::new(move |tool, text| {
+                parallax_store::keep_output(&outputs, tool, text).map_err(|error| error.to_string())
+            })),
+            ..standard
+        }
+    }
+
     /// Where old versions of files are kept, unless that is switched off.
     fn versions(&self, id: &SessionId, workspace: &Workspace) -> Option<Arc<Versions>> {
         let settings = self.config.settings.checkpoints();
@@ -176,15 +277,6 @@ impl Launch {
         let project = &self.options.directory;
         let store = versions::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
         Some(Arc::new(Versions::new(store)))
-    }
-
-    /// The keys of this program, which belong into no text.
-    fn own_keys(&self) -> Vec<String> {
-        ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
-            .iter()
-            .filter_map(|name| self.config.environment.get(name))
-            .map(str::to_owned)
-            .collect()
     }
 
     fn approvals(&self) -> Approvals {
@@ -230,7 +322,8 @@ impl Launch {
             readable: vec![self.config.homes.gemini.join("GEMINI.md")],
             // The one file outside that the model may keep notes in.
             writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],
-            denied: Vec::new(),
+            // Of the session's tools, none needs the key.
+            denied: vec![parallax_config::credentials_file(&self.config.homes)],
             allow_node_modules: false,
             filtering: Filtering {
                 respect_git_ignore: settings.respect_git_ignore(),

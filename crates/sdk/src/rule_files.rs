@@ -10,9 +10,8 @@ use parallax_policy::{RuleFile, SandboxTable, Tier};
 use crate::launch::Launch;
 
 impl Launch {
-    /// The rule files of all tiers, and what people should hear of them.
-    /// Blocking; cheap where there are none.
-    pub fn rule_files(&self) -> RuleFiles {
+    /// The rule files of all tiers, without taking note of the project's.
+    pub(crate) fn found_rule_files(&self) -> RuleFiles {
         let settings = &self.config.settings;
         let chosen = |flag: &[PathBuf], setting: Vec<PathBuf>| -> Vec<PathBuf> {
             let paths = if flag.is_empty() { setting } else { flag.to_vec() };
@@ -22,15 +21,21 @@ impl Launch {
         let user = chosen(&self.options.policy_paths, settings.policy_paths());
         let admin = chosen(&self.options.admin_policy_paths, settings.admin_policy_paths());
         let cwd = &self.options.directory;
-        let homes = &self.config.homes;
-        let mut found = parallax_config::policy_files(&RulePlaces {
-            homes,
+        parallax_config::policy_files(&RulePlaces {
+            homes: &self.config.homes,
             cwd,
             trusted: self.config.trust.trusted,
             extensions: &[],
             instead_of_user: &user,
             admin: &admin,
-        });
+        })
+    }
+
+    /// The rule files of all tiers, and what people should hear of them.
+    /// Blocking; cheap where there are none.
+    pub fn rule_files(&self) -> RuleFiles {
+        let (cwd, homes) = (&self.options.directory, &self.config.homes);
+        let mut found = self.found_rule_files();
         match parallax_config::workspace_rules_changed(homes, cwd, &found.files) {
             Ok(RulesChange::None | RulesChange::Same) => {}
             // They only tighten: they count, and a person hears of it once.

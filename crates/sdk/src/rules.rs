@@ -22,12 +22,15 @@ impl Launch {
         allowed.extend(self.options.allowed_tools.iter().cloned());
         let mut exclude = settings.excluded_tools();
         exclude.extend(self.options.exclude_tools.iter().cloned());
+        let (trusted_servers, allowed_servers) = self.unasked_servers();
         let RuleFiles { files, mut warnings } = self.rule_files();
         let policy = Policy::new(&PolicyOptions {
             core: settings.core_tools(),
             allowed,
             exclude,
             confirmation_required: settings.confirmation_required(),
+            trusted_servers,
+            allowed_servers,
             build_file_guard: match settings.build_file_guard() {
                 true => BuildFileGuard::Ask,
                 false => BuildFileGuard::Off,

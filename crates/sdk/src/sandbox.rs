@@ -150,7 +150,7 @@ impl Launch {
 }
 
 /// A word as a shell would read it back.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

@@ -8,7 +8,9 @@ use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_http::ClientOptions;
 use parallax_protocol::model::Model;
+use parallax_protocol::shell::Shell;
 use parallax_protocol::tool::Tool;
+use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
 use parallax_tools::glob::Glob;
 use parallax_tools::google_web_search::GoogleWebSearch;
 use parallax_tools::grep_search::GrepSearch;
@@ -22,7 +24,7 @@ use parallax_tools::run_shell_command::RunShellCommand;
 use parallax_tools::web_fetch::{WebFetch, WebFetchOptions};
 use parallax_tools::write_file::{UnseenOverwrite, WriteFile};
 use parallax_tools::write_todos::WriteTodos;
-use parallax_tools::{MainModel, RedactionOptions, ShellOptions};
+use parallax_tools::{MainModel, PersonShell, RedactionOptions, ShellOptions};
 
 use crate::launch::Launch;
 
@@ -33,6 +35,7 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
     processes: Processes,
+    shell: Arc<dyn Shell>,
     /// Folders of commands that nobody needs after the session.
     leftovers: Vec<PathBuf>,
     /// The model in force, for tools that ask one.
@@ -44,6 +47,16 @@ impl Toolbox {
     /// depends on it, so it never changes.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.tools.clone()
+    }
+
+    /// The processes of the session.
+    pub(crate) fn processes(&self) -> Processes {
+        self.processes.clone()
+    }
+
+    /// Runs the person's own commands.
+    pub(crate) fn shell(&self) -> Arc<dyn Shell> {
+        Arc::clone(&self.shell)
     }
 
     /// Follows a change of the main model.
@@ -107,6 +120,7 @@ pub(crate) fn build(
     artifacts: PathBuf,
     model: Arc<dyn Model>,
     model_name: &str,
+    skills: Vec<SkillEntry>,
 ) -> Toolbox {
     let settings = &launch.config.settings;
     let main = Arc::new(RwLock::new(model_name.to_owned()));
@@ -119,6 +133,7 @@ pub(crate) fn build(
     let leftovers = sandbox
         .map_or_else(Vec::new, |sandbox| vec![sandbox.temporary.clone(), sandbox.overlays.clone()]);
     let processes = Processes::new(shell.background_dir.clone());
+    let person = PersonShell::new(shell.clone(), Arc::clone(workspace), processes.clone());
     let fetch = WebFetchOptions {
         client: client_options(launch),
         allowed: Vec::new(),
@@ -142,7 +157,10 @@ pub(crate) fn build(
     if settings.use_write_todos() {
         tools.push(Arc::new(WriteTodos::new()));
     }
-    Toolbox { tools, processes, leftovers, main }
+    if !skills.is_empty() {
+        tools.push(Arc::new(ActivateSkill::new(skills, work())));
+    }
+    Toolbox { tools, processes, shell: Arc::new(person), leftovers, main }
 }
 
 pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {
@@ -171,11 +189,22 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
     options
 }
 
-fn client_options(launch: &Launch) -> ClientOptions {
+pub(crate) fn client_options(launch: &Launch) -> ClientOptions {
     let env = |name: &str| launch.config.environment.get(name).map(str::to_owned);
     ClientOptions {
         user_agent: format!("Parallax/{}", launch.options.version),
         extra_roots: parallax_http::extra_roots_from_env(&env),
         ..ClientOptions::default()
+    }
+}
+
+/// Which variables stay here, for programs that are no commands.
+pub(crate) fn redaction(launch: &Launch) -> parallax_exec::environment::Redaction {
+    let set = launch.config.settings.environment_redaction();
+    parallax_exec::environment::Redaction {
+        enabled: set.enabled,
+        allowed: set.allowed,
+        blocked: set.blocked,
+        dotenv_names: launch.config.environment.dotenv_names().map(str::to_owned).collect(),
     }
 }

@@ -135,6 +135,17 @@ impl Checkpoints for Versions {
         self.store.made()
     }
 
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
+        let turns = self.store.list().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the old versions of files cannot be listed");
+            Vec::new()
+        });
+        let changed = turns.into_iter().filter(|turn| !turn.files.is_empty());
+        changed
+            .map(|turn| (turn.turn, turn.files.into_iter().map(|file| file.path).collect()))
+            .collect()
+    }
+
     fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
         self.store.undo(turn, force).map_err(|error| error.to_string())
     }

@@ -31,6 +31,8 @@ fn content(content: Content) -> Record {
         model: None,
         usage: None,
         thoughts: Vec::new(),
+        turn: None,
+        command: None,
         partial: false,
         synthetic: false,
     })

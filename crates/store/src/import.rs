@@ -322,6 +322,8 @@ fn content_record(message: Message, content: Content) -> ContentRecord {
         model: message.model,
         usage: message.usage,
         thoughts: message.thoughts,
+        turn: None,
+        command: None,
         partial: false,
         synthetic: message.synthetic,
     }

@@ -8,23 +8,31 @@
 //!
 //! All functions block on the disk: asynchronous callers use `spawn_blocking`.
 
+mod chats;
 mod checkpoints;
 mod import;
+mod inputs;
 mod journal;
 mod list;
 mod load;
+mod outputs;
 mod paths;
+mod scan;
 mod select;
 
+pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
     BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError, CheckpointOptions, Checkpoints,
     Cleaned, CommandMark, EditMark, FileChange, TurnChanges, is_of_lost_repository, latest_session,
 };
 pub use import::import;
+pub use inputs::{input_history, remember_input, remember_shell, shell_history};
 pub use journal::{Journal, OpenError};
 pub use list::{Origin, SessionEntry, list};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
+pub use outputs::keep_output;
 pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder};
+pub use scan::{count_messages, may_hold};
 pub use select::{DeleteError, FindError, delete, find};
 
 /// The time now as the journal writes it: RFC 3339, UTC, milliseconds.

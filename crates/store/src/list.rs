@@ -106,14 +106,14 @@ pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
     entries
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
     entries.map(|entry| entry.path()).take(100_000).collect()
 }
 
 /// The folders in which Gemini CLI may keep this project's things.
-fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
+pub(crate) fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
     #[derive(Deserialize)]
     struct Registry {
         projects: HashMap<String, String>,
@@ -146,7 +146,7 @@ fn read_start(path: &Path, limit: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn modified(path: &Path) -> Option<Timestamp> {
+pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok()?.try_into().ok()
 }
 

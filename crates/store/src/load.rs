@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::content::{Role, Sealed};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::{Record, ResultRecord, RoundRecord, SessionHead, assemble_round};
+use parallax_protocol::store::{
+    CompactionRecord, ContentRecord, PromptMark, Record, ResultRecord, RoundRecord, SessionHead,
+    assemble_round,
+};
+use parallax_protocol::tool::Display;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -43,14 +47,22 @@ pub enum LoadError {
 pub struct LoadedSession {
     /// The first line (made from the file's name where it is lost).
     pub head: SessionHead,
-    /// The contents to be sent, byte for byte as they were.
+    /// All contents, byte for byte as they were.
     pub contents: Vec<Sealed>,
+    /// The compactions that still count, oldest first: what is sent in the place
+    /// of the first contents.
+    pub compactions: Vec<CompactionRecord>,
     /// All records that still count, in order, for lists and pictures: the
     /// times, the prompts as typed, thoughts, models, token counts. The head is
     /// not among them.
     pub records: Vec<Record>,
     /// The last round of calls, when it was not finished.
     pub pending: Option<PendingRound>,
+    /// The prompts that are in the contents, oldest first.
+    pub prompts: Vec<PromptMark>,
+    /// The number of the last prompt, those that were taken back included: so
+    /// that no number comes twice.
+    pub turns: u64,
     /// What was skipped or repaired, for the person.
     pub notices: Vec<String>,
     /// The length of the file up to its last whole record.
@@ -76,6 +88,44 @@ pub struct PendingCall {
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
+}
+
+impl LoadedSession {
+    /// Takes back what came after the first `keep` contents. Calls of the last
+    /// one that stays are open then, without results.
+    pub fn cut(&mut self, keep: usize) {
+        if keep >= self.contents.len() {
+            return;
+        }
+        self.contents.truncate(keep);
+        self.compactions.retain(|compaction| compaction.at <= keep);
+        self.prompts.retain(|mark| mark.at < keep);
+        let mut before = 0;
+        self.records.retain(|record| match record {
+            Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
+            Record::Content(_) | Record::Round(_) => {
+                before += 1;
+                before <= keep
+            }
+            _ => before < keep,
+        });
+        self.pending = pending_round(&self.contents, BTreeMap::new());
+    }
+}
+
+/// The calls of the last content, when it is the model's and calls something.
+fn pending_round(
+    contents: &[Sealed],
+    mut results: BTreeMap<usize, ResultRecord>,
+) -> Option<PendingRound> {
+    let last = contents.last().filter(|last| last.role() == Role::Model)?;
+    let content = last.open().ok()?;
+    let calls: Vec<PendingCall> = content
+        .calls()
+        .map(|call| PendingCall { id: call.id.map(str::to_owned), name: call.name.to_owned() })
+        .collect();
+    results.retain(|index, _| *index < calls.len());
+    (!calls.is_empty()).then_some(PendingRound { calls, results })
 }
 
 /// Reads a journal.
@@ -114,7 +164,7 @@ pub(crate) fn load_from(file: impl Read, path: &Path) -> Result<LoadedSession, L
 
 /// Reads one line with its end into `line`; an overlong one is read to its end
 /// and given as empty. Gives the bytes read, 0 at the end of the file.
-fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     let mut total = 0;
     loop {
@@ -156,6 +206,10 @@ pub(crate) struct Builder {
     records: Vec<(usize, Record)>,
     /// Results of the open round: index of the call, place in `records`.
     results: BTreeMap<usize, usize>,
+    compactions: Vec<CompactionRecord>,
+    prompts: Vec<PromptMark>,
+    /// The number of the last prompt.
+    turns: u64,
     notices: Vec<String>,
     more_notices: usize,
     offset: u64,
@@ -210,12 +264,14 @@ impl Builder {
             Record::Content(content) => {
                 let wire = content.wire.clone();
                 self.close_round(&wire);
+                self.note_prompt(content);
                 self.records.push((self.contents.len(), record));
                 self.contents.push(wire);
                 return;
             }
             Record::Result(result) => {
                 self.results.insert(result.index, self.records.len());
+                self.count_lines(result);
             }
             Record::Round(round) => {
                 let sealed = self.finish_round(round);
@@ -226,6 +282,20 @@ impl Builder {
             Record::TurnEnd { .. } => {}
             Record::Truncate { keep } => {
                 self.truncate(*keep);
+                return;
+            }
+            Record::Compaction(compaction) if compaction.at > self.contents.len() => {
+                self.notice("a compaction does not fit the session and was skipped".to_owned());
+                return;
+            }
+            Record::Compaction(compaction) => self.compactions.push(compaction.clone()),
+            Record::CompactionUndone { .. } => {
+                self.compactions.pop();
+                let newest =
+                    |(_, record): &(usize, Record)| matches!(record, Record::Compaction(_));
+                if let Some(at) = self.records.iter().rposition(newest) {
+                    self.records.remove(at);
+                }
                 return;
             }
         }
@@ -269,11 +339,33 @@ impl Builder {
         }
     }
 
+    fn note_prompt(&mut self, content: &ContentRecord) {
+        // Only a prompt has what a person typed beside it.
+        let Some(text) = content.display.clone() else { return };
+        let turn = content.turn.unwrap_or(self.turns + 1);
+        self.turns = self.turns.max(turn);
+        let (at, time) = (self.contents.len(), content.time.clone());
+        self.prompts.push(PromptMark { turn, at, text, time, lines_added: 0, lines_removed: 0 });
+    }
+
+    /// Adds the lines of an edit to those of its prompt.
+    fn count_lines(&mut self, result: &ResultRecord) {
+        let display = result.display.as_ref().filter(|_| result.status == "success");
+        let display = display.filter(|display| display.get("linesAdded").is_some());
+        let display = display.and_then(|display| serde_json::from_value(display.clone()).ok());
+        if let (Some(Display::Diff(diff)), Some(mark)) = (display, self.prompts.last_mut()) {
+            mark.lines_added = mark.lines_added.saturating_add(diff.lines_added);
+            mark.lines_removed = mark.lines_removed.saturating_add(diff.lines_removed);
+        }
+    }
+
     fn truncate(&mut self, keep: usize) {
         self.results.clear();
+        self.prompts.retain(|mark| mark.at < keep);
         self.contents.truncate(keep);
+        self.compactions.retain(|compaction| compaction.at <= keep);
         self.records.retain(|(at, record)| match record {
-            Record::TurnEnd { .. } => *at <= keep,
+            Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,
             _ => *at < keep,
         });
     }
@@ -297,8 +389,11 @@ impl Builder {
         Ok(LoadedSession {
             head,
             contents: self.contents,
+            compactions: self.compactions,
             records: self.records.into_iter().map(|(_, record)| record).collect(),
             pending,
+            prompts: self.prompts,
+            turns: self.turns,
             notices: self.notices,
             good_length: self.good_length,
             unterminated: self.unterminated,
@@ -306,18 +401,11 @@ impl Builder {
     }
 
     fn pending(&mut self) -> Option<PendingRound> {
-        let last = self.contents.last().filter(|last| last.role() == Role::Model)?;
-        let content = last.open().ok()?;
-        let calls: Vec<PendingCall> = content
-            .calls()
-            .map(|call| PendingCall { id: call.id.map(str::to_owned), name: call.name.to_owned() })
-            .collect();
-        let results = std::mem::take(&mut self.results)
-            .into_iter()
-            .filter(|(index, _)| *index < calls.len())
-            .filter_map(|(index, at)| Some((index, self.result_at(at)?.clone())))
-            .collect();
-        (!calls.is_empty()).then_some(PendingRound { calls, results })
+        let results = std::mem::take(&mut self.results);
+        let results = results.into_iter();
+        let results = results.filter_map(|(index, at)| Some((index, self.result_at(at)?.clone())));
+        let results = results.collect();
+        pending_round(&self.contents, results)
     }
 }
 
@@ -343,8 +431,17 @@ pub(crate) fn read_record(text: &str) -> Option<Record> {
 }
 
 fn is_unknown_kind(text: &str) -> bool {
-    const KNOWN: [&str; 7] =
-        ["session", "content", "result", "round", "turn_end", "truncate", "escaped"];
+    const KNOWN: [&str; 9] = [
+        "session",
+        "content",
+        "result",
+        "round",
+        "turn_end",
+        "truncate",
+        "compaction",
+        "compaction_undone",
+        "escaped",
+    ];
     let object: Result<BTreeMap<String, serde::de::IgnoredAny>, _> = serde_json::from_str(text);
     object.is_ok_and(|object| {
         object.len() == 1 && object.keys().all(|key| !KNOWN.contains(&key.as_str()))

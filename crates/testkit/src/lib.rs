@@ -1,5 +1,5 @@
 //! Development only: a scripted model server that checks what it is asked, a
-//! temporary home, scenario folders, and a stopwatch for children.
+//! temporary home, scenario folders, a terminal, and a stopwatch for children.
 //!
 //! Nothing here ships; crates use it as a dev-dependency.
 
@@ -8,6 +8,8 @@ mod home;
 mod http;
 #[cfg(unix)]
 pub mod measure;
+#[cfg(unix)]
+pub mod pty;
 #[cfg(unix)]
 pub mod scenario;
 pub mod script;

@@ -5,6 +5,7 @@
 //! calls (the engine), or for touching the disk in safe ways (the `files`
 //! crate).
 
+pub mod activate_skill;
 pub mod arguments;
 mod blocking;
 mod change;
@@ -33,6 +34,7 @@ pub mod web_fetch;
 pub mod write_file;
 pub mod write_todos;
 
+pub use run_shell_command::PersonShell;
 pub use sandbox_options::SandboxOptions;
 pub use shell_options::{RedactionOptions, ShellOptions};
 

@@ -3,7 +3,9 @@
 
 mod confined;
 mod confinement;
+mod control;
 mod git;
+mod person;
 mod reads;
 mod refusal;
 mod report;
@@ -12,7 +14,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 use parallax_exec::environment::{Dropped, Why};
 use parallax_exec::shell::strip_wrapper;
-use parallax_exec::{Command, Ended, Mode, Processes};
+use parallax_exec::{Command, Ended, Live, Mode, Processes};
 use parallax_files::{Access, Kind, Workspace};
 use parallax_policy::bash::{self, Line, SafePlace};
 use parallax_protocol::event::Level;
@@ -34,7 +36,10 @@ use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Tier};
 use serde_json::{Value, json};
 
+pub use self::person::PersonShell;
+
 use self::confined::Entry;
+use self::control::{Reached, show};
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure};
 use crate::sandbox_options::SandboxOptions;
@@ -247,9 +252,8 @@ impl RunShellCommand {
 
 /// Whether a program of the line would be taken from the workspace, since `PATH`
 /// leads there (a virtual environment, `node_modules/.bin`, a dot).
-fn takes_programs_of(line: &Line, directory: &Path, roots: &[PathBuf]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path)
+fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
+    let folders: Vec<PathBuf> = std::env::split_paths(path)
         .map(|folder| directory.join(folder))
         .filter(|folder| roots.iter().any(|root| folder.starts_with(root)))
         .take(64)
@@ -267,7 +271,8 @@ fn takes_programs_of(line: &Line, directory: &Path, roots: &[PathBuf]) -> bool {
 pub fn command_effects(command: &str, directory: &Path, roots: &[PathBuf]) -> Effects {
     let line = bash::analyse(command);
     let mut reads = reads::reads(command, directory, roots);
-    let shadowed = takes_programs_of(&line, directory, roots);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let shadowed = takes_programs_of(&line, &path, directory, roots);
     if shadowed {
         // Its name says nothing of what it does.
         reads.push(PathBuf::from("/"));
@@ -464,6 +469,7 @@ impl Invocation for Call {
             let missed = self.processes.missed_network();
             let command = Command {
                 text: self.command.clone(),
+                before: None,
                 directory: self.directory.clone(),
                 environment: prepared.environment,
                 sandbox: prepared.plan.clone(),
@@ -477,8 +483,9 @@ impl Invocation for Call {
                 Err(error) => return report::not_started(&error),
             };
             run.progress.process_group(running.pid());
+            run.progress.control(Arc::new(Reached(running.control())));
             let progress = Arc::clone(&run.progress);
-            let mut live = move |text: &str| progress.output(text);
+            let mut live = move |piece: Live<'_>| show(progress.as_ref(), piece);
             match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 Ended::Finished(finished) => {
                     let mut outcome = report::finished(&finished);

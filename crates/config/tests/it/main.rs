@@ -7,7 +7,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, TrustLevel};
-use parallax_config::{Config, ConfigError, LoadOptions, accept_settings, load};
+use parallax_config::{
+    Config, ConfigError, Layer, LoadOptions, SettingScope, accept_settings, decline_settings, load,
+    set_setting, setting_rows,
+};
+use serde_json::{Value, json};
 
 struct World {
     _root: tempfile::TempDir,
@@ -75,6 +79,51 @@ fn trust_is_decided_before_a_byte_of_the_project_is_parsed() {
 }
 
 #[test]
+fn a_variable_that_says_no_is_stronger_than_a_rule_however_it_is_spelt() {
+    let world = World::new();
+    let trusted = |value: Option<&str>| {
+        let variable = value.map(|value| ("GEMINI_CLI_TRUST_WORKSPACE", value));
+        world.load(variable.as_slice()).expect("loaded").trust.trusted
+    };
+    assert!(trusted(Some("true")));
+    for no in ["TRUE", "1", "yes", ""] {
+        assert!(!trusted(Some(no)), "{no}");
+    }
+    world.trust();
+    assert!(trusted(None));
+    for no in ["false", "FALSE", "False", "0", "no", "NO"] {
+        assert!(!trusted(Some(no)), "{no}");
+    }
+}
+
+#[test]
+fn a_folder_above_counts_only_when_it_is_trusted_itself() {
+    let world = World::new();
+    world.trust();
+    world.write(".env", "FROM_ABOVE=1\n");
+    let config = world.load(&[]).expect("loaded");
+    assert!(config.trust.trusted);
+    assert_eq!(config.environment.get("FROM_ABOVE"), None);
+    assert_eq!(config.trusted_folders, [world.root.join("project")]);
+
+    let standing = trust::standing(&world.options(&[]), &world.root).expect("standing");
+    trust::set(&standing.files, &world.root, Some(TrustLevel::TrustFolder)).expect("set");
+    let config = world.load(&[]).expect("loaded");
+    assert_eq!(config.environment.get("FROM_ABOVE"), Some("1"));
+    assert_eq!(config.trusted_folders, [world.root.join("project"), world.root.clone()]);
+
+    // A folder between that is not trusted cuts off what is above it.
+    let below = world.root.join("project/sub/deep");
+    std::fs::create_dir_all(&below).expect("folder");
+    let between = world.root.join("project/sub");
+    trust::set(&standing.files, &between, Some(TrustLevel::DoNotTrust)).expect("set");
+    trust::set(&standing.files, &below, Some(TrustLevel::TrustFolder)).expect("set");
+    let config = load(LoadOptions { cwd: below.clone(), ..world.options(&[]) }).expect("loaded");
+    assert_eq!(config.trusted_folders, [below]);
+    assert_eq!(config.environment.get("FROM_ABOVE"), None);
+}
+
+#[test]
 fn a_linked_folder_is_the_folder_it_leads_to() {
     let world = World::new();
     world.trust();
@@ -139,4 +188,69 @@ fn a_projects_dotenv_does_not_speak_for_the_user() {
     world.write("home/.gemini/.env", "GEMINI_SANDBOX=docker\n");
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.user_variable("GEMINI_SANDBOX"), Some("docker"));
+}
+
+#[test]
+fn a_setting_is_changed_in_our_file_and_nothing_else_of_it() {
+    let world = World::new();
+    world.trust();
+    let text =
+        "// mine\n{\n  \"ui\": {\n    \"theme\": \"$THEME\" // why\n  },\n  \"own\": [1, 2]\n}\n";
+    world.write("home/.parallax/settings.json", text);
+    let config = world.load(&[]).expect("config");
+    let set = |scope, key: &str, value: Option<Value>| {
+        set_setting(&config, scope, key, value.as_ref()).map_err(|error| error.to_string())
+    };
+    set(SettingScope::User, "ui.hideTips", Some(json!("true"))).expect("set");
+    set(SettingScope::User, "general.vimMode", Some(json!(true))).expect("set");
+    let file = world.root.join("home/.parallax/settings.json");
+    let read = || std::fs::read_to_string(&file).expect("the file");
+    assert_eq!(
+        read(),
+        "// mine\n{\n  \"ui\": {\n    \"theme\": \"$THEME\", // why\n    \"hideTips\": true\n  },\n  \
+         \"own\": [1, 2],\n  \"general\": {\n    \"vimMode\": true\n  }\n}\n"
+    );
+    set(SettingScope::User, "ui.hideTips", None).expect("reset");
+    assert!(!read().contains("hideTips") && read().contains("// why"));
+    let config = world.load(&[]).expect("config");
+    let rows = setting_rows(&config.settings);
+    let vim = rows.iter().find(|row| row.key == "general.vimMode").expect("the row");
+    assert_eq!(
+        (&vim.value, vim.origin.as_ref().map(|origin| origin.layer)),
+        (&json!(true), Some(Layer::User))
+    );
+    assert!(
+        set(SettingScope::User, "ui.hideTips", Some(json!(3))).expect_err("no").contains("true")
+    );
+    assert!(set(SettingScope::User, "ui.nothing", Some(json!(3))).is_err());
+    assert!(!world.root.join("home/.gemini").exists());
+}
+
+#[test]
+fn a_project_is_given_no_setting_that_loosens_and_keeps_those_accepted() {
+    let world = World::new();
+    world.trust();
+    world.write("project/.parallax/settings.json", r#"{"tools": {"allowed": ["glob"]}}"#);
+    let config = world.load(&[]).expect("config");
+    assert_eq!(config.loose.len(), 1);
+    decline_settings(&config.homes, &config.cwd).expect("declined");
+    let config = world.load(&[]).expect("config");
+    assert!(config.loose.first().is_some_and(|loose| loose.declined));
+    accept_settings(&config.homes, &config.cwd).expect("accepted");
+    let set = |key: &str, value: Value| {
+        let done = set_setting(&config, SettingScope::Workspace, key, Some(&value));
+        done.map_err(|error| error.to_string())
+    };
+    for (key, value) in [
+        ("security.disableYoloMode", json!(false)),
+        ("security.folderTrust.enabled", json!(false)),
+        ("tools.shell.pager", json!("sh -c x")),
+        ("context.includeDirectories", json!(["/etc"])),
+    ] {
+        assert!(set(key, value).expect_err(key).contains("loosen"), "{key}");
+    }
+    set("ui.hideTips", json!(true)).expect("set");
+    let config = world.load(&[]).expect("config");
+    assert!(config.loose.is_empty() && config.settings.flag("ui.hideTips"));
+    assert_eq!(config.settings.allowed_tools(), ["glob"]);
 }

@@ -202,6 +202,9 @@ impl Checkpoints for Log {
     fn made(&self) -> Vec<PathBuf> {
         Vec::new()
     }
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
+        Vec::new()
+    }
     fn undo(&self, turn: Option<u64>, _force: bool) -> Result<Undone, String> {
         match turn {
             Some(turn) => Ok(Undone { turn, ..Undone::default() }),

@@ -4,6 +4,10 @@
 
 mod approvals;
 mod calls;
+mod commands;
+mod compaction;
+mod rewind;
+mod steering;
 mod stream;
 mod support;
 mod turns;

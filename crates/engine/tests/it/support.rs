@@ -10,7 +10,7 @@ use parallax_engine::{
     Approvals, EventHub, EventReader, SessionHandle, SessionOptions, invariants, start,
 };
 use parallax_protocol::checkpoint::Checkpoints;
-use parallax_protocol::content::Sealed;
+use parallax_protocol::content::{Part, Sealed};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
@@ -72,11 +72,31 @@ pub fn broken(text: &str) -> ModelError {
 pub struct Script {
     replies: Mutex<VecDeque<Reply>>,
     pub requests: Mutex<Vec<Request>>,
+    /// Answers to utility calls; without one left such a call fails.
+    written: Mutex<VecDeque<String>>,
+    asked: Mutex<Vec<String>>,
+    window: std::sync::atomic::AtomicU64,
 }
 
 impl Script {
     pub fn new(replies: Vec<Reply>) -> Arc<Self> {
-        Arc::new(Self { replies: Mutex::new(replies.into()), requests: Mutex::default() })
+        Arc::new(Self { replies: Mutex::new(replies.into()), ..Self::default() })
+    }
+
+    /// Sets what utility calls answer.
+    pub fn writes(&self, texts: Vec<&str>) {
+        let texts = texts.into_iter().map(str::to_owned);
+        self.written.lock().expect("written").extend(texts);
+    }
+
+    /// What utility calls were asked.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("asked").clone()
+    }
+
+    /// Sets the model's window in tokens.
+    pub fn window(&self, tokens: u64) {
+        self.window.store(tokens, Ordering::SeqCst);
     }
 
     /// Each request as the texts of its contents; checks that every request is
@@ -127,14 +147,24 @@ impl Model for Script {
 
     fn generate(
         &self,
-        _request: Request,
+        request: Request,
         _cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        Box::pin(async { Err(ModelError::Cancelled) })
+        let asked = request.contents.iter().map(Sealed::json).collect::<Vec<_>>().join("\n");
+        self.asked.lock().expect("asked").push(asked);
+        let written = self.written.lock().expect("written").pop_front();
+        Box::pin(async move {
+            let text = written.ok_or(ModelError::Cancelled)?;
+            Ok(Answer { parts: vec![Part::text(text)], ..Answer::default() })
+        })
     }
 
     fn limits(&self, _model: &str) -> Limits {
-        Limits { context: 1_000_000, output: 65_536, multimodal_tool_results: true }
+        let context = match self.window.load(Ordering::SeqCst) {
+            0 => 1_000_000,
+            tokens => tokens,
+        };
+        Limits { context, output: 65_536, multimodal_tool_results: true }
     }
 
     fn resolve(&self, name: &str) -> String {
@@ -291,6 +321,10 @@ pub struct Setup {
     pub unattended: bool,
     pub keeper: Option<Arc<dyn RuleKeeper>>,
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
+    pub shell: Option<Arc<dyn parallax_protocol::shell::Shell>>,
+    pub prompts: Vec<parallax_protocol::store::PromptMark>,
+    pub compactions: Vec<parallax_protocol::store::CompactionRecord>,
+    pub room: parallax_engine::Room,
 }
 
 pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
@@ -304,6 +338,7 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             model: script.clone(),
             model_name: "gemini-test".into(),
             tools: setup.tools,
+            more_tools: None,
             judge: Arc::new(ByName::default()),
             store: store.clone(),
             mode: ApprovalMode::Default,
@@ -316,6 +351,8 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             preface: Some("<session_context/>".into()),
             history: setup.history,
             pending: setup.pending,
+            compactions: setup.compactions,
+            room: setup.room,
             generation: Object::new(),
             max_turns: setup.max_turns,
             requests_made: 0,
@@ -326,7 +363,10 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             rule_keeper: setup.keeper,
             checkpoints: setup.checkpoints,
             is_build_file: |_| false,
-            turns: 0,
+            turns: setup.prompts.iter().map(|mark| mark.turn).max().unwrap_or(0),
+            prompts: setup.prompts,
+            shell: setup.shell,
+            hooks: None,
             secrets: vec!["hush-hush-hush".into()],
         },
         hub,
@@ -334,10 +374,25 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
     Rig { handle, events, script, store }
 }
 
+/// A message for the running turn.
+pub fn steer(id: &str, text: &str) -> Op {
+    let prompt = Prompt { text: text.into(), attachments: Vec::new() };
+    Op::Steer(parallax_protocol::op::Steer { id: id.into(), prompt })
+}
+
 impl Rig {
     pub async fn prompt(&self, text: &str) {
         let prompt = Prompt { text: text.into(), attachments: Vec::new() };
         self.handle.ops.send(Op::Prompt(prompt)).await.expect("session");
+    }
+
+    pub async fn send(&self, op: Op) {
+        self.handle.ops.send(op).await.expect("session");
+    }
+
+    /// Waits until all orders sent so far are taken.
+    pub async fn taken(&self) {
+        drop(self.handle.ops.reserve_many(64).await.expect("session"));
     }
 
     /// Sends a prompt and reads to the end of its turn.

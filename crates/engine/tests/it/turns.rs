@@ -90,7 +90,7 @@ async fn steering_reaches_the_model_with_the_next_results() {
     rig.prompt("go").await;
     rig.until(|body| matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. }))
         .await;
-    rig.handle.ops.send(Op::Steer("look at b.rs too".into())).await.expect("open");
+    rig.handle.ops.send(steer("1", "look at b.rs too")).await.expect("open");
     rig.handle.ops.reserve_many(64).await.expect("all orders are taken");
     open.notify_one();
     let (reason, _) = rig.finish().await;
@@ -149,6 +149,8 @@ async fn records_come_before_the_next_step() {
             Record::Round(_) => "round",
             Record::TurnEnd { .. } => "end",
             Record::Truncate { .. } => "truncate",
+            Record::Compaction(_) => "compaction",
+            Record::CompactionUndone { .. } => "compaction undone",
         })
         .collect();
     assert_eq!(kinds, ["content", "content", "result", "round", "content", "end"]);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use parallax_exec::capture::CaptureLimits;
-use parallax_exec::{Ending, Limits, StartError, Stop};
+use parallax_exec::{Ending, Limits, Live, StartError, Stop};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, finished};
@@ -107,7 +107,15 @@ async fn binary_output_is_counted_and_not_kept() {
     let mut live = String::new();
     let running = place.processes.start(place.command("head -c 200M /dev/zero")).await.unwrap();
     let cancel = CancellationToken::new();
-    let done = finished(running.follow(&cancel, None, &mut |text| live.push_str(text)).await);
+    let done = finished(
+        running
+            .follow(&cancel, None, &mut |piece| {
+                if let Live::Text(text) = piece {
+                    live.push_str(text);
+                }
+            })
+            .await,
+    );
     assert!(done.output.binary);
     assert_eq!(done.output.bytes, 200 * 1024 * 1024);
     assert_eq!(done.output.kept.head, "");
@@ -122,7 +130,13 @@ async fn live_output_comes_at_once_and_then_merged() {
     let running = place.processes.start(command).await.unwrap();
     let cancel = CancellationToken::new();
     let mut pieces = Vec::new();
-    running.follow(&cancel, None, &mut |text| pieces.push(text.to_owned())).await;
+    running
+        .follow(&cancel, None, &mut |piece| {
+            if let Live::Text(text) = piece {
+                pieces.push(text.to_owned());
+            }
+        })
+        .await;
     assert_eq!(pieces.first().map(String::as_str), Some("first\n"));
     assert_eq!(pieces.concat(), "first\n1\n2\n3\n4\n5\n6\n");
     assert!(pieces.len() <= 4, "{pieces:?}");

@@ -23,6 +23,7 @@ impl Place {
         let path = std::env::var_os("PATH").unwrap_or_default();
         Command {
             text: text.to_owned(),
+            before: None,
             directory: self.folder.path().to_owned(),
             environment: vec![("PATH".into(), path)],
             mode: Mode::Pipe,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_exec::{Ending, Mode, Stop, TerminalSize};
+use parallax_exec::{Ending, Live, Mode, Stop, TerminalSize};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, finished, lives, pids};
@@ -23,7 +23,8 @@ async fn it_has_a_size_and_follows_changes() {
     let control = running.control();
     let cancel = CancellationToken::new();
     let mut resized = false;
-    let mut live = |text: &str| {
+    let mut live = |piece: Live<'_>| {
+        let Live::Text(text) = piece else { return };
         if text.contains("30 80") && !std::mem::replace(&mut resized, true) {
             let control = control.clone();
             // After the trap is set.
@@ -45,7 +46,8 @@ async fn input_reaches_the_program() {
     let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
     let control = running.control();
     let cancel = CancellationToken::new();
-    let mut live = |text: &str| {
+    let mut live = |piece: Live<'_>| {
+        let Live::Text(text) = piece else { return };
         if text.contains("name?") {
             control.write_input(b"Jo\n".to_vec());
         }

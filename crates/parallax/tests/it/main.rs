@@ -2,18 +2,29 @@
 //! cannot say.
 
 #![cfg(unix)]
-#![expect(clippy::expect_used, reason = "a test says what it expects")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what it expects, and what it leaves out"
+)]
 
+mod commands;
 mod container;
 mod conversation;
 mod disk;
+mod hooks;
 mod kill;
 mod limits;
+mod mcp;
+mod mcp_real;
 mod privacy;
 mod safety;
 mod scenarios;
 mod sessions;
 mod signals;
+mod skills;
 mod stdin;
 mod support;
+mod terminal;
 mod trust;

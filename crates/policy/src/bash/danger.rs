@@ -7,7 +7,7 @@ use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 use super::safe::rg_runs_programs;
 
-pub use destruction::{Destruction, destructive};
+pub use destruction::{Destruction, destructive, emptied};
 
 /// Why the command needs a person although commands are allowed, in words: it
 /// deletes by force, runs programs through its options, plants a link, or sets
@@ -59,7 +59,8 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
                 || has_long(command, "--new-volume-script", "--new-v")
                 || has_long(command, "--rsh-command", "--rs")
                 || has_long(command, "--rmt-command", "--rm")
-                || has_letter(command, &['I', 'F']) =>
+                || has_letter(command, &['I', 'F'])
+                || has_old_letter(command, &['I', 'F']) =>
         {
             Some("`tar` runs programs")
         }
@@ -139,17 +140,22 @@ fn git(command: &Command) -> Option<&'static str> {
                 && !matches!(name, "--up" | "--ex")
         }) || matches!(name, "--ex" | "--ou" | "--out")
     });
-    let short = |letters: &[&str]| {
-        call.rest
-            .iter()
-            .filter_map(|word| word.text.as_deref())
-            .any(|text| letters.iter().any(|letter| text.starts_with(letter)))
+    // The letters of `-qx`, as far as none before takes the rest as its value.
+    let short = |letters: &[char], with_value: &str| {
+        call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
+            let flags = text.strip_prefix('-').filter(|flags| !flags.starts_with('-'));
+            flags.is_some_and(|flags| {
+                let end = flags.find(|letter| with_value.contains(letter));
+                flags.get(..end.unwrap_or(flags.len())).unwrap_or(flags).contains(letters)
+            })
+        })
     };
     if runs
-        || (call.name == "grep" && short(&["-O"]))
-        || (call.name == "rebase" && short(&["-x"]))
-        || (call.name == "difftool" && short(&["-x"]))
-        || (call.name == "clone" && short(&["-c", "-u"]))
+        || (call.name == "grep" && short(&['O'], "efmABC"))
+        || (call.name == "rebase" && short(&['x'], "sXCS"))
+        || (call.name == "difftool" && short(&['x'], "t"))
+        || (call.name == "clone" && short(&['c', 'u'], "boj"))
+        || (call.name == "archive" && short(&['o'], ""))
         || (matches!(
             call.name,
             "fetch" | "pull" | "clone" | "ls-remote" | "push" | "archive" | "submodule" | "remote"
@@ -158,15 +164,21 @@ fn git(command: &Command) -> Option<&'static str> {
             .iter()
             .filter_map(|word| word.text.as_deref())
             .any(|text| text.contains("ext::")))
+        || call
+            .rest
+            .iter()
+            .filter_map(|word| word.text.as_deref())
+            .any(|text| text.starts_with("ext::") || text.contains("=ext::"))
     {
         return Some("options of git run programs or write files");
     }
     match call.name {
+        name if name.starts_with("remote-") => Some("this git command runs programs"),
         "filter-branch" | "daemon" | "shell" | "upload-pack" | "receive-pack" | "difftool"
         | "mergetool" | "instaweb" | "send-email" | "credential" | "hook" | "web--browse"
-        | "bisect" | "fast-import" | "p4" | "svn" | "cvsimport" => {
-            Some("this git command runs programs")
-        }
+        | "merge-index" | "merge-one-file" | "http-backend" | "cvsserver" | "cvsexportcommit"
+        | "archimport" | "quiltimport" | "gui" | "citool" | "maintenance" | "bisect"
+        | "fast-import" | "p4" | "svn" | "cvsimport" => Some("this git command runs programs"),
         "config" if !config_only_reads(call.rest) => Some("it changes what git runs"),
         "submodule" if call.rest.iter().any(|word| word.text.as_deref() == Some("foreach")) => {
             Some("this git command runs programs")
@@ -358,6 +370,12 @@ fn harmless(name: &str) -> bool {
             | "PIP_NO_CACHE_DIR"
             | "PIP_DISABLE_PIP_VERSION_CHECK"
     )
+}
+
+/// Whether the first word is letters in the old style of `tar xfI`.
+fn has_old_letter(command: &Command, letters: &[char]) -> bool {
+    let first = command.arguments().first().and_then(|word| word.text.as_deref());
+    first.is_some_and(|text| !text.starts_with('-') && text.contains(letters))
 }
 
 /// `find` words that run programs, delete, or write files.

@@ -138,6 +138,7 @@ const CLOSED: &[&str] = &[
     "pipexec",
     "daemonize",
     "faketime",
+    "cpulimit",
 ];
 
 /// What the command starts. Empty when it only runs itself.
@@ -169,11 +170,67 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
         {
             shells::call(arguments)
         }
+        "split" | "gsplit" => filter(arguments),
+        "man" => pager(arguments),
+        "direnv" if arguments.first().and_then(|word| word.text.as_deref()) == Some("exec") => {
+            started(Rest::Words(arguments.get(2..).unwrap_or_default()))
+        }
+        "arch" if !arguments.is_empty() => unclear("`arch` starts other programs"),
+        _ if is_loader(name) => unclear("a loader of programs starts what it is given"),
+        // Which program that is, only the run tells.
+        _ if path.starts_with("/proc/") => unclear("a program in `/proc` may be any other"),
         _ if CLOSED.contains(&name) => {
             vec![Inside::Unclear(format!("`{name}` starts other programs"))]
         }
         _ => Vec::new(),
     }
+}
+
+/// `split --filter=TEXT`
+fn filter(arguments: &[Word]) -> Vec<Inside> {
+    option_texts(arguments, "--filter", "--fi", None)
+}
+
+/// `man -P TEXT`, `--pager=TEXT`, `-H TEXT`
+fn pager(arguments: &[Word]) -> Vec<Inside> {
+    let mut found = option_texts(arguments, "--pager", "--pa", Some('P'));
+    found.extend(option_texts(arguments, "--html", "--ht", Some('H')));
+    found
+}
+
+/// The texts that an option gives to a shell: behind `=`, joined to its letter,
+/// or as the next word.
+fn option_texts(words: &[Word], long: &str, shortest: &str, short: Option<char>) -> Vec<Inside> {
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let Some(text) = word.text.as_deref() else { continue };
+        let (name, glued) = match text.split_once('=') {
+            Some((name, glued)) => (name, Some(glued)),
+            None => (text, None),
+        };
+        let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        let script = if name.starts_with(shortest) && long.starts_with(name) {
+            glued.map(str::to_owned)
+        } else {
+            let Some((_, joined)) =
+                short.and_then(|letter| letters.and_then(|letters| letters.split_once(letter)))
+            else {
+                continue;
+            };
+            (!joined.is_empty()).then(|| joined.to_owned())
+        };
+        let script = script.or_else(|| words.get(at + 1).and_then(|word| word.text.clone()));
+        found.push(match script {
+            Some(text) => Inside::Script { text, plain_sh: true },
+            None => Inside::Unclear(format!("`{name}` runs a text that only the run tells")),
+        });
+    }
+    found
+}
+
+/// `ld.so`, `ld-linux-x86-64.so.2`, `ld-musl-x86_64.so.1`
+fn is_loader(name: &str) -> bool {
+    name == "ld.so" || (name.starts_with("ld-") && name.contains(".so"))
 }
 
 fn started(rest: Rest<'_>) -> Vec<Inside> {

@@ -12,7 +12,7 @@ use rustix::thread::UnshareFlags;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel;
 use crate::inside::surroundings::Surroundings;
-use crate::inside::{covers, layout, privileges, rules, syscalls};
+use crate::inside::{covers, gate, layout, privileges, rules, syscalls};
 use crate::launch::REFUSED;
 use crate::plan::Plan;
 
@@ -63,23 +63,30 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::guard_writes(plan, &writable)?;
-            syscalls::filter(syscalls::Sockets::Namespace)?;
+            close_gate(plan, wires)?;
+            syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::Landlock => {
             privileges::drop_all_but_files(true)?;
             rules::guard_all(plan)?;
-            syscalls::filter(syscalls::Sockets::without_namespace(plan))?;
+            close_gate(plan, wires)?;
+            syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            syscalls::filter(syscalls::Sockets::without_namespace(plan))?;
+            close_gate(plan, wires)?;
+            syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Nothing => Ok(None),
     }
+}
+
+fn close_gate(plan: &Plan, wires: &Wires) -> Outcome<()> {
+    if gate::is_needed(plan) { gate::close_behind(plan, &wires.sync) } else { Ok(()) }
 }
 
 /// Leaves the cell's user namespace for one below it, where this process has

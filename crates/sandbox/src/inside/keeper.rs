@@ -61,7 +61,8 @@ pub(crate) fn keep(
     }
 }
 
-fn go_quiet() -> Result<(), Errno> {
+/// Lets go of the streams and the folder of the command.
+pub(crate) fn go_quiet() -> Result<(), Errno> {
     let null = rustix::fs::open(
         "/dev/null",
         rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,

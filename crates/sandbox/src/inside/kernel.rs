@@ -1,8 +1,10 @@
 //! The calls for which no safe function exists, each as small as it can be.
-//! All of `unsafe` of this crate is here. What forks runs in a process that
+//! All of `unsafe` of this crate is here and in `notify`. What forks runs in a process that
 //! this crate started and that has one thread.
 
 #![expect(unsafe_code, reason = "fork, clone, signals and two ioctls have no safe call")]
+
+pub(crate) mod notify;
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
@@ -45,7 +47,7 @@ pub(crate) fn leave(code: u8) -> ! {
 /// Leaves some namespaces for new ones.
 pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     // SAFETY: the hazard of `unshare` is CLONE_FILES with several threads; that
-    // flag is never given, and there is one thread.
+    // flag is never given.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 

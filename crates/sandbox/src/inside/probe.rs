@@ -9,7 +9,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::{self, Side};
-use crate::inside::{cell, covers, devices, layout, syscalls};
+use crate::inside::{cell, covers, devices, gate, layout, syscalls};
 use crate::support::{Finding, Support};
 
 /// Tries everything.
@@ -20,8 +20,9 @@ pub(crate) fn look() -> Support {
     };
     let seccomp = finding(apart(|| {
         rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-        syscalls::filter(syscalls::Sockets::None)
+        syscalls::filter(syscalls::Sockets::None, false)
     }));
+    let gate = finding(apart(gate::try_it));
     let namespaces = finding(apart(|| cell::make().map(drop)));
     let mounts = finding(apart(|| {
         enter()?;
@@ -40,7 +41,7 @@ pub(crate) fn look() -> Support {
         overlay_works()
     }));
     let bubblewrap = if namespaces.works { Finding::default() } else { bubblewrap() };
-    Support { landlock, seccomp, namespaces, mounts, own_proc, overlay, bubblewrap }
+    Support { landlock, seccomp, gate, namespaces, mounts, own_proc, overlay, bubblewrap }
 }
 
 fn finding(outcome: Outcome<()>) -> Finding {

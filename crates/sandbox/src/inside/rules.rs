@@ -30,7 +30,7 @@ pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
     // With a network of its own, no abstract socket of the machine is in reach.
     let scope = match plan.network {
         Network::Own => BitFlags::EMPTY,
-        Network::Host => Scope::AbstractUnixSocket.into(),
+        Network::Host | Network::Outward | Network::Loopback => Scope::AbstractUnixSocket.into(),
     };
     let Some(mut rules) = create(handled, scope)? else { return Ok(()) };
     for path in writable {

@@ -18,7 +18,7 @@ use crate::inside::ended::Ended;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
-use crate::inside::{cell, keeper, surroundings};
+use crate::inside::{cell, gate, keeper, surroundings};
 use crate::launch::refuse;
 use crate::plan::{Network, Plan, Tier};
 
@@ -88,11 +88,16 @@ struct Command<'a> {
 impl Command<'_> {
     /// Builds and runs. `waiting` is a process whose end, too, is the end of all.
     fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<Ended> {
+        let mut apart = None;
         let (confinement, below) = match self.tier {
             Tier::Namespaces | Tier::Best => {
                 // Read while the machine's own processes and sockets are in view.
                 let around = surroundings::look(self.plan, self.program);
-                join(self.plan)?;
+                let cell = cell_of(self.plan)?;
+                if gate::is_needed(self.plan) {
+                    apart = Some(gate::Apart::start(self.plan, self.parent, &cell)?);
+                }
+                join(self.plan, &cell)?;
                 let (below, odd) = Identity::below()?;
                 let whole = below.whole;
                 (Confinement::Namespaces { around, odd_user: odd, keep_root: whole }, Some(below))
@@ -133,6 +138,9 @@ impl Command<'_> {
                 }
             }
         }
+        if gate::is_needed(self.plan) && self.tier != Tier::Nothing {
+            self.keep_gate(&pidfd, &sync, apart)?;
+        }
         drop(sync);
         let ended = self.wait(child, &pidfd, waiting)?;
         let mut said = Vec::new();
@@ -145,6 +153,25 @@ impl Command<'_> {
             return Err(failure);
         }
         Ok(ended)
+    }
+
+    /// Takes the child's gate and has it kept, in a process that stays with
+    /// what the command leaves behind.
+    fn keep_gate(
+        &self,
+        child: &OwnedFd,
+        sync: &OwnedFd,
+        apart: Option<gate::Apart>,
+    ) -> Outcome<()> {
+        let Some(listener) = gate::take(child, sync)? else { return Ok(()) };
+        if let Some(apart) = apart {
+            return apart.keep(&listener, child);
+        }
+        let gate = gate::Gate::new(self.plan, listener, self.parent, false)?;
+        // This process is the keeper, and is above all that the command starts:
+        // only so may it look into them.
+        let thread = std::thread::Builder::new().spawn(move || gate.keep());
+        thread.map(drop).refused("the gate of the network")
     }
 
     fn wait(&self, child: Pid, pidfd: &OwnedFd, waiting: Option<&OwnedFd>) -> Outcome<Ended> {
@@ -180,16 +207,20 @@ fn reap(child: Pid) -> Outcome<Ended> {
     }
 }
 
-/// Moves this process into the session's cell, or into one of its own. What it
-/// starts from now on is in there; it stays outside of the process namespace.
-fn join(plan: &Plan) -> Outcome<()> {
-    let cell = match plan.cell {
+/// The session's cell, or a new one of the command's own.
+fn cell_of(plan: &Plan) -> Outcome<OwnedFd> {
+    match plan.cell {
         Some(cell) => kernel::process(cell)
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
-            .refused("the cell of the session")?,
-        None => cell::make()?.1,
-    };
+            .refused("the cell of the session"),
+        None => Ok(cell::make()?.1),
+    }
+}
+
+/// Moves this process into the cell. What it starts from now on is in there;
+/// it stays outside of the process namespace.
+fn join(plan: &Plan, cell: &OwnedFd) -> Outcome<()> {
     let mut spaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;

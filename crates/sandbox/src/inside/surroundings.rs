@@ -67,6 +67,11 @@ pub(crate) fn children() -> Vec<Pid> {
     children.into_iter().filter_map(|child| kernel::process(child.number)).collect()
 }
 
+/// The numbers of all processes below this one.
+pub(crate) fn below() -> Vec<i32> {
+    descendants(getpid()).into_iter().map(|process| process.number).collect()
+}
+
 struct Process {
     number: i32,
     parent: i32,

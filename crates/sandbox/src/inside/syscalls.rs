@@ -104,11 +104,11 @@ pub(crate) enum Sockets {
 impl Sockets {
     /// What stands in for the network namespace where there is none.
     pub(crate) fn without_namespace(plan: &Plan) -> Self {
-        match (plan.network, plan.sockets.is_empty()) {
-            (Network::Host, true) => Self::Internet,
-            (Network::Host, false) => Self::InternetAndUnix,
-            (Network::Own, false) => Self::Unix,
-            (Network::Own, true) => Self::None,
+        match (plan.network == Network::Own, plan.sockets.is_empty()) {
+            (false, true) => Self::Internet,
+            (false, false) => Self::InternetAndUnix,
+            (true, false) => Self::Unix,
+            (true, true) => Self::None,
         }
     }
 
@@ -125,10 +125,11 @@ impl Sockets {
 }
 
 /// Puts the filters on this process and all it starts. The process has given
-/// up new privileges before.
-pub(crate) fn filter(sockets: Sockets) -> Outcome<()> {
+/// up new privileges before. `gated`: a gate looks at addresses, so the ways on
+/// which they would not come past it are closed.
+pub(crate) fn filter(sockets: Sockets, gated: bool) -> Outcome<()> {
     // The last filter first: each one must still allow the next to be set.
-    for program in [refused_calls(sockets)?, new_clone()?, other_numbers()] {
+    for program in [refused_calls(sockets, gated)?, new_clone()?, other_numbers()] {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
         }
@@ -136,7 +137,7 @@ pub(crate) fn filter(sockets: Sockets) -> Outcome<()> {
     Ok(())
 }
 
-fn refused_calls(sockets: Sockets) -> Outcome<BpfProgram> {
+fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
@@ -165,8 +166,53 @@ fn refused_calls(sockets: Sockets) -> Outcome<BpfProgram> {
         (0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned())),
         (2, SeccompCmpOp::Ne, 0),
     ];
-    rules.insert(libc::SYS_socket, vec![rule(other)?, rule(netlink)?]);
+    let mut refused = vec![rule(other)?, rule(netlink)?];
+    if gated {
+        refused.extend(unusual_protocols()?);
+        rules.insert(libc::SYS_setsockopt, other_routes()?);
+    }
+    rules.insert(libc::SYS_socket, refused);
     compile(rules, libc::EPERM)
+}
+
+/// Sockets of the internet whose protocol names addresses elsewhere than in
+/// `connect` and `sendmsg` (SCTP, in options).
+fn unusual_protocols() -> Outcome<Vec<SeccompRule>> {
+    let usual = [
+        0,
+        libc::IPPROTO_TCP,
+        libc::IPPROTO_UDP,
+        libc::IPPROTO_UDPLITE,
+        libc::IPPROTO_ICMP,
+        libc::IPPROTO_ICMPV6,
+        libc::IPPROTO_MPTCP,
+    ];
+    let of = |family: i32| {
+        let family = (0, SeccompCmpOp::Eq, u64::from(family.cast_unsigned()));
+        let others =
+            usual.map(|protocol| (2, SeccompCmpOp::Ne, u64::from(protocol.cast_unsigned())));
+        rule([family].into_iter().chain(others).collect())
+    };
+    Ok(vec![of(libc::AF_INET)?, of(libc::AF_INET6)?])
+}
+
+/// Options that lead packets over another address than the one they are for.
+fn other_routes() -> Outcome<Vec<SeccompRule>> {
+    const OLD_OPTIONS: i32 = 6;
+    const OLD_ROUTE: i32 = 5;
+    [
+        (libc::IPPROTO_IP, libc::IP_OPTIONS),
+        (libc::IPPROTO_IPV6, libc::IPV6_RTHDR),
+        (libc::IPPROTO_IPV6, OLD_OPTIONS),
+        (libc::IPPROTO_IPV6, OLD_ROUTE),
+    ]
+    .into_iter()
+    .map(|(level, option)| {
+        let is =
+            |argument, value: i32| (argument, SeccompCmpOp::Eq, u64::from(value.cast_unsigned()));
+        rule(vec![is(1, level), is(2, option)])
+    })
+    .collect()
 }
 
 /// `clone3` has its flags where no filter can look. Answered as by an old

@@ -8,6 +8,7 @@
 
 mod again;
 mod files;
+mod gate;
 mod network;
 mod place;
 mod processes;

@@ -51,6 +51,15 @@ pub fn tiers() -> Vec<Tier> {
     [Tier::Namespaces, Tier::Landlock].into_iter().filter(|tier| has(*tier)).collect()
 }
 
+/// The tiers in which other machines and this one's servers come apart.
+pub fn gated_tiers() -> Vec<Tier> {
+    if !support().gate.works {
+        println!("skipped: no gate here: {}", support().gate.why);
+        return Vec::new();
+    }
+    tiers()
+}
+
 impl Place {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();

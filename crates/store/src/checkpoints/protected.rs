@@ -5,31 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
-/// Names that are protected at any depth, with all below them.
-const NAMES: [&str; 22] = [
-    ".gemini",
-    ".parallax",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".envrc",
-    "gemini.md",
-    "agents.md",
-    "claude.md",
-    ".cursorrules",
-    ".cursor",
-    "copilot-instructions.md",
-    ".gitconfig",
-    ".ssh",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-];
+use parallax_protocol::protected_names::{self, AGENT_RULES, fold};
 
 /// Whether the path lies in a `.git` that is no repository any more: its settings
 /// alone would be worse than nothing.
@@ -43,7 +19,11 @@ pub fn is_of_lost_repository(path: &Path) -> bool {
 
 /// Whether this name is one of a protected file or folder.
 pub(super) fn is_protected_name(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| NAMES.contains(&name.to_lowercase().as_str()))
+    name.to_str().map(fold).is_some_and(|name| {
+        protected_names::is_protected(&name)
+            || AGENT_RULES.contains(&name.as_str())
+            || name == ".cursor"
+    })
 }
 
 /// Whether a path below a workspace folder is protected: by one of the names

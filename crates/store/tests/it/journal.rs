@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use parallax_protocol::store::{Record, Store as _};
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord, Store as _};
 use parallax_store::{Journal, LoadError, OpenError, create_private_dir, load};
 
 use crate::{content, head, result, round, sealed, user};
@@ -150,6 +150,49 @@ fn damage_newer_kinds_and_taken_back_prompts() {
     assert!(loaded.contents[2].json().contains("again"));
     assert_eq!(loaded.notices.len(), 2, "{:?}", loaded.notices);
     assert!(loaded.notices[0].contains("line 8"));
+}
+
+fn prompt(text: &str, turn: Option<u64>) -> Record {
+    match user(text) {
+        Record::Content(content) => {
+            Record::Content(ContentRecord { display: Some(text.to_owned()), turn, ..content })
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn prompts_keep_their_numbers_and_none_comes_twice() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    let answer = || content(sealed(r#"{"role":"model","parts":[{"functionCall":{"name":"x"}}]}"#));
+    let diff = r#"{"type":"diff","filePath":"/w/x","diff":"","linesAdded":3,"linesRemoved":1,"isNewFile":false}"#;
+    let edit = match result(0, r#"[{"functionResponse":{"name":"x"}}]"#) {
+        Record::Result(result) => {
+            Record::Result(ResultRecord { display: serde_json::from_str(diff).ok(), ..result })
+        }
+        other => other,
+    };
+    // As journals were before prompts had numbers, and as they are.
+    let records = [
+        prompt("one", None),
+        answer(),
+        edit,
+        round(1, None),
+        content(sealed(r#"{"role":"model","parts":[]}"#)),
+        // A message for the turn, which is no prompt.
+        user("steered"),
+        answer(),
+        prompt("two", None),
+        prompt("three", Some(7)),
+        Record::Truncate { keep: 6 },
+    ];
+    drop(write(&path, &records));
+    let loaded = load(&path).expect("load");
+    assert_eq!((loaded.turns, loaded.prompts.len()), (7, 1));
+    let first = &loaded.prompts[0];
+    assert_eq!((first.turn, first.at, first.text.as_str()), (1, 0, "one"));
+    assert_eq!((first.lines_added, first.lines_removed), (3, 1));
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub fn content(wire: Sealed) -> Record {
         model: None,
         usage: None,
         thoughts: Vec::new(),
+        turn: None,
+        command: None,
         partial: false,
         synthetic: false,
     })

@@ -23,9 +23,9 @@ pub(super) fn check(raw: &RawValue) -> Vec<String> {
         for function in functions {
             let name = function.get("name").and_then(Value::as_str).unwrap_or("");
             let fits = (1..=64).contains(&name.len())
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b));
             if !fits {
-                found.push(format!("tool name `{name}` is not 1 to 64 of [A-Za-z0-9_-]"));
+                found.push(format!("tool name `{name}` is not 1 to 64 of [A-Za-z0-9_.:-]"));
             }
             if !names.insert(name) {
                 found.push(format!("tool `{name}` is declared twice"));
@@ -55,7 +55,9 @@ fn check_function(name: &str, function: &Value, found: &mut Vec<String>) {
         found.push(format!("tool `{name}`: the schema has no properties"));
         return;
     };
-    if schema.get("$schema").is_some() {
+    // Schemas of MCP servers are declared as they were sent.
+    let is_ours = !name.starts_with("mcp_");
+    if is_ours && schema.get("$schema").is_some() {
         found.push(format!("tool `{name}`: the schema has `$schema`"));
     }
     for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
@@ -63,7 +65,9 @@ fn check_function(name: &str, function: &Value, found: &mut Vec<String>) {
             found.push(format!("tool `{name}`: required {required} is no property"));
         }
     }
-    if let Some((property, _)) = properties.iter().find(|(_, value)| !value.is_object()) {
+    if let Some((property, _)) =
+        properties.iter().find(|(_, value)| !value.is_object() && (is_ours || !value.is_boolean()))
+    {
         found.push(format!("tool `{name}`: property `{property}` is no schema"));
     }
 }

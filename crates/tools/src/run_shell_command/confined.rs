@@ -7,7 +7,7 @@ use parallax_exec::{Ending, Finished};
 use parallax_policy::bash::{self, Line};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sandbox::{Network, Plan, Refusal};
+use parallax_sandbox::{Network, Plan, Refusal, Support};
 
 use super::confinement::{self, Subject};
 use super::git;
@@ -43,12 +43,16 @@ impl Entry {
             self;
         // Any program may call git; only what a person approved runs what a
         // repository brings.
-        let neutral = permissions.repository_programs
-            || git::neutralise(&mut environment, &directory, &places);
-        if !neutral && bash::uses_git(&line) {
-            return Err("the configuration of this git repository cannot be read, so git would \
-                        run programs that it names: ask the user to approve the command"
-                .to_owned());
+        if !permissions.repository_programs
+            && let Err(obstacles) = git::neutralise(&mut environment, &directory, &places)
+            && bash::uses_git(&line)
+        {
+            let named: Vec<String> = obstacles.iter().take(4).map(ToString::to_string).collect();
+            return Err(format!(
+                "git would run a program that the repository names, and that cannot be switched \
+                 off: {}; ask the user to approve the command",
+                named.join(", ")
+            ));
         }
         let subject =
             Subject { line: &line, roots: &roots, layers, mode, permissions: &permissions };
@@ -92,6 +96,10 @@ pub(super) fn refused(
     }
     let ran = Ran { plan, missed_network };
     let mut missing = refusal::missing(&output, code != 0, directory, home, &ran);
+    if (missing.network || missing.host_loopback) && !Support::tells_servers_apart() {
+        // The one comes with the other here, and the question says so.
+        (missing.network, missing.host_loopback) = (true, true);
+    }
     let files = &mut missing.file_system;
     for paths in [&mut files.read, &mut files.write] {
         *paths = paths.iter().filter_map(|path| existing(path, home)).collect();
@@ -150,7 +158,11 @@ impl Confinement for Ran {
     }
 
     fn is_offline(&self) -> bool {
-        self.plan.network == Network::Own
+        matches!(self.plan.network, Network::Own | Network::Loopback)
+    }
+
+    fn is_apart_from_servers(&self) -> bool {
+        matches!(self.plan.network, Network::Own | Network::Outward)
     }
 
     fn missed_network(&self) -> bool {

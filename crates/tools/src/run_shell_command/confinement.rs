@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_policy::bash::{self, Line};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sandbox::{Network, Plan};
+use parallax_sandbox::{Network, Plan, Support};
 
 use super::secrets::{self, Found};
 use crate::sandbox_options::SandboxOptions;
@@ -202,12 +202,15 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
             let row = command.name().and_then(|name| options.table.command(name));
             row.is_some_and(|row| row.allow_network)
         });
-    let open = row.network
-        || row.host_loopback
-        || permissions.network
-        || permissions.host_loopback
-        || by_command;
-    if open { Network::Host } else { Network::Own }
+    let others = row.network || permissions.network || by_command;
+    let own = row.host_loopback || permissions.host_loopback;
+    match (others, own) {
+        (false, false) => Network::Own,
+        // Where the two cannot be told apart, leave for one is leave for both.
+        (true, false) if Support::tells_servers_apart() => Network::Outward,
+        (false, true) if Support::tells_servers_apart() => Network::Loopback,
+        _ => Network::Host,
+    }
 }
 
 /// Paths that `sandbox.toml` gives to the commands of the line, when it gives
@@ -241,7 +244,7 @@ fn expand(path: &Path, home: &Path) -> PathBuf {
 fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan: &mut Plan) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
-        plan.read_only.extend(secrets::PROTECTED.iter().map(|name| root.join(name)));
+        plan.read_only.extend(secrets::protected().map(|name| root.join(name)));
     }
     plan.read_only.extend(secrets::start_up(&options.home));
     // What runs or redirects in a repository stays closed either way.
@@ -392,6 +395,37 @@ pub(super) fn place_caches(
         let is_set = environment.iter().any(|(other, _)| other == variable);
         if !is_set && !options.home.join(folder).exists() {
             environment.push(((*variable).into(), private.join(".caches").join(name).into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_approved_git_command_gets_to_the_agents() {
+        let may = |command: &str, mode, agents| {
+            let line = bash::analyse(command);
+            let permissions = Permissions { agents, ..Permissions::default() };
+            let subject =
+                Subject { line: &line, roots: &[], layers: false, mode, permissions: &permissions };
+            let mut environment = Vec::new();
+            add_agent_variables(&mut environment, &subject);
+            // The variable of whoever runs the tests, if there is one.
+            let given = environment.iter().any(|(name, _)| name == "SSH_AUTH_SOCK");
+            let may = may_use_agents(&subject);
+            assert_eq!(given, may && std::env::var_os("SSH_AUTH_SOCK").is_some(), "{command}");
+            may
+        };
+        let (default, yolo) = (ApprovalMode::Default, ApprovalMode::Yolo);
+        for command in ["git push", "git fetch && git status | head", "timeout 9 git pull"] {
+            assert!(may(command, default, true) && may(command, yolo, false), "{command}");
+            assert!(!may(command, default, false), "{command}");
+        }
+        for command in ["ssh-add -l", "git push; ssh-add -l", "git push | sh", "make", "git $X; $Y"]
+        {
+            assert!(!may(command, default, true) && !may(command, yolo, true), "{command}");
         }
     }
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use super::repository;
 
+mod listing;
+
 /// How long git may take to list a configuration, and how large that may be.
-const TIME: Duration = Duration::from_secs(2);
+const TIME: Duration = Duration::from_secs(5);
 const SIZE: u64 = 1024 * 1024;
 /// Pairs that are set at most; a repository that names more programs gets none
 /// of them set back, and is refused.
@@ -19,62 +21,97 @@ const MOST_PAIRS: usize = 2_000;
 const PLAIN_DIFF: &str =
     "sh -c 'git --no-pager diff --no-index --no-ext-diff --no-textconv -- \"$2\" \"$5\" || true' -";
 
+/// What stays in force of the programs that a repository names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    /// The file that names it.
+    pub(super) file: PathBuf,
+    /// The key; none: the file cannot be read.
+    pub(super) key: Option<String>,
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let file = self.file.display();
+        match &self.key {
+            Some(key) => write!(formatter, "the key `{key}` in `{file}`"),
+            None => write!(formatter, "`{file}`, which cannot be read"),
+        }
+    }
+}
+
+/// What of the repository around `directory` git would run whatever it is told.
+pub(super) fn obstacles(directory: &Path) -> Vec<Obstacle> {
+    overrides(&mut Vec::new(), directory, &[]).1
+}
+
 /// Sets, in the environment of a command, what keeps git from running what the
-/// repositories around `directory` bring. `false` when that cannot be promised.
+/// repositories around `directory` bring.
+///
+/// # Errors
+/// What stays in force all the same; then nothing is set.
 pub(super) fn neutralise(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
     others: &[PathBuf],
-) -> bool {
+) -> Result<(), Vec<Obstacle>> {
+    let (pairs, obstacles) = overrides(environment, directory, others);
+    append(environment, pairs);
+    if obstacles.is_empty() { Ok(()) } else { Err(obstacles) }
+}
+
+fn overrides(
+    environment: &mut Vec<(OsString, OsString)>,
+    directory: &Path,
+    others: &[PathBuf],
+) -> (Vec<(String, String)>, Vec<Obstacle>) {
     let mut pairs = vec![
         ("core.hooksPath".to_owned(), "/dev/null".to_owned()),
         ("core.fsmonitor".to_owned(), "false".to_owned()),
         ("protocol.ext.allow".to_owned(), "never".to_owned()),
     ];
-    let mut configurations = repository::running_configurations(directory);
-    for folder in others {
-        for file in repository::running_configurations(folder) {
-            if !configurations.contains(&file) {
-                configurations.push(file);
+    let mut obstacles = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut entries = Vec::new();
+    for folder in std::iter::once(directory).chain(others.iter().map(PathBuf::as_path)) {
+        let found = repository::configurations(folder);
+        let unreadable = found.unreadable.into_iter();
+        obstacles.extend(unreadable.map(|file| Obstacle { file, key: None }));
+        for file in found.telling {
+            if seen.contains(&file) {
+                continue;
             }
+            match listing::entries(&file, directory) {
+                Some(found) => {
+                    for (key, _) in found.iter().filter(|(key, _)| is_stubborn(key)) {
+                        obstacles.push(Obstacle { file: file.clone(), key: Some(key.clone()) });
+                    }
+                    entries.extend(found);
+                }
+                None => obstacles.push(Obstacle { file: file.clone(), key: None }),
+            }
+            seen.push(file);
         }
     }
-    let mut all_read = true;
-    for file in configurations.iter().filter(|file| file.file_name().is_some()) {
-        let is_configuration =
-            file.file_name().is_some_and(|name| name == "config" || name == "config.worktree");
-        if !is_configuration || !file.is_file() {
-            continue;
-        }
-        match list(&["--file", &file.to_string_lossy(), "--includes"], directory) {
-            Some(entries) => {
-                for (key, value) in entries {
-                    all_read &= !is_stubborn(&key, &value);
-                    neutral(&key, &value, directory, environment, &mut pairs);
-                }
-            }
-            None => all_read = false,
+    let keeps_filters = entries.iter().all(|(key, _)| is_harmless_beside_lfs(key))
+        && path_leads_elsewhere(directory);
+    for (key, value) in &entries {
+        if !(keeps_filters && is_users_own(key, value, directory)) {
+            neutral(key, value, directory, environment, &mut pairs);
         }
     }
     if pairs.len() > MOST_PAIRS {
-        return false;
+        pairs.truncate(MOST_PAIRS);
+        obstacles.push(Obstacle { file: directory.join(".git/config"), key: None });
     }
-    append(environment, pairs);
-    all_read
+    obstacles.dedup();
+    (pairs, obstacles)
 }
 
-/// Whether no other entry can take the meaning of this one away.
-fn is_stubborn(key: &str, value: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    let last = key.rsplit('.').next().unwrap_or_default();
-    let runs = value.trim_start().starts_with('!');
-    (runs && (key.starts_with("alias.") || key.starts_with("submodule.")))
-        || (key.starts_with("remote.") && ["uploadpack", "receivepack", "vcs"].contains(&last))
-        || (key.starts_with("trailer.") && ["cmd", "command"].contains(&last))
-        || (key.starts_with("tar.") && last == "command")
-        || (key.starts_with("gpg.") && last == "defaultkeycommand")
-        || ["core.alternaterefscommand", "core.gitproxy", "uploadpack.packobjectshook"]
-            .contains(&key.as_str())
+/// Whether no other entry can take the meaning of this one away: of these the
+/// first counts, not the last.
+fn is_stubborn(key: &str) -> bool {
+    key.eq_ignore_ascii_case("core.gitproxy")
 }
 
 /// What takes the meaning of one entry of a repository's configuration away.
@@ -96,7 +133,8 @@ fn neutral(
             let own = first(&["--global", "--get", "core.sshCommand"], directory);
             set_variable(environment, "GIT_SSH_COMMAND", &own.unwrap_or_else(|| "ssh".into()));
         }
-        ("core", "gitproxy") => set("none"),
+        ("core", "alternaterefscommand") => set("true"),
+        ("gpg", "defaultkeycommand") => set("false"),
         ("diff", "external") | ("diff", "command") => set(PLAIN_DIFF),
         // A text is its own text.
         ("diff", "textconv") | ("filter", "clean" | "smudge") => set("cat"),
@@ -122,9 +160,49 @@ fn neutral(
         ("sendemail" | "imap" | "browser" | "man" | "web" | "guitool" | "instaweb", _) => {
             set("false");
         }
-        ("trailer", "command" | "cmd") => set("true"),
+        ("trailer", "command" | "cmd") | ("hook", "command") => set("true"),
         _ => {}
     }
+}
+
+/// Whether the user's own configuration says the same, or the entry is one of
+/// those with which `git lfs install --local` calls a program of the machine.
+fn is_users_own(key: &str, value: &str, directory: &Path) -> bool {
+    const OF_LFS: &[(&str, &str)] = &[
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+        ("filter.lfs.process", "git-lfs filter-process"),
+        ("filter.lfs.required", "true"),
+    ];
+    if !key.starts_with("filter.") {
+        return false;
+    }
+    OF_LFS.contains(&(key, value))
+        || first(&["--global", "--get", key], directory).as_deref() == Some(value)
+}
+
+/// Whether `git lfs` starts nothing more because of the key: extensions and
+/// transfer agents are programs.
+fn is_harmless_beside_lfs(key: &str) -> bool {
+    const HARMLESS: [&str; 8] = [
+        "repositoryformatversion",
+        "url",
+        "pushurl",
+        "access",
+        "locksverify",
+        "fetchinclude",
+        "fetchexclude",
+        "concurrenttransfers",
+    ];
+    !key.starts_with("lfs.") || key.rsplit('.').next().is_some_and(|last| HARMLESS.contains(&last))
+}
+
+/// Whether a program without a path cannot come from the repository.
+fn path_leads_elsewhere(directory: &Path) -> bool {
+    let top = directory.ancestors().find(|folder| folder.join(".git").exists());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .all(|folder| folder.is_absolute() && !top.is_some_and(|top| folder.starts_with(top)))
 }
 
 fn default_of_user(key: &str, otherwise: &str, directory: &Path) -> String {
@@ -139,22 +217,6 @@ fn values(arguments: &[&str], directory: &Path) -> Vec<String> {
     let Some(bytes) = git_config(arguments, directory) else { return Vec::new() };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     text.split('\0').filter(|value| !value.is_empty()).map(str::to_owned).collect()
-}
-
-/// The entries of a configuration: keys in lower case but for their middle.
-fn list(arguments: &[&str], directory: &Path) -> Option<Vec<(String, String)>> {
-    let arguments: Vec<&str> = arguments.iter().copied().chain(["--list"]).collect();
-    let bytes = git_config(&arguments, directory)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let entries = text.split('\0').filter(|entry| !entry.is_empty());
-    Some(
-        entries
-            .map(|entry| {
-                let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
-                (key.to_owned(), value.to_owned())
-            })
-            .collect(),
-    )
 }
 
 /// Reading a configuration starts nothing.
@@ -261,11 +323,96 @@ mod tests {
         }
     }
 
+    /// Variables with which git is run as a command that nobody approved is.
+    fn neutral_variables(hostile: &Hostile) -> Vec<(String, String)> {
+        let mut environment = Vec::new();
+        assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));
+        let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
+        let mut variables: Vec<(String, String)> =
+            environment.into_iter().map(|(name, value)| (text(name), text(value))).collect();
+        let home = hostile.folder.path().to_string_lossy().into_owned();
+        variables.push(("HOME".to_owned(), home));
+        variables
+    }
+
+    #[test]
+    fn nothing_of_husky_lfs_conditions_and_submodules_runs() {
+        let hostile = Hostile::new();
+        let root = hostile.root();
+        let evil = hostile.folder.path().join("evil").to_string_lossy().into_owned();
+        // A folder of hooks, as husky makes it, with every hook that git knows of.
+        fs::create_dir(root.join(".husky")).expect("a folder");
+        for hook in ["post-index-change", "pre-commit", "post-checkout", "fsmonitor-watchman"] {
+            fs::copy(&evil, root.join(".husky").join(hook)).expect("a hook");
+            fs::copy(&evil, root.join(".git/hooks").join(hook)).expect("a hook");
+        }
+        // A repository in the repository, with filters that only it has.
+        let inner = root.join("inner");
+        fs::create_dir(&inner).expect("a folder");
+        let in_inner = |arguments: &[&str]| {
+            let place = inner.to_string_lossy().into_owned();
+            let line: Vec<&str> =
+                ["-C", &place].into_iter().chain(arguments.iter().copied()).collect();
+            hostile.plain(&line);
+        };
+        in_inner(&["init", "-q"]);
+        fs::write(inner.join("g"), "a\n").expect("a file");
+        fs::write(inner.join(".gitattributes"), "* filter=inner diff=inner\n").expect("a file");
+        in_inner(&["add", "-A"]);
+        in_inner(&["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "one"]);
+        hostile.plain(&["-c", "core.fsmonitor=false", "add", "inner"]);
+        fs::write(inner.join("g"), "b\n").expect("a file");
+        for key in
+            ["filter.inner.clean", "filter.inner.process", "diff.inner.textconv", "core.fsmonitor"]
+        {
+            in_inner(&["config", key, &evil]);
+        }
+        // What counts only under a condition, and what git lfs would start.
+        let conditional = hostile.folder.path().join("more");
+        fs::write(&conditional, format!("[diff \"c\"]\ncommand = {evil}\n")).expect("a file");
+        hostile.plain(&["config", "includeIf.onbranch:**.path", "../../more"]);
+        hostile.plain(&["config", "core.hooksPath", ".husky"]);
+        hostile.plain(&["config", "filter.lfs.clean", "git-lfs clean -- %f"]);
+        hostile.plain(&["config", "lfs.extension.x.clean", &evil]);
+        hostile.plain(&["config", "alias.hey", &format!("!{evil}")]);
+        hostile.plain(&["config", "submodule.inner.update", &format!("!{evil}")]);
+        hostile.plain(&["config", "log.showSignature", "true"]);
+        fs::write(root.join("c"), "1").expect("a file");
+        fs::write(root.join(".gitattributes"), "c diff=c\n* diff=ev filter=fi\nl filter=lfs\n")
+            .expect("a file");
+        let own = neutral_variables(&hostile);
+        assert!(own.iter().any(|(_, value)| value == "filter.lfs.clean"), "{own:?}");
+        let variables: Vec<(&str, &str)> =
+            own.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let _ = fs::remove_file(hostile.folder.path().join("ran"));
+        for arguments in [
+            &["status"][..],
+            &["status", "--porcelain=v2"],
+            &["diff"],
+            &["diff", "--submodule=diff"],
+            &["diff", "--cached"],
+            &["log", "-p", "--submodule=log"],
+            &["show", "HEAD"],
+            &["branch", "-a"],
+            &["hey"],
+            &["submodule", "status"],
+        ] {
+            let run =
+                parallax_exec::program::output("git", arguments, &root, &variables, SIZE, TIME);
+            // A submodule without `.gitmodules` has no state to tell; that is all.
+            assert!(run.is_some() || arguments[0] == "submodule", "{arguments:?}");
+            assert_eq!(hostile.ran(), "", "{arguments:?}");
+        }
+        hostile.plain(&["status"]);
+        assert_ne!(hostile.ran(), "", "it is no hostile repository");
+    }
+
     #[test]
     fn nothing_of_the_repository_runs_and_the_commands_work() {
         let hostile = Hostile::new();
         let mut environment = Vec::new();
-        assert!(neutralise(&mut environment, &hostile.root(), &[]));
+        assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));
+        assert_eq!(obstacles(&hostile.root()), []);
         let home = hostile.folder.path().to_string_lossy().into_owned();
         let own: Vec<(String, String)> = environment
             .iter()
@@ -305,9 +452,10 @@ mod tests {
         }
         // From elsewhere too; and what cannot be taken back is refused.
         let mut environment = Vec::new();
-        assert!(neutralise(&mut environment, std::path::Path::new("/"), &[hostile.root()]));
+        assert!(neutralise(&mut environment, Path::new("/"), &[hostile.root()]).is_ok());
         assert!(environment.iter().any(|(_, value)| value == "diff.external"));
-        hostile.plain(&["config", "alias.hey", "!true"]);
-        assert!(!neutralise(&mut Vec::new(), &hostile.root(), &[]));
+        hostile.plain(&["config", "core.gitProxy", "evil"]);
+        let told = obstacles(&hostile.root()).iter().map(Obstacle::to_string).collect::<String>();
+        assert!(told.starts_with("the key `core.gitproxy` in `/"), "{told}");
     }
 }

@@ -23,6 +23,8 @@ pub(super) trait Confinement {
     fn refuses(&self, path: &Path, access: Access) -> bool;
     /// Whether other machines could not be reached.
     fn is_offline(&self) -> bool;
+    /// Whether servers of this machine, outside, could not be reached.
+    fn is_apart_from_servers(&self) -> bool;
     /// Whether the kernel counted packets that had nowhere to go.
     fn missed_network(&self) -> bool;
     /// Whether a program of this machine, outside, listens on the port.
@@ -87,15 +89,14 @@ pub(super) fn missing(
         if failed && OUTSIDE.iter().any(|words| lower.contains(words)) {
             missing.outside = true;
         }
-        if confinement.is_offline() {
-            if UNREACHED.iter().any(|words| lower.contains(words)) {
-                missing.network = true;
-            }
-            if lower.contains("refused")
-                && local_ports(&lower).any(|port| confinement.listens_outside(port))
-            {
-                missing.host_loopback = true;
-            }
+        if confinement.is_offline() && UNREACHED.iter().any(|words| lower.contains(words)) {
+            missing.network = true;
+        }
+        if confinement.is_apart_from_servers()
+            && lower.contains("refused")
+            && local_ports(&lower).any(|port| confinement.listens_outside(port))
+        {
+            missing.host_loopback = true;
         }
         let counts = failed || ends_in_denial(&lower);
         if counts && DENIED.iter().any(|words| lower.contains(words)) {
@@ -219,6 +220,9 @@ mod tests {
         fn is_offline(&self) -> bool {
             self.offline
         }
+        fn is_apart_from_servers(&self) -> bool {
+            true
+        }
         fn missed_network(&self) -> bool {
             false
         }
@@ -271,5 +275,13 @@ mod tests {
             &Box { offline: false },
         );
         assert!(online.is_empty());
+        let server = missing(
+            "connect ECONNREFUSED 127.0.0.1:5432",
+            true,
+            Path::new("/w"),
+            Path::new("/h"),
+            &Box { offline: false },
+        );
+        assert_eq!(server.words(), ["servers of this machine"]);
     }
 }

@@ -103,7 +103,7 @@ fn duration(limit: Duration) -> String {
 
 /// The output as the model reads it. Of a long one: where the rest is, the
 /// beginning, what is missing, the end.
-fn output_text(output: &Output) -> String {
+pub(super) fn output_text(output: &Output) -> String {
     if output.binary {
         return format!("(empty)\n[binary output, {} bytes, not shown]", output.bytes);
     }
@@ -131,21 +131,7 @@ fn output_text(output: &Output) -> String {
 
 /// The output with its colours; without output, how the command ended.
 fn display(done: &Finished) -> Display {
-    let output = &done.output;
-    if output.binary {
-        return Display::text(format!("[Binary output, {} bytes, not shown]", output.bytes));
-    }
-    let coloured = output.coloured.as_deref().map(str::trim_end).filter(|text| !text.is_empty());
-    if let Some(text) = coloured {
-        return Display::text(text);
-    }
-    let mut shown = Newest::new(SHOWN);
-    shown.push(&output.kept.head);
-    if let Some(tail) = &output.kept.tail {
-        shown.push("\n…\n");
-        shown.push(tail);
-    }
-    let text = shown.take();
+    let text = shown(&done.output);
     if !text.is_empty() {
         return Display::text(text);
     }
@@ -155,4 +141,22 @@ fn display(done: &Finished) -> Display {
         (None, Ending::Exited { code }) => format!("Command exited with code {code}"),
         (None, Ending::Signalled { signal }) => format!("Command ended by signal {signal}"),
     })
+}
+
+/// The output as people see it, with its colours; bounded.
+pub(super) fn shown(output: &Output) -> String {
+    if output.binary {
+        return format!("[Binary output, {} bytes, not shown]", output.bytes);
+    }
+    let coloured = output.coloured.as_deref().map(str::trim_end).filter(|text| !text.is_empty());
+    if let Some(text) = coloured {
+        return text.to_owned();
+    }
+    let mut shown = Newest::new(SHOWN);
+    shown.push(&output.kept.head);
+    if let Some(tail) = &output.kept.tail {
+        shown.push("\n…\n");
+        shown.push(tail);
+    }
+    shown.take()
 }

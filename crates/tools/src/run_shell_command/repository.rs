@@ -1,9 +1,12 @@
-//! Whether the repository that git would find names programs in its own
-//! configuration or hooks: then even a form of git that only looks runs them.
+//! Where the repository that git would find keeps its configuration, its own
+//! and its submodules', and which of these files may name programs.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Bytes of one configuration, folders looked at on the way up, and folders of
 /// submodules.
@@ -37,66 +40,126 @@ const TELLING: &[&str] = &[
     "alternaterefs",
     "gitproxy",
     "alias",
+    "update",
+    "tool",
+    "browser",
+    "instaweb",
+    "sendemail",
+    "tunnel",
+    "lfs",
 ];
 
-/// The configurations above `folder` that name programs or cannot be read.
-/// Those that do not lie below a `.git` come with the root of the disk.
-pub(super) fn running_configurations(folder: &Path) -> Vec<PathBuf> {
-    let Some(repository) = folder.ancestors().take(HIGHEST).find_map(repository_at) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    let mut add = |path: PathBuf| {
-        if !path.components().any(|part| part.as_os_str() == ".git") {
-            found.push(PathBuf::from("/"));
+/// The configurations of a repository, as far as they tell of programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Configurations {
+    /// Files in which a key may name a program.
+    pub(super) telling: Vec<PathBuf>,
+    /// Files that git would read and that cannot be looked into here.
+    pub(super) unreadable: Vec<PathBuf>,
+}
+
+/// What the configurations of the repository around `folder` are, with those of
+/// its submodules.
+pub(super) fn configurations(folder: &Path) -> Configurations {
+    let mut found = Configurations::default();
+    let mut folders = Vec::new();
+    let mut working = vec![folder.to_owned()];
+    while let Some(place) = working.pop() {
+        let Some(repository) = place.ancestors().take(HIGHEST).find_map(repository_at) else {
+            continue;
+        };
+        let folder = match repository {
+            Ok(folder) => folder,
+            Err(unreadable) => {
+                found.unreadable.push(unreadable);
+                continue;
+            }
+        };
+        if folders.contains(&folder) {
+            continue;
         }
-        found.push(path);
-    };
-    let folder = match repository {
-        Ok(folder) => folder,
-        Err(unreadable) => {
-            add(unreadable);
+        if folders.len() > MOST_MODULES {
+            found.unreadable.push(folder.join("config"));
             return found;
         }
-    };
-    let mut folders = vec![folder.clone()];
-    if let Some(common) = line_of(&folder.join("commondir")) {
-        folders.push(folder.join(common));
+        // git runs in submodules what their own configurations name.
+        let index = folder.join("index");
+        if may_hold_submodules(&index) {
+            match submodules(&place) {
+                Some(places) => working.extend(places),
+                None => found.unreadable.push(index),
+            }
+        }
+        if let Some(common) = line_of(&folder.join("commondir")) {
+            folders.push(folder.join(common));
+        }
+        folders.push(folder);
     }
+    add_modules(&mut folders, &mut found);
+    for name in ["config", "config.worktree"] {
+        for path in folders.iter().map(|folder| folder.join(name)) {
+            match runs_programs(&path) {
+                Some(true) => found.telling.push(path),
+                Some(false) => {}
+                None => found.unreadable.push(path),
+            }
+        }
+    }
+    found
+}
+
+/// The repositories that the given ones keep for submodules, whether or not
+/// these are checked out now.
+fn add_modules(folders: &mut Vec<PathBuf>, found: &mut Configurations) {
     let mut modules: Vec<PathBuf> = folders.iter().map(|folder| folder.join("modules")).collect();
     let mut seen = 0;
     while let Some(module) = modules.pop() {
         let Ok(entries) = std::fs::read_dir(&module) else { continue };
         seen += 1;
         if seen > MOST_MODULES {
-            add(module.join("config"));
-            break;
+            found.unreadable.push(module.join("config"));
+            return;
         }
         if module.join("HEAD").exists() {
             modules.push(module.join("modules"));
-            folders.push(module);
+            if !folders.contains(&module) {
+                folders.push(module);
+            }
         } else {
             modules.extend(entries.flatten().take(MOST_MODULES).map(|entry| entry.path()));
         }
     }
-    // Folders with repositories of their own, whose programs git runs as well.
-    for index in folders.iter().map(|folder| folder.join("index")) {
-        if may_hold_submodules(&index) {
-            add(index);
-        }
-    }
-    // The one hook that `git status` runs.
-    for folder in folders.iter().filter(|folder| folder.join("hooks/post-index-change").exists()) {
-        add(folder.join("config"));
-    }
-    for name in ["config", "config.worktree"] {
-        for path in folders.iter().map(|folder| folder.join(name)) {
-            if runs_programs(&path) {
-                add(path);
-            }
-        }
-    }
-    found
+}
+
+/// How long git may take to list an index, and how long that list may be.
+const TIME: Duration = Duration::from_secs(5);
+const LIST: u64 = 32 * 1024 * 1024;
+
+/// The folders of the submodules that the index names; `None` when git cannot
+/// list them.
+fn submodules(place: &Path) -> Option<Vec<PathBuf>> {
+    let git = |arguments: &[&str]| {
+        let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
+        let arguments = quiet.iter().chain(arguments);
+        parallax_exec::program::output(
+            "git",
+            arguments,
+            place,
+            &[("GIT_OPTIONAL_LOCKS", "0")],
+            LIST,
+            TIME,
+        )
+    };
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    let top = PathBuf::from(OsString::from_vec(top.strip_suffix(b"\n")?.to_vec()));
+    let listed = git(&["ls-files", "--stage", "-z", "--full-name", "--", ":/"])?;
+    let of_module = |entry: &[u8]| {
+        let path = entry.strip_prefix(b"160000 ")?.splitn(2, |byte| *byte == b'\t').nth(1)?;
+        let place = top.join(OsStr::from_bytes(path));
+        // One that is not checked out has nothing that could run.
+        place.join(".git").symlink_metadata().is_ok().then_some(place)
+    };
+    Some(listed.split(|byte| *byte == 0).filter_map(of_module).collect())
 }
 
 /// The repository whose working folder (or own folder) this is; `Err` names
@@ -150,14 +213,12 @@ fn bytes_of(path: &Path, limit: u64) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= limit).then_some(bytes)
 }
 
-fn runs_programs(path: &Path) -> bool {
+/// Whether a key of the file may name a program; `None`: it cannot be read.
+fn runs_programs(path: &Path) -> Option<bool> {
     if let Err(error) = std::fs::metadata(path) {
-        return error.kind() != std::io::ErrorKind::NotFound;
+        return (error.kind() == std::io::ErrorKind::NotFound).then_some(false);
     }
-    match bytes_of(path, LARGEST) {
-        Some(bytes) => names_programs(&String::from_utf8_lossy(&bytes)),
-        None => true,
-    }
+    bytes_of(path, LARGEST).map(|bytes| names_programs(&String::from_utf8_lossy(&bytes)))
 }
 
 /// Whether a section or key of the configuration is a telling one. What is no
@@ -240,12 +301,10 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
             fs::write(path, text).expect("a file");
         };
-        let found = |path: &str| running_configurations(&root.join(path));
+        let found = |path: &str| configurations(&root.join(path)).telling;
         write(".git/config", "[core]\nbare = false\n");
         write("src/a", "");
         assert!(found("src").is_empty());
-        write("hooked/.git/hooks/post-index-change", "");
-        assert_eq!(found("hooked"), [root.join("hooked/.git/config")]);
         write(".git/modules/x/y/HEAD", "ref");
         write(".git/modules/x/y/config", "[filter \"a\"]\nclean = x");
         assert_eq!(found("src"), [root.join(".git/modules/x/y/config")]);
@@ -254,12 +313,13 @@ mod tests {
         write(".git/config", "[core]\nfsmonitor = x\n");
         assert!(found("tree").contains(&root.join("tree/../.git/worktrees/tree/../../config")));
         write("odd/.git", "what");
-        assert_eq!(found("odd"), [root.join("odd/.git")]);
+        let unreadable = |path: &str| configurations(&root.join(path)).unreadable;
+        assert_eq!(unreadable("odd"), [root.join("odd/.git")]);
         write("bare/HEAD", "ref");
         write("bare/objects/x", "");
         write("bare/config", "[core]\nfsmonitor = x");
-        assert_eq!(found("bare"), [PathBuf::from("/"), root.join("bare/config")]);
+        assert_eq!(found("bare"), [root.join("bare/config")]);
         write("large/.git/config", &"# x\n".repeat(100_000));
-        assert_eq!(found("large"), [root.join("large/.git/config")]);
+        assert_eq!(unreadable("large"), [root.join("large/.git/config")]);
     }
 }

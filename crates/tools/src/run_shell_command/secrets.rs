@@ -6,6 +6,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use parallax_protocol::protected_names;
+
 /// Files and folders of the home that hold keys, tokens or conversations.
 const OF_HOME: &[&str] = &[
     ".ssh",
@@ -63,47 +65,21 @@ const OF_HOME: &[&str] = &[
 const OPEN_OF_OURS: &[&str] =
     &["tmp", "policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
 
-/// Of a home, also when it is writable: what shells read when they start.
+/// Of a home, also when it is writable: what shells and sessions read when they
+/// start, beside the names that are protected everywhere.
 const START_UP: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".inputrc",
-    ".gitconfig",
     ".config/fish",
     ".config/git",
     ".config/autostart",
     ".config/systemd",
     ".pam_environment",
-    ".xprofile",
     ".ssh",
 ];
 
 /// Of a workspace: what other programs run or take their orders from.
-pub(super) const PROTECTED: &[&str] = &[
-    ".gemini",
-    ".parallax",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".envrc",
-    ".ssh",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-];
+pub(super) fn protected() -> impl Iterator<Item = &'static str> {
+    protected_names::SETTINGS.iter().chain(protected_names::START_UP).copied()
+}
 
 /// Of a `.git`: what runs or redirects.
 pub(super) const OF_GIT: &[&str] =
@@ -131,7 +107,7 @@ pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
 
 /// The start-up files of a home.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
-    START_UP.iter().map(|name| home.join(name)).collect()
+    START_UP.iter().chain(protected_names::START_UP).map(|name| home.join(name)).collect()
 }
 
 /// Whether a file of this name holds secrets of a project.
@@ -175,10 +151,10 @@ pub(super) fn find(roots: &[PathBuf]) -> Found {
         for entry in entries.flatten().take(10_000) {
             let name = entry.file_name();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let lower = name.to_string_lossy().to_lowercase();
+            let lower = protected_names::fold(&name.to_string_lossy());
             if lower == ".git" {
                 found.repositories.push(entry.path());
-            } else if PROTECTED.contains(&lower.as_str()) {
+            } else if protected_names::is_protected(&lower) {
                 found.protected.push(entry.path());
             } else if !is_folder {
                 if is_secret_name(&name) {

@@ -189,6 +189,49 @@ async fn the_environment_is_built_and_not_inherited() {
 }
 
 #[tokio::test]
+async fn without_a_terminal_no_editor_waits() {
+    let place = place();
+    let command = "echo $GIT_EDITOR $GIT_SEQUENCE_EDITOR; git init -q . && git -c user.name=x \
+                   -c user.email=x@y commit --allow-empty -qm one && git -c user.name=x \
+                   -c user.email=x@y commit --amend --allow-empty -q && git log --format=%s";
+    let outcome = run(&place.tool, json!({"command": command})).await;
+    assert_eq!(inside(&outcome), "Output: true true\none");
+}
+
+#[test]
+fn a_program_that_the_search_path_takes_from_the_workspace_is_known_for_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("a path");
+    fs::create_dir_all(root.join("w/bin")).expect("a folder");
+    fs::create_dir_all(root.join("w/sub")).expect("a folder");
+    fs::write(root.join("w/bin/ls"), "").expect("a file");
+    let work = root.join("w");
+    let takes = |command: &str, path: &str, directory: &str| {
+        let path = path.replace('@', &root.to_string_lossy());
+        let line = bash::analyse(command);
+        takes_programs_of(&line, path.as_ref(), &work.join(directory), std::slice::from_ref(&work))
+    };
+    for (command, path, directory) in [
+        ("ls", "/usr/bin:@/w/bin", ""),
+        ("cat a | ls", "@/w/bin:/usr/bin", ""),
+        ("ls", "bin:/usr/bin", ""),
+        // An empty part is the folder that the command runs in.
+        ("ls", ":/usr/bin", "bin"),
+        ("ls", ".", "bin"),
+    ] {
+        assert!(takes(command, path, directory), "{command} {path}");
+    }
+    for (command, path, directory) in [
+        ("cat a", "@/w/bin", ""),
+        ("ls", "/usr/bin:@/wx", ""),
+        ("ls", "bin", "sub"),
+        ("ls", "", ""),
+    ] {
+        assert!(!takes(command, path, directory), "{command} {path}");
+    }
+}
+
+#[tokio::test]
 async fn cancelled_and_silent_commands_keep_their_output() {
     let silent = place_with(|options| {
         options.inactivity_timeout = Some(Duration::from_millis(100));

@@ -2,7 +2,7 @@
 
 use super::super::arguments::{has_letter, has_long, operands, texts};
 use super::super::git::git_subcommand;
-use super::super::line::{Command, Word};
+use super::super::line::{Command, Line, RedirectionKind, Word};
 
 /// What a command destroys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,13 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         "git" => git(command),
         "rm" if has_letter(command, &['r', 'R'])
             || has_long(command, "--recursive", "--r")
-            || command.arguments().iter().any(|word| word.text.is_none() && !word.quoted) =>
+            || command
+                .arguments()
+                .iter()
+                .any(|word| word.glob || (word.text.is_none() && !word.quoted)) =>
         {
-            named("it deletes whole folders", operands(command, "", &[]))
+            let operands = operands(command, "", &[]);
+            named("it deletes more than one file", operands.iter().map(folder_of_pattern).collect())
         }
         "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
             all("`find` deletes what it finds")
@@ -69,6 +73,17 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
     }
 }
 
+/// Of `folder/*` the folder: what matches lies in it.
+fn folder_of_pattern(word: &Word) -> Word {
+    let parts = word.text.as_deref().filter(|_| word.glob).and_then(|text| text.rsplit_once('/'));
+    match parts {
+        Some((folder, _)) if !folder.is_empty() && !folder.contains(['*', '?', '[', '{', '~']) => {
+            Word { glob: false, ..super::super::arguments::part(word, folder) }
+        }
+        _ => word.clone(),
+    }
+}
+
 fn is_top(word: &Word) -> bool {
     match word.text.as_deref() {
         Some(text) => {
@@ -79,6 +94,54 @@ fn is_top(word: &Word) -> bool {
         }
         None => word.source.contains("HOME"),
     }
+}
+
+/// Whether `git checkout` is told files, without the `--` that says so: after a
+/// branch, or by a name as files have it.
+fn names_files(words: &[&str]) -> bool {
+    let makes_branch =
+        words.iter().any(|word| matches!(*word, "-b" | "--orphan" | "--track" | "-t"));
+    let mut names = words.iter().filter(|word| !word.starts_with('-'));
+    match (names.next(), names.next()) {
+        (Some(_), Some(_)) => !makes_branch,
+        (Some(name), None) => !makes_branch && is_like_a_file(name),
+        _ => false,
+    }
+}
+
+/// `src/a.rs`, `README.md`, `src/`, but not `feature/x` nor `v1.2`.
+fn is_like_a_file(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let ending = last.rsplit_once('.').map(|(_, ending)| ending);
+    name.ends_with('/')
+        || name.starts_with("./")
+        || name.contains(['*', '?'])
+        || ending.is_some_and(|ending| {
+            (1..=10).contains(&ending.len())
+                && ending.starts_with(|c: char| c.is_ascii_alphabetic())
+        })
+}
+
+/// The files that the line only empties: with `>` behind a command that says
+/// nothing, or behind none.
+pub fn emptied(line: &Line) -> Vec<Word> {
+    let says_nothing = |command: &Command| {
+        let mut arguments = texts(command);
+        match command.name() {
+            Some("" | ":" | "true") => true,
+            Some("cat") => arguments.next() == Some("/dev/null") && arguments.next().is_none(),
+            Some("printf") => arguments.next() == Some("") && arguments.next().is_none(),
+            _ => false,
+        }
+    };
+    if !line.commands.is_empty() && !line.commands.iter().any(says_nothing) {
+        return Vec::new();
+    }
+    let writes = line.redirections.iter().filter(|found| found.kind == RedirectionKind::Write);
+    let targets = writes.map(|found| found.target.clone());
+    targets
+        .filter(|word| !word.text.as_deref().is_some_and(|text| text.starts_with("/dev/")))
+        .collect()
 }
 
 fn git(command: &Command) -> Option<Destruction> {
@@ -114,7 +177,8 @@ fn git(command: &Command) -> Option<Destruction> {
                 || long("--force", "--f")
                 || operand("--")
                 || everything()
-                || letter(&['B']) =>
+                || letter(&['B'])
+                || names_files(&words) =>
         {
             "`git checkout` throws changes away"
         }
@@ -158,7 +222,14 @@ fn git(command: &Command) -> Option<Destruction> {
             "it deletes what git could bring back"
         }
         "prune" | "filter-branch" | "filter-repo" => "it rewrites or deletes history",
-        "update-ref" if letter(&['d']) => "it deletes a reference",
+        "pull" | "fetch"
+            if letter(&['f'])
+                || long("--force", "--fo")
+                || words.iter().any(|word| word.starts_with('+')) =>
+        {
+            "it overwrites what is here"
+        }
+        "update-ref" => "it moves or deletes a reference",
         "worktree" if first == Some("remove") && (letter(&['f']) || long("--force", "--f")) => {
             "it deletes a working tree"
         }

@@ -1,4 +1,5 @@
-//! The counters of a session as the outputs print them.
+//! The counters of a session: as the machine outputs print them, and what a
+//! person is shown of it.
 
 use std::collections::BTreeMap;
 
@@ -11,51 +12,87 @@ use serde::Serialize;
 
 /// Everything counted so far. Serialises as `stats` of the json output.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Stats {
-    models: BTreeMap<String, ModelStats>,
-    tools: ToolStats,
-    files: FileStats,
+pub struct Stats {
+    /// By model.
+    pub models: BTreeMap<String, ModelStats>,
+    /// Of all calls.
+    pub tools: ToolStats,
+    /// Of changed files.
+    pub files: FileStats,
 }
 
+/// What one model was asked.
 #[derive(Debug, Clone, Default, Serialize)]
-struct ModelStats {
-    api: ApiStats,
-    tokens: Tokens,
-    roles: BTreeMap<String, RoleStats>,
+pub struct ModelStats {
+    /// Requests.
+    pub api: ApiStats,
+    /// Their tokens.
+    pub tokens: Tokens,
+    /// By purpose (`main`, `web_search`, …).
+    pub roles: BTreeMap<String, RoleStats>,
 }
 
+/// Requests to a model.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ApiStats {
-    total_requests: u64,
-    total_errors: u64,
-    total_latency_ms: u64,
-    errors_by_type: BTreeMap<String, u64>,
+pub struct ApiStats {
+    /// How many.
+    pub total_requests: u64,
+    /// How many failed.
+    pub total_errors: u64,
+    /// How long they took together, in milliseconds.
+    pub total_latency_ms: u64,
+    /// The failed ones by class.
+    pub errors_by_type: BTreeMap<String, u64>,
 }
 
+/// What one model was asked for one purpose.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RoleStats {
-    total_requests: u64,
-    total_errors: u64,
-    total_latency_ms: u64,
-    tokens: Tokens,
+pub struct RoleStats {
+    /// How many.
+    pub total_requests: u64,
+    /// How many failed.
+    pub total_errors: u64,
+    /// How long they took together, in milliseconds.
+    pub total_latency_ms: u64,
+    /// Their tokens.
+    pub tokens: Tokens,
 }
 
 /// Token counts; `input` is what of the prompt was not cached.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Tokens {
-    input: u64,
-    prompt: u64,
-    candidates: u64,
-    total: u64,
-    cached: u64,
-    thoughts: u64,
-    tool: u64,
+pub struct Tokens {
+    /// Of the prompts, what was not cached.
+    pub input: u64,
+    /// Of the prompts.
+    pub prompt: u64,
+    /// Of the answers.
+    pub candidates: u64,
+    /// All.
+    pub total: u64,
+    /// Of the prompts, what was cached.
+    pub cached: u64,
+    /// Of thinking.
+    pub thoughts: u64,
+    /// Of the service's own tools.
+    pub tool: u64,
 }
 
 impl Tokens {
-    fn add(&mut self, usage: &Usage) {
+    /// Adds other counts.
+    pub fn add_tokens(&mut self, other: &Self) {
+        self.input += other.input;
+        self.prompt += other.prompt;
+        self.candidates += other.candidates;
+        self.total += other.total;
+        self.cached += other.cached;
+        self.thoughts += other.thoughts;
+        self.tool += other.tool;
+    }
+
+    /// Adds what a request used.
+    pub fn add(&mut self, usage: &Usage) {
         self.prompt += usage.prompt_token_count;
         self.candidates += usage.candidates_token_count;
         self.total += usage.total_token_count;
@@ -74,15 +111,22 @@ impl From<&Usage> for Tokens {
     }
 }
 
+/// All calls.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToolStats {
-    total_calls: u64,
-    total_success: u64,
-    total_fail: u64,
-    total_duration_ms: u64,
-    total_decisions: Decisions,
-    by_name: ByName,
+pub struct ToolStats {
+    /// How many.
+    pub total_calls: u64,
+    /// How many did what they should.
+    pub total_success: u64,
+    /// How many failed or were refused.
+    pub total_fail: u64,
+    /// How long they ran together, in milliseconds.
+    pub total_duration_ms: u64,
+    /// Who let them run.
+    pub total_decisions: Decisions,
+    /// By tool.
+    pub by_name: ByName,
 }
 
 /// The name of a failure's class as readers of the statistics know it: all that
@@ -100,7 +144,7 @@ fn error_type(class: &str) -> String {
 
 /// Counters by tool, in the order of the first calls.
 #[derive(Debug, Clone, Default)]
-struct ByName(Vec<(String, NamedToolStats)>);
+pub struct ByName(pub Vec<(String, NamedToolStats)>);
 
 impl ByName {
     fn update(&mut self, name: &str, change: impl FnOnce(&mut NamedToolStats)) {
@@ -119,24 +163,34 @@ impl Serialize for ByName {
     }
 }
 
+/// The calls of one tool.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NamedToolStats {
-    count: u64,
-    success: u64,
-    fail: u64,
-    duration_ms: u64,
-    decisions: Decisions,
+pub struct NamedToolStats {
+    /// How many.
+    pub count: u64,
+    /// How many did what they should.
+    pub success: u64,
+    /// How many failed or were refused.
+    pub fail: u64,
+    /// How long, in milliseconds.
+    pub duration_ms: u64,
+    /// Who let them run.
+    pub decisions: Decisions,
 }
 
+/// Who let calls run.
 #[derive(Debug, Clone, Default, Serialize)]
-struct Decisions {
-    accept: u64,
-    reject: u64,
+pub struct Decisions {
+    /// A rule or a person.
+    pub accept: u64,
+    /// Nobody: a rule or a person refused.
+    pub reject: u64,
     /// Nothing changes a call between its approval and its run; readers expect
     /// the field.
-    modify: u64,
-    auto_accept: u64,
+    pub modify: u64,
+    /// A person, for this call and its like.
+    pub auto_accept: u64,
 }
 
 impl Decisions {
@@ -149,16 +203,19 @@ impl Decisions {
     }
 }
 
+/// Changes of files.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct FileStats {
-    total_lines_added: u64,
-    total_lines_removed: u64,
+pub struct FileStats {
+    /// Lines added.
+    pub total_lines_added: u64,
+    /// Lines removed.
+    pub total_lines_removed: u64,
 }
 
 /// The short form that ends a stream-json run.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct StreamStats {
+pub struct StreamStats {
     #[serde(flatten)]
     sum: StreamTokens,
     duration_ms: u64,
@@ -177,7 +234,7 @@ struct StreamTokens {
 
 impl Stats {
     /// Counts what the event tells.
-    pub(crate) fn event(&mut self, event: &Event) {
+    pub fn event(&mut self, event: &Event) {
         match &event.body {
             EventBody::ModelCall(call) => self.model_call(call),
             EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_call(done),
@@ -227,7 +284,7 @@ impl Stats {
     }
 
     /// The short form.
-    pub(crate) fn for_stream(&self, duration_ms: u64) -> StreamStats {
+    pub fn for_stream(&self, duration_ms: u64) -> StreamStats {
         let mut stats = StreamStats {
             duration_ms,
             tool_calls: self.tools.total_calls,

@@ -1,0 +1,48 @@
+//! The name of a command, from the path of its file.
+
+use std::path::Path;
+
+/// Characters of one segment.
+const SEGMENT: usize = 50;
+
+/// `git/commit.toml` is `git:commit`. What a name may not hold becomes `_`;
+/// a long segment is cut.
+pub(super) fn of(relative: &Path) -> String {
+    let stem = relative.with_extension("");
+    let segments: Vec<String> =
+        stem.components().map(|part| segment(&part.as_os_str().to_string_lossy())).collect();
+    segments.join(":")
+}
+
+fn segment(text: &str) -> String {
+    let clean = |char: char| match char {
+        'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-' | '.' => char,
+        _ => '_',
+    };
+    let mut segment: String = text.chars().map(clean).collect();
+    // Only ASCII is left.
+    if segment.len() > SEGMENT {
+        segment.truncate(SEGMENT - 3);
+        segment.push_str("...");
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_joined_and_odd_characters_replaced() {
+        for (path, name) in [
+            ("git/commit.toml", "git:commit"),
+            ("a b/ü:c.md", "a_b:__c"),
+            ("v1.2.toml", "v1.2"),
+            (".hidden.toml", ".hidden"),
+        ] {
+            assert_eq!(of(Path::new(path)), name);
+        }
+        let long = of(&Path::new(&"x".repeat(60)).with_extension("toml"));
+        assert_eq!(long, format!("{}...", "x".repeat(47)));
+    }
+}

@@ -1,0 +1,124 @@
+use std::path::Path;
+
+use super::*;
+
+fn write(folder: &Path, path: &str, text: &str) {
+    let path = folder.join(path);
+    std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    std::fs::write(path, text).expect("written");
+}
+
+fn homes(root: &Path) -> Homes {
+    Homes { user: root.to_owned(), gemini: root.join(".gemini"), parallax: root.join(".parallax") }
+}
+
+fn find(root: &Path, trusted: bool) -> CommandFiles {
+    find_commands(&command_folders(&homes(&root.join("home")), &root.join("project"), trusted))
+}
+
+#[test]
+fn commands_of_all_places_are_found_the_strongest_first() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    write(root, "home/.gemini/commands/git/commit.toml", "prompt = 'one'\nname = 'x'");
+    write(root, "home/.parallax/commands/git/commit.toml", "prompt = 'two'");
+    write(root, "project/.gemini/commands/fix.toml", "prompt = '''three'''\ndescription = 'a\tb'");
+    write(
+        root,
+        "project/.parallax/commands/review.md",
+        "---\ndescription: Look\nargument-hint: [file]\nmodel: x\n---\nReview $1\n",
+    );
+    let found = find(root, true);
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+    let shown: Vec<(&str, &str, &str)> = found
+        .commands
+        .iter()
+        .map(|command| {
+            (command.name.as_str(), command.prompt.as_str(), command.description.as_str())
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("review", "Review $1", "Look"),
+            ("fix", "three", "a b"),
+            ("git:commit", "two", "Custom command from commit.toml"),
+            ("git:commit", "one", "Custom command from commit.toml"),
+        ]
+    );
+    assert_eq!(found.commands[0].argument_hint, "[file]");
+    assert_eq!(found.commands[0].unused, ["model"]);
+    assert_eq!(found.commands[3].unused, ["name"]);
+    assert_eq!(found.commands[3].source, CommandSource::User);
+    assert_eq!(find(root, false).commands.len(), 2);
+}
+
+#[test]
+fn a_broken_file_is_told_and_the_others_load() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    let place = "home/.gemini/commands";
+    for (name, text) in [
+        ("a.toml", "prompt = 'fine'"),
+        ("b.toml", "description = 'x'"),
+        ("c.toml", "prompt = 'x'\nprompt 'y'"),
+        ("d.toml", "\nprompt = 3"),
+        ("e.md", "---\ndescription: x\n---\n"),
+        ("f.md", "---\nx: [\n---\ntext"),
+        ("g.toml", "prompt = 'x'\nargs = [1]"),
+    ] {
+        write(root, &format!("{place}/{name}"), text);
+    }
+    let found = find(root, true);
+    assert_eq!(found.commands.len(), 1);
+    let told: Vec<String> = found
+        .problems
+        .iter()
+        .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
+        .collect();
+    let begins = ["/b.toml: ", "/c.toml:2: ", "/d.toml:2: ", "/e.md: ", "/f.md:", "/g.toml:2: "];
+    for (told, begins) in told.iter().zip(begins) {
+        assert!(told.starts_with(begins), "{told}");
+    }
+    assert_eq!(told.len(), begins.len(), "{told:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_and_circles_end() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    write(root, "elsewhere/shared.toml", "prompt = 'x'");
+    write(root, "home/.gemini/commands/.dot.toml", "prompt = 'y'");
+    let commands = root.join("home/.gemini/commands");
+    std::os::unix::fs::symlink(root.join("elsewhere"), commands.join("team")).expect("link");
+    std::os::unix::fs::symlink(&commands, commands.join("again")).expect("link");
+    std::os::unix::fs::symlink("nowhere", commands.join("gone.toml")).expect("link");
+    let found = find(root, true);
+    let names: Vec<&str> = found.commands.iter().map(|command| command.name.as_str()).collect();
+    assert_eq!(names, [".dot", "team:shared"]);
+}
+
+#[test]
+fn the_home_directory_has_no_project_commands() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    let folders = command_folders(&homes(root), root, true);
+    assert!(folders.iter().all(|folder| folder.source == CommandSource::User));
+}
+
+#[test]
+fn descriptions_are_one_short_line() {
+    assert_eq!(one_line(" a\n\tb\u{1b}[31m ", 100), "a b[31m");
+    assert_eq!(one_line(&"x".repeat(120), 100), format!("{}...", "x".repeat(97)));
+    assert_eq!(one_line(&"x".repeat(100), 100).len(), 100);
+}
+
+#[test]
+fn arguments_may_be_named() {
+    let text =
+        "prompt = 'x'\nargs = ['file', { name = 'level', required = true, enum = ['a', 'b'] }]";
+    let written = toml_form::read(text).expect("read");
+    assert_eq!(written.argument_hint, "[file] <level>");
+    assert_eq!(written.arguments[1].choices, ["a", "b"]);
+}

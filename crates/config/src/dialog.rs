@@ -1,0 +1,169 @@
+//! The settings that people change in a dialog: those of the table that this
+//! program honours and that one line can hold.
+
+use serde_json::Value;
+
+use crate::keys::{KEYS, Kind};
+use crate::layers::Origin;
+use crate::settings::Settings;
+
+/// A setting as a dialog shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettingRow {
+    /// The dotted name.
+    pub key: &'static str,
+    /// What people call it.
+    pub label: &'static str,
+    /// The group it stands in.
+    pub category: &'static str,
+    /// What it does, in a few words.
+    pub doc: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// Without any file; `null` when there is no default.
+    pub default: Value,
+    /// What holds.
+    pub value: Value,
+    /// The file that says so; `None`: the default.
+    pub origin: Option<Origin>,
+    /// Whether a change counts only in the next session.
+    pub restart: bool,
+}
+
+/// When a change counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    Now,
+    Restart,
+}
+use Counts::{Now, Restart};
+
+/// Key, label, and when a change counts.
+const SHOWN: &[(&str, &str, Counts)] = &[
+    ("general.preferredEditor", "Preferred editor", Now),
+    ("general.openEditorInNewWindow", "Open editor in a new window", Now),
+    ("general.vimMode", "Vim mode", Now),
+    ("general.defaultApprovalMode", "Approval mode at start", Restart),
+    ("general.enableNotifications", "Notifications", Now),
+    ("general.notificationMethod", "Notification method", Now),
+    ("general.retryFetchErrors", "Retry after network failures", Restart),
+    ("general.maxAttempts", "Attempts of a request", Restart),
+    ("output.format", "Output format", Restart),
+    ("ui.theme", "Theme", Now),
+    ("ui.autoThemeSwitching", "Theme follows the background", Now),
+    ("ui.hideWindowTitle", "Leave the window title alone", Now),
+    ("ui.showStatusInTitle", "Thoughts in the window title", Now),
+    ("ui.dynamicWindowTitle", "State in the window title", Now),
+    ("ui.showHomeDirectoryWarning", "Warn in the home directory", Restart),
+    ("ui.hideTips", "Hide tips", Now),
+    ("ui.hideBanner", "Hide banner", Now),
+    ("ui.hideContextSummary", "Hide context summary", Now),
+    ("ui.hideFooter", "Hide footer", Now),
+    ("ui.escapePastedAtSymbols", "Escape @ in pasted text", Now),
+    ("ui.showShortcutsHint", "Hint at the keys", Now),
+    ("ui.compactToolOutput", "Compact tool output", Now),
+    ("ui.footer.items", "Footer items", Now),
+    ("ui.footer.showLabels", "Footer labels", Now),
+    ("ui.footer.hideCWD", "Footer without the folder", Now),
+    ("ui.footer.hideSandboxStatus", "Footer without the sandbox", Now),
+    ("ui.footer.hideModelInfo", "Footer without the model", Now),
+    ("ui.footer.hideContextPercentage", "Footer without the context used", Now),
+    ("ui.showMemoryUsage", "Memory usage in the footer", Now),
+    ("ui.showLineNumbers", "Line numbers in code", Now),
+    ("ui.showCitations", "Citations", Restart),
+    ("ui.showModelInfoInChat", "Name the model at answers", Now),
+    ("ui.showUserIdentity", "Show how one is signed in", Now),
+    ("ui.useAlternateBuffer", "Full-screen mode", Restart),
+    ("ui.useBackgroundColor", "Background colours", Now),
+    ("ui.showSpinner", "Spinner", Now),
+    ("ui.loadingPhrases", "Loading phrases", Now),
+    ("ui.inlineThinkingMode", "Show thoughts", Now),
+    ("ui.errorVerbosity", "Error detail", Now),
+    ("ui.accessibility.screenReader", "Screen reader mode", Restart),
+    ("model.name", "Model", Restart),
+    ("model.maxSessionTurns", "Most turns of a session", Restart),
+    ("model.disableLoopDetection", "No loop guard", Restart),
+    ("model.streamIdleTimeoutMs", "Limit for a silent stream (ms)", Restart),
+    ("context.fileName", "Names of context files", Restart),
+    ("context.importFormat", "Imports of context files", Restart),
+    ("context.includeDirectoryTree", "Folder tree in the first request", Restart),
+    ("context.includeDirectories", "More workspace folders", Restart),
+    ("context.loadMemoryFromIncludeDirectories", "Context files of those folders", Restart),
+    ("context.fileFiltering.respectGitIgnore", "Respect .gitignore", Restart),
+    ("context.fileFiltering.respectGeminiIgnore", "Respect .geminiignore", Restart),
+    ("context.fileFiltering.customIgnoreFilePaths", "More ignore files", Restart),
+    ("tools.shell.showColor", "Colours of commands", Restart),
+    ("tools.shell.pager", "Pager of commands", Restart),
+    ("tools.shell.inactivityTimeout", "Limit for silent commands (s)", Restart),
+    ("tools.shell.enableShellOutputEfficiency", "Prefer quiet commands", Restart),
+    ("tools.shell.commandSubstitution", "Commands inside commands", Restart),
+    ("tools.truncateToolOutputThreshold", "Longest tool output (characters)", Restart),
+    ("useWriteTodos", "Todo tool", Restart),
+    ("security.toolSandboxing", "Sandbox for commands", Restart),
+    ("security.sandbox.network.default", "Network of commands", Restart),
+    ("security.sandbox.network.auto_edit", "Network in auto-edit mode", Restart),
+    ("security.sandbox.network.plan", "Network in plan mode", Restart),
+    ("security.sandbox.network.yolo", "Network in yolo mode", Restart),
+    ("security.sandbox.hostLoopback", "Services of this machine", Restart),
+    ("security.checkpoints.enabled", "Undo", Restart),
+    ("security.disableYoloMode", "Refuse yolo mode", Restart),
+    ("security.disableAlwaysAllow", "No \"always\" answers", Restart),
+    ("security.enablePermanentToolApproval", "Save \"always\" answers", Restart),
+    ("security.buildFileGuard", "Guard of build files", Restart),
+    ("security.folderTrust.enabled", "Folder trust", Restart),
+    ("security.environmentVariableRedaction.enabled", "Keep secrets from commands", Restart),
+    ("advanced.ignoreLocalEnv", "Ignore .env of projects", Restart),
+];
+
+/// The rows of the dialog, group by group.
+pub fn setting_rows(settings: &Settings) -> Vec<SettingRow> {
+    let row = |(name, label, counts): &(&str, &'static str, Counts)| {
+        let key = KEYS.iter().find(|key| key.name == *name)?;
+        let default = serde_json::from_str(key.default).unwrap_or(Value::Null);
+        Some(SettingRow {
+            key: key.name,
+            label,
+            category: category(key.name),
+            doc: key.doc,
+            kind: key.kind,
+            value: settings.get(key.name).cloned().unwrap_or_else(|| default.clone()),
+            default,
+            origin: settings.origins(key.name).last().cloned(),
+            restart: *counts == Restart,
+        })
+    };
+    SHOWN.iter().filter_map(row).collect()
+}
+
+fn category(key: &str) -> &'static str {
+    match key.split('.').next().unwrap_or(key) {
+        "general" | "output" => "General",
+        "ui" => "Appearance",
+        "model" => "Model",
+        "context" => "Context",
+        "tools" | "useWriteTodos" => "Tools",
+        "security" => "Security",
+        _ => "Advanced",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_a_known_setting_with_a_default_of_its_kind() {
+        let rows = setting_rows(&Settings::default());
+        assert_eq!(rows.len(), SHOWN.len());
+        for row in &rows {
+            assert_eq!(row.value, row.default, "{}", row.key);
+            assert!(row.default.is_null() || row.kind.accept(&row.default).is_some());
+        }
+        let mut groups: Vec<&str> = rows.iter().map(|row| row.category).collect();
+        groups.dedup();
+        assert_eq!(
+            groups,
+            ["General", "Appearance", "Model", "Context", "Tools", "Security", "Advanced"]
+        );
+    }
+}

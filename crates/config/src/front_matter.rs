@@ -1,0 +1,161 @@
+//! Markdown files that begin with settings in YAML between two lines `---`.
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+/// Bytes of settings that are read as YAML: people write a few hundred.
+const LARGEST: usize = 64 * 1024;
+
+/// A file in its two parts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FrontMatter {
+    /// The settings; empty without a front matter.
+    pub(crate) fields: Object,
+    /// What follows them.
+    pub(crate) body: String,
+}
+
+/// A front matter that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// The line in the file, from 1.
+    pub(crate) line: Option<usize>,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+/// Reads a file strictly.
+///
+/// # Errors
+/// YAML that is none, or no mapping.
+pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
+    let Some((yaml, body)) = split(text) else {
+        return Ok(FrontMatter { fields: Object::new(), body: text.to_owned() });
+    };
+    Ok(FrontMatter { fields: parse(yaml)?, body: body.to_owned() })
+}
+
+/// Reads a file as people write them: where the YAML is broken (a colon in a
+/// description, say), lines `key: value` count, as they are meant.
+pub(crate) fn read_leniently(text: &str) -> FrontMatter {
+    let Some((yaml, body)) = split(text) else {
+        return FrontMatter { fields: Object::new(), body: text.to_owned() };
+    };
+    let fields = parse(yaml).unwrap_or_else(|_| by_lines(yaml));
+    FrontMatter { fields, body: body.to_owned() }
+}
+
+/// The settings and the rest; `None` without a front matter.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let rest = text.strip_prefix("---")?;
+    let begins = rest.find('\n')?;
+    if !rest.get(..begins)?.trim().is_empty() {
+        return None;
+    }
+    let rest = rest.get(begins + 1..)?;
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some((rest.get(..at)?, rest.get(at + line.len()..)?));
+        }
+        at += line.len();
+    }
+    None
+}
+
+fn parse(yaml: &str) -> Result<Object, Broken> {
+    let broken = |line, message: &str| Broken { line, message: message.to_owned() };
+    if yaml.len() > LARGEST {
+        return Err(broken(None, "the settings at its top are too long"));
+    }
+    if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Ok(Object::new());
+    }
+    // Bounded in depth, aliases and size by the reader itself. `y` is a word.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(broken(Some(1), "the settings at its top are no `key: value` lines")),
+        Err(error) => {
+            // The first line of the file is the `---`.
+            let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default();
+            Err(broken(line.map(|line| line + 1), first))
+        }
+    }
+}
+
+/// Lines `key: value`; a deeper line goes on with the value before it.
+fn by_lines(yaml: &str) -> Object {
+    let mut fields = Object::new();
+    let mut last: Option<String> = None;
+    for line in yaml.lines().take(1_000) {
+        let is_deeper = line.starts_with([' ', '\t']);
+        if let (true, Some(Value::String(text))) =
+            (is_deeper, last.as_ref().and_then(|key| fields.get_mut(key)))
+        {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(line.trim());
+            continue;
+        }
+        let Some((key, value)) = line.split_once(':').filter(|_| !is_deeper) else { continue };
+        let value = value.trim();
+        let folded = matches!(value, "|" | ">" | "|-" | ">-");
+        let value = if folded { "" } else { unquoted(value) };
+        fields.insert(key.trim().to_owned(), Value::String(value.to_owned()));
+        last = Some(key.trim().to_owned());
+    }
+    fields
+}
+
+fn unquoted(text: &str) -> &str {
+    ['"', '\'']
+        .into_iter()
+        .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
+        .unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_and_text_come_apart() {
+        let file = read("---\nname: a\ntools: [x, y]\n---\nBody\n---\nmore").expect("read");
+        assert_eq!(Value::Object(file.fields), json!({"name": "a", "tools": ["x", "y"]}));
+        assert_eq!(file.body, "Body\n---\nmore");
+        for text in ["no settings", "--- x\n---\n", "---\nnever: ends\n", ""] {
+            assert_eq!(read(text).expect("read").body, text);
+        }
+        assert_eq!(read("---\r\na: b\r\n---\r\nc").expect("read").fields["a"], "b");
+    }
+
+    #[test]
+    fn what_is_broken_is_told_with_its_line() {
+        let broken = read("---\na: b\nc: [1,\n---\n").expect_err("broken");
+        assert!(broken.line.is_some_and(|line| line >= 3), "{broken:?}");
+        assert!(read("---\n- a\n---\n").is_err());
+    }
+
+    #[test]
+    fn a_careless_description_still_counts() {
+        let text = "---\nname: \"x\"\ndescription: Use when: asked\n  or not\nother: | \n---\n";
+        let file = read_leniently(text);
+        assert_eq!(file.fields["name"], "x");
+        assert_eq!(file.fields["description"], "Use when: asked or not");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(text in "(---\n)?[-:a-z&*!|>{}\\[\\]\"' \n\t#]{0,200}(\n---\n)?.{0,20}") {
+            let _ = read(&text);
+            let _ = read_leniently(&text);
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Hooks as settings files have them, each with the file it stands in, and
+//! which of a project's hooks the user accepted.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use parallax_protocol::hooks::HookEvent;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::layers::{self, Layer};
+use crate::load::Config;
+use crate::read::read_at_most;
+use crate::{jsonc, migrate, state};
+
+/// How long a hook may take that does not say.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Hooks of one file.
+const MOST: usize = 200;
+/// Bytes of a script that are looked at.
+const SCRIPT: u64 = 4 * 1024 * 1024;
+
+/// Whose a hook is, the strongest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookSource {
+    /// The machine's.
+    System,
+    /// The user's.
+    User,
+    /// The project's.
+    Project,
+}
+
+impl HookSource {
+    /// The word for lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// A hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// What it hears of.
+    pub event: HookEvent,
+    /// Whose it is.
+    pub source: HookSource,
+    /// The file.
+    pub file: PathBuf,
+    /// Which tools, sources or triggers; empty: all.
+    pub matcher: String,
+    /// Whether the hooks of the event run one after the other.
+    pub sequential: bool,
+    /// The text for the shell.
+    pub command: String,
+    /// Its name; empty: its command stands for it.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Variables of its own.
+    pub env: Vec<(String, String)>,
+    /// Whether its failure is a no.
+    pub fail_closed: bool,
+    /// Of `AfterModel`: whether it wants each piece of an answer.
+    pub chunks: bool,
+    /// Whether it runs in the sandbox of commands.
+    pub sandbox: bool,
+    /// Whether `hooksConfig.disabled` names it.
+    pub disabled: bool,
+    /// Of the project's: whether the user accepted it as it is now.
+    pub accepted: bool,
+}
+
+impl Hook {
+    /// What it is called.
+    pub fn title(&self) -> &str {
+        if self.name.is_empty() { &self.command } else { &self.name }
+    }
+
+    /// What tells it from any other: its text, and the files that it starts, as
+    /// they are now. Blocking.
+    pub fn hash(&self, project: &Path) -> String {
+        let mut pieces: Vec<Vec<u8>> = [
+            self.event.as_str(),
+            &self.matcher,
+            &self.command,
+            &format!("{:?} {:?} {}", self.env, self.timeout, self.sandbox),
+        ]
+        .iter()
+        .map(|piece| piece.as_bytes().to_vec())
+        .collect();
+        for script in self.scripts(project) {
+            if let Ok(Some(read)) = read_at_most(&script, SCRIPT) {
+                pieces.push(script.as_os_str().as_encoded_bytes().to_vec());
+                pieces.push(read.bytes);
+            }
+        }
+        state::digest(pieces.iter().map(Vec::as_slice))
+    }
+
+    /// The files that the command's text names.
+    fn scripts(&self, project: &Path) -> Vec<PathBuf> {
+        let shown = project.to_string_lossy();
+        let mut text = self.command.clone();
+        for name in ["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD"] {
+            text =
+                text.replace(&format!("${{{name}}}"), &shown).replace(&format!("${name}"), &shown);
+        }
+        let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
+        let words = text.split(ends).filter(|word| !word.is_empty());
+        let mut files: Vec<PathBuf> =
+            words.map(|word| project.join(word)).filter(|path| path.is_file()).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+}
+
+/// The hooks of all layers.
+#[derive(Debug, Clone, Default)]
+pub struct HookList {
+    /// The hooks, the project's first.
+    pub hooks: Vec<Hook>,
+    /// What people should hear, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the hooks of all settings files; of the project's only when it is
+/// trusted. Blocking.
+///
+/// # Errors
+/// A file that cannot be used.
+pub fn find_hooks(config: &Config) -> Result<HookList, ConfigError> {
+    let mut found = HookList::default();
+    let has_any = config.settings.get("hooks").and_then(Value::as_object);
+    if has_any.is_none_or(serde_json::Map::is_empty) {
+        return Ok(found);
+    }
+    let mut files = layers::read_outer(&config.environment, &config.homes, &config.cwd)?;
+    if config.trust.trusted {
+        files.extend(layers::read_project(&config.homes, &config.cwd)?);
+    }
+    files.sort_by_key(|file| std::cmp::Reverse(source_of(file.layer)));
+    let accepted = accepted(&config.homes, &config.cwd)?;
+    for file in &mut files {
+        migrate::migrate(&mut file.values, &file.path);
+    }
+    // A project switches off its own hooks only: those of others may be guards.
+    let off = |of_project: bool| -> Vec<String> {
+        let counting = files
+            .iter()
+            .filter(|file| of_project || source_of(file.layer) != HookSource::Project)
+            .filter_map(|file| migrate::look(&file.values, "hooksConfig.disabled")?.as_array());
+        counting.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (off_here, off_everywhere) = (off(true), off(false));
+    for file in &files {
+        let source = source_of(file.layer);
+        let Some(hooks) = file.values.get("hooks").and_then(Value::as_object) else { continue };
+        let mut of_file = read_file(hooks, source, &file.path, &mut found.warnings);
+        for hook in &mut of_file {
+            let off = if source == HookSource::Project { &off_here } else { &off_everywhere };
+            hook.disabled = off.iter().any(|name| *name == hook.name || *name == hook.command);
+            hook.accepted =
+                source != HookSource::Project || accepted.contains(&hook.hash(&config.cwd));
+        }
+        found.hooks.extend(of_file);
+    }
+    Ok(found)
+}
+
+fn source_of(layer: Layer) -> HookSource {
+    match layer {
+        Layer::SystemDefaults | Layer::System => HookSource::System,
+        Layer::UserGemini | Layer::User => HookSource::User,
+        Layer::WorkspaceGemini | Layer::Workspace => HookSource::Project,
+    }
+}
+
+/// Reads an object `hooks`.
+fn read_file(
+    hooks: &Object,
+    source: HookSource,
+    file: &Path,
+    warnings: &mut Vec<String>,
+) -> Vec<Hook> {
+    let mut found = Vec::new();
+    let mut warn = |text: String| warnings.push(format!("{}: {text}", file.display()));
+    for (name, groups) in hooks {
+        let Some(event) = HookEvent::parse(name) else {
+            // Old places of what is `hooksConfig` now.
+            if !matches!(name.as_str(), "enabled" | "disabled" | "notifications") {
+                warn(format!("`hooks.{name}` is no event, so its hooks do not run{}", ours(name)));
+            }
+            continue;
+        };
+        for group in groups.as_array().into_iter().flatten() {
+            let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
+            let matcher = text("matcher");
+            let sequential = group.get("sequential").and_then(Value::as_bool).unwrap_or(false);
+            for written in group.get("hooks").and_then(Value::as_array).into_iter().flatten() {
+                if found.len() >= MOST {
+                    warn(format!("more than {MOST} hooks are not read"));
+                    return found;
+                }
+                match read_hook(written, event) {
+                    Ok((mut hook, note)) => {
+                        hook.source = source;
+                        file.clone_into(&mut hook.file);
+                        matcher.clone_into(&mut hook.matcher);
+                        hook.sequential = sequential;
+                        if let Some(note) = note {
+                            warn(format!("the hook `{}`: {note}", hook.title()));
+                        }
+                        found.push(hook);
+                    }
+                    Err(why) => warn(format!("a hook of `{name}` does not run: {why}")),
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What another agent's event is called here.
+fn ours(name: &str) -> String {
+    let event = match name {
+        "PreToolUse" => "BeforeTool",
+        "PostToolUse" => "AfterTool",
+        "UserPromptSubmit" => "BeforeAgent",
+        "Stop" | "SubagentStop" => "AfterAgent",
+        "PreCompact" => "PreCompress",
+        _ => return String::new(),
+    };
+    format!("; it is called `{event}` here")
+}
+
+fn read_hook(written: &Value, event: HookEvent) -> Result<(Hook, Option<String>), String> {
+    let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let flag = |key: &str| written.get(key).and_then(Value::as_bool).unwrap_or(false);
+    match written.get("type").and_then(Value::as_str) {
+        Some("command") | None => {}
+        Some(other) => return Err(format!("its type `{other}` is not `command`")),
+    }
+    let command = text("command");
+    if command.trim().is_empty() {
+        return Err("its `command` is missing".to_owned());
+    }
+    let (timeout, note) = timeout(written.get("timeout"))?;
+    let env = written.get("env").and_then(Value::as_object).into_iter().flatten();
+    let env = env
+        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+        .filter(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
+        .collect();
+    let hook = Hook {
+        event,
+        source: HookSource::User,
+        file: PathBuf::new(),
+        matcher: String::new(),
+        sequential: false,
+        command,
+        name: text("name"),
+        description: text("description"),
+        timeout,
+        env,
+        fail_closed: flag("failClosed"),
+        chunks: text("granularity") == "chunk",
+        sandbox: flag("sandbox"),
+        disabled: false,
+        accepted: true,
+    };
+    Ok((hook, note))
+}
+
+/// Milliseconds, or a text such as `"60s"`.
+fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> {
+    let wrong = || "its `timeout` is a number of milliseconds, or a text such as `60s`".to_owned();
+    match value {
+        None => Ok((TIMEOUT, None)),
+        Some(Value::Number(number)) => {
+            let milliseconds = number.as_f64().filter(|number| *number > 0.0).ok_or_else(wrong)?;
+            let timeout =
+                Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| wrong())?;
+            let short = timeout < Duration::from_secs(1);
+            let note = short.then(|| {
+                format!("its timeout is {milliseconds} milliseconds; for seconds write `\"{milliseconds}s\"`")
+            });
+            Ok((timeout, note))
+        }
+        Some(Value::String(text)) => {
+            let text = text.trim();
+            let (digits, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+                (Some(digits), _) => (digits, 1),
+                (None, Some(digits)) => (digits, 1000),
+                (None, None) => match text.strip_suffix('m') {
+                    Some(digits) => (digits, 60_000),
+                    None => (text, 1),
+                },
+            };
+            let count: u64 = digits.trim().parse().map_err(|_| wrong())?;
+            let milliseconds = count.checked_mul(unit).filter(|count| *count > 0);
+            Ok((Duration::from_millis(milliseconds.ok_or_else(wrong)?), None))
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn register(homes: &Homes) -> PathBuf {
+    homes.parallax.join("accepted-hooks.json")
+}
+
+fn name_of(project: &Path) -> String {
+    let real = std::fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    real.to_string_lossy().into_owned()
+}
+
+/// The hashes of the project's hooks that the user accepted.
+fn accepted(homes: &Homes, project: &Path) -> Result<Vec<String>, ConfigError> {
+    let known = jsonc::read_object(&register(homes))?.unwrap_or_default();
+    let hashes = known.get(&name_of(project)).and_then(Value::as_array);
+    let hashes = hashes.into_iter().flatten().filter_map(Value::as_str);
+    Ok(hashes.map(str::to_owned).collect())
+}
+
+/// Accepts the project's hooks as they are now. Blocking.
+///
+/// # Errors
+/// `~/.parallax/accepted-hooks.json` cannot be used or written.
+pub fn accept_hooks(homes: &Homes, project: &Path, hooks: &[Hook]) -> Result<(), ConfigError> {
+    let of_project = hooks.iter().filter(|hook| hook.source == HookSource::Project);
+    let hashes: Vec<String> = of_project.map(|hook| hook.hash(project)).collect();
+    let name = name_of(project);
+    state::update(&register(homes), |known| match known.get(&name) {
+        Some(entry) => entry.set_value(hashes.into()),
+        None => drop(known.append(&name, hashes.into())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(hooks: &Value) -> (Vec<Hook>, Vec<String>) {
+        let mut warnings = Vec::new();
+        let file = Path::new("/s.json");
+        let object = hooks.as_object().expect("object");
+        (read_file(object, HookSource::User, file, &mut warnings), warnings)
+    }
+
+    #[test]
+    fn hooks_are_read_and_what_is_none_is_told() {
+        let (hooks, warnings) = read(&json!({
+            "BeforeTool": [{"matcher": "write_.*", "sequential": true, "hooks": [
+                {"type": "command", "command": "a", "timeout": "2s", "failClosed": true},
+                {"type": "prompt", "command": "b"},
+                {"command": "c", "timeout": 60, "env": {"X": "1"}}
+            ]}],
+            "PreToolUse": [],
+            "enabled": true
+        }));
+        assert_eq!(hooks.len(), 2);
+        assert_eq!((hooks[0].timeout, hooks[0].fail_closed), (Duration::from_secs(2), true));
+        assert_eq!(hooks[1].timeout, Duration::from_millis(60));
+        assert!(hooks[1].sequential && hooks[1].matcher == "write_.*");
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(warnings.iter().any(|text| text.contains("called `BeforeTool` here")));
+    }
+
+    #[test]
+    fn a_changed_script_is_another_hook() {
+        let folder = tempfile::tempdir().expect("folder");
+        let script = folder.path().join("check.sh");
+        std::fs::write(&script, "one").expect("written");
+        let (hooks, _) = read(&json!({"BeforeTool": [{"hooks": [
+            {"command": "bash \"$GEMINI_PROJECT_DIR/check.sh\" --x"}
+        ]}]}));
+        let before = hooks[0].hash(folder.path());
+        assert_eq!(before, hooks[0].hash(folder.path()));
+        std::fs::write(&script, "two").expect("written");
+        assert_ne!(before, hooks[0].hash(folder.path()));
+    }
+}

@@ -1,0 +1,17 @@
+//! MCP servers as people write them: in settings, in `mcp-config.json`, in
+//! manifests of extensions; which of them may start; and changing those files.
+//!
+//! Nothing here talks to a server.
+
+mod edit;
+mod enablement;
+mod gather;
+mod server;
+
+pub use edit::{Edited, McpScope, add_server, remove_server, scope_file};
+pub use enablement::{EnablementFiles, same_name};
+pub(crate) use gather::expand_servers;
+pub use gather::{ExtensionServers, McpChoice, McpServers};
+pub use server::{
+    AuthProvider, Endpoint, Gate, McpServer, McpSource, OAuthSettings, ServerError, is_refused,
+};

@@ -1,0 +1,116 @@
+//! Which servers the user switched off: `mcp-server-enablement.json`, names in
+//! lower case.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use jsonc_parser::cst::CstInputValue;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+const FILE: &str = "mcp-server-enablement.json";
+
+/// Whether an entry of a list (`mcp.allowed`, say) means the server: letter case
+/// aside, and `ext:<extension>:<name>` is an old way to write `<name>`.
+pub fn same_name(entry: &str, name: &str) -> bool {
+    let entry = entry.trim();
+    let plain = entry
+        .strip_prefix("ext:")
+        .and_then(|rest| rest.split_once(':'))
+        .map_or(entry, |(_, name)| name);
+    plain.to_lowercase() == name.trim().to_lowercase()
+}
+
+/// Where it stands which servers are switched off.
+#[derive(Debug, Clone)]
+pub struct EnablementFiles {
+    theirs: PathBuf,
+    ours: PathBuf,
+}
+
+/// What these files say.
+#[derive(Debug, Default)]
+pub(crate) struct Enablement {
+    enabled: HashMap<String, bool>,
+}
+
+impl Enablement {
+    pub(crate) fn is_disabled(&self, name: &str) -> bool {
+        self.enabled.get(&name.trim().to_lowercase()) == Some(&false)
+    }
+}
+
+impl EnablementFiles {
+    /// The files in the user's homes.
+    pub fn of(homes: &Homes) -> Self {
+        Self { theirs: homes.gemini.join(FILE), ours: homes.parallax.join(FILE) }
+    }
+
+    /// Ours is read last: it says it.
+    pub(crate) fn read(&self, warnings: &mut Vec<String>) -> Enablement {
+        let mut enablement = Enablement::default();
+        for path in [&self.theirs, &self.ours] {
+            match jsonc::read_object(path) {
+                Ok(file) => {
+                    for (name, entry) in file.into_iter().flatten() {
+                        if let Some(enabled) = entry.get("enabled").and_then(Value::as_bool) {
+                            enablement.enabled.insert(name.to_lowercase(), enabled);
+                        }
+                    }
+                }
+                Err(error) => warnings.push(format!("{error}; what it switches off is not known")),
+            }
+        }
+        enablement
+    }
+
+    /// Switches a server on or off, in our file. Blocking.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn set(&self, name: &str, enabled: bool) -> Result<(), ConfigError> {
+        let name = name.trim().to_lowercase();
+        state::update(&self.ours, |root| {
+            let entry =
+                CstInputValue::Object(vec![("enabled".to_owned(), CstInputValue::Bool(enabled))]);
+            match root.get(&name) {
+                Some(there) => there.set_value(entry),
+                None => {
+                    root.append(&name, entry);
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_overrules_theirs_and_theirs_is_not_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = EnablementFiles {
+            theirs: folder.path().join("g").join(FILE),
+            ours: folder.path().join("p").join(FILE),
+        };
+        std::fs::create_dir(folder.path().join("g")).expect("made");
+        std::fs::write(&files.theirs, r#"{"my_srv": {"enabled": false}}"#).expect("written");
+        assert!(files.read(&mut Vec::new()).is_disabled("My_Srv"));
+        files.set("MY_SRV", true).expect("set");
+        files.set("other", false).expect("set");
+        let read = files.read(&mut Vec::new());
+        assert!(!read.is_disabled("my_srv") && read.is_disabled("other"));
+        let theirs = std::fs::read_to_string(&files.theirs).expect("theirs");
+        assert!(theirs.contains("false"));
+    }
+
+    #[test]
+    fn names_are_the_same_whatever_their_case() {
+        assert!(same_name("Git", "git") && same_name("ext:tools:git", "GIT"));
+        assert!(!same_name("git2", "git") && !same_name("ext:git", "git"));
+    }
+}

@@ -1,0 +1,308 @@
+//! All servers of a run, from every place where one can be written down.
+
+use std::path::Path;
+
+use parallax_protocol::Object;
+use serde_json::{Value, json};
+
+use crate::environment::Environment;
+use crate::expand::Expander;
+use crate::jsonc;
+use crate::layers::Layer;
+use crate::load::Config;
+use crate::mcp::enablement::{EnablementFiles, same_name};
+use crate::mcp::server::{Gate, McpServer, McpSource, ServerError};
+
+/// The servers that an extension brings.
+#[derive(Debug, Clone)]
+pub struct ExtensionServers {
+    /// The extension's name.
+    pub extension: String,
+    /// `mcpServers` of its manifest, variables filled in.
+    pub servers: Object,
+}
+
+/// What the command line and the session say about servers.
+#[derive(Debug, Clone, Default)]
+pub struct McpChoice {
+    /// `--allowed-mcp-server-names`: takes the place of `mcp.allowed`, and
+    /// nothing is excluded then.
+    pub allowed: Vec<String>,
+    /// Switched off for this session.
+    pub disabled: Vec<String>,
+}
+
+/// The servers of a run.
+#[derive(Debug, Clone, Default)]
+pub struct McpServers {
+    /// Those that can be read, also those that may not start, in the order in
+    /// which they are written, lowest source first.
+    pub servers: Vec<McpServer>,
+    /// Those that cannot be used as they are written.
+    pub errors: Vec<ServerError>,
+    /// What people should hear, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl McpServers {
+    /// Those that may start.
+    pub fn open(&self) -> impl Iterator<Item = &McpServer> {
+        self.servers.iter().filter(|server| server.gate == Gate::Open)
+    }
+}
+
+/// Fills variables into `mcpServers`: in `env` and `headers` a variable that is
+/// not set becomes empty, elsewhere it stays as written.
+pub(crate) fn expand_servers(servers: &mut Value, expander: &mut Expander<'_>) {
+    for server in servers.as_object_mut().into_iter().flat_map(|servers| servers.values_mut()) {
+        let Some(fields) = server.as_object_mut() else { continue };
+        for (key, field) in fields {
+            match key.as_str() {
+                "env" | "headers" => expander.value_or_empty(field),
+                _ => expander.value(field),
+            }
+        }
+    }
+}
+
+impl Config {
+    /// All MCP servers, and which of them may start.
+    pub fn mcp_servers(&self, extensions: &[ExtensionServers], choice: &McpChoice) -> McpServers {
+        let mut found = McpServers::default();
+        let mut sources = Sources::default();
+        let file = self.homes.parallax.join("mcp-config.json");
+        for (name, value) in from_file(&file, &self.environment, &mut found.warnings) {
+            sources.put(name, value, McpSource::ConfigFile);
+        }
+        for extension in extensions {
+            for (name, value) in &extension.servers {
+                let source = McpSource::Extension(extension.extension.clone());
+                sources.put_extension(name, value, source, &mut found.warnings);
+            }
+        }
+        if let Some(command) = self.settings.text("mcp.serverCommand") {
+            match split(&command).split_first() {
+                Some((program, arguments)) => sources.put(
+                    "mcp".to_owned(),
+                    json!({"command": program, "args": arguments}),
+                    McpSource::ServerCommand,
+                ),
+                None => found.warnings.push(
+                    "the setting `mcp.serverCommand` is not a command line: check its quotes"
+                        .to_owned(),
+                ),
+            }
+        }
+        let settings = self.settings.get("mcpServers").and_then(Value::as_object);
+        for (name, value) in settings.into_iter().flatten() {
+            sources.put(name.clone(), value.clone(), self.source_of(name));
+        }
+        for (name, value, source) in sources.list {
+            match McpServer::read(&name, &value, source) {
+                Ok(server) => found.servers.push(server),
+                Err(error) => found.errors.push(error),
+            }
+        }
+        self.close_gates(&mut found, choice);
+        found
+    }
+
+    fn source_of(&self, name: &str) -> McpSource {
+        let origin = self.settings.origins(&format!("mcpServers.{name}")).last();
+        match origin.map(|origin| origin.layer) {
+            Some(Layer::User | Layer::UserGemini) => McpSource::User,
+            Some(Layer::System | Layer::SystemDefaults) => McpSource::System,
+            // What is not known is treated as the project's.
+            Some(Layer::Workspace | Layer::WorkspaceGemini) | None => McpSource::Workspace,
+        }
+    }
+
+    fn close_gates(&self, found: &mut McpServers, choice: &McpChoice) {
+        let by_flag = !choice.allowed.is_empty();
+        let allowed = match by_flag {
+            true => Some(choice.allowed.clone()),
+            false => self.settings.get("mcp.allowed").map(|_| self.settings.list("mcp.allowed")),
+        };
+        let excluded = if by_flag { Vec::new() } else { self.settings.list("mcp.excluded") };
+        let enablement = EnablementFiles::of(&self.homes).read(&mut found.warnings);
+        let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
+        for server in &mut found.servers {
+            let name = server.name.as_str();
+            let blocked = allowed.as_ref().is_some_and(|allowed| !names(allowed, name))
+                || names(&excluded, name);
+            server.gate = if blocked {
+                Gate::Blocked
+            } else if names(&choice.disabled, name) || enablement.is_disabled(name) {
+                Gate::Disabled
+            } else if !self.trust.trusted {
+                Gate::Untrusted
+            } else {
+                Gate::Open
+            };
+            server.trust &= self.trust.trusted;
+        }
+        for entry in allowed.iter().flatten() {
+            if by_flag && !found.servers.iter().any(|server| same_name(entry, &server.name)) {
+                found.warnings.push(format!("there is no MCP server `{entry}`"));
+            }
+        }
+    }
+}
+
+/// Servers by name, in the order in which they came.
+#[derive(Default)]
+struct Sources {
+    list: Vec<(String, Value, McpSource)>,
+}
+
+impl Sources {
+    /// A later one takes the place of an earlier one; the user's settings on
+    /// top of an extension are merged with it.
+    fn put(&mut self, name: String, value: Value, source: McpSource) {
+        match self.list.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, known, of)) => {
+                *known = match of {
+                    McpSource::Extension(_) => merged(known, &value),
+                    _ => value,
+                };
+                *of = source;
+            }
+            None => self.list.push((name, value, source)),
+        }
+    }
+
+    fn put_extension(
+        &mut self,
+        name: &str,
+        value: &Value,
+        source: McpSource,
+        warnings: &mut Vec<String>,
+    ) {
+        let known = self.list.iter().find(|(known, ..)| known == name);
+        if let Some((_, _, McpSource::Extension(first))) = known {
+            warnings.push(format!(
+                "the MCP server `{name}` comes from the extension `{first}` and from another one, \
+                 which is skipped"
+            ));
+            return;
+        }
+        let mut value = value.clone();
+        if let Some(fields) = value.as_object_mut() {
+            // What an extension cannot say of itself.
+            fields.shift_remove("trust");
+        }
+        self.put(name.to_owned(), value, source);
+    }
+}
+
+/// What the user says about a server of an extension: single values replace,
+/// variables are added, fewer tools are included and more excluded.
+fn merged(extension: &Value, user: &Value) -> Value {
+    let (Some(lower), Some(upper)) = (extension.as_object(), user.as_object()) else {
+        return user.clone();
+    };
+    let mut fields = lower.clone();
+    // Another way to the server leaves nothing of the first.
+    if ["command", "url", "httpUrl"].iter().any(|key| upper.contains_key(*key)) {
+        for key in ["command", "args", "cwd", "url", "httpUrl", "type", "headers"] {
+            fields.shift_remove(key);
+        }
+    }
+    for (key, value) in upper {
+        let value = match (key.as_str(), fields.get(key), value) {
+            ("env", Some(Value::Object(there)), Value::Object(more)) => {
+                let mut env = there.clone();
+                env.extend(more.clone());
+                Value::Object(env)
+            }
+            ("includeTools", Some(Value::Array(there)), Value::Array(tools)) => {
+                Value::Array(there.iter().filter(|tool| tools.contains(tool)).cloned().collect())
+            }
+            ("excludeTools", Some(Value::Array(there)), Value::Array(tools)) => {
+                let mut all = there.clone();
+                all.extend(tools.iter().filter(|tool| !there.contains(tool)).cloned());
+                Value::Array(all)
+            }
+            _ => value.clone(),
+        };
+        fields.insert(key.clone(), value);
+    }
+    Value::Object(fields)
+}
+
+fn from_file(path: &Path, environment: &Environment, warnings: &mut Vec<String>) -> Object {
+    let read = match jsonc::read_object(path) {
+        Ok(read) => read,
+        Err(error) => {
+            warnings.push(format!("{error}; its MCP servers are not used"));
+            return Object::new();
+        }
+    };
+    let Some(mut servers) = read.and_then(|mut file| file.shift_remove("mcpServers")) else {
+        return Object::new();
+    };
+    expand_servers(&mut servers, &mut Expander::new(environment));
+    match servers {
+        Value::Object(servers) => servers,
+        _ => {
+            warnings.push(format!("`mcpServers` in `{}` must be an object", path.display()));
+            Object::new()
+        }
+    }
+}
+
+/// The words of a command line: blanks part them, quotes and backslashes keep
+/// them together. Empty when a quote is not closed.
+fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (Some('"') | None, '\\') => word.get_or_insert_default().extend(letters.next()),
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            (_, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    if quote.is_some() { Vec::new() } else { words }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_an_extension_is_narrowed_by_the_user() {
+        let extension = json!({"command": "c", "args": ["a"], "env": {"A": "1", "B": "1"},
+            "includeTools": ["x", "y"], "excludeTools": ["p"], "timeout": 5});
+        let user = json!({"env": {"B": "2", "C": "2"}, "includeTools": ["y", "z"],
+            "excludeTools": ["q", "p"], "timeout": 9});
+        assert_eq!(
+            merged(&extension, &user),
+            json!({"command": "c", "args": ["a"], "env": {"A": "1", "B": "2", "C": "2"},
+                "includeTools": ["y"], "excludeTools": ["p", "q"], "timeout": 9})
+        );
+        let other = merged(&extension, &json!({"command": "d"}));
+        assert_eq!((&other["command"], other.get("args")), (&json!("d"), None));
+    }
+
+    #[test]
+    fn command_lines_are_split_as_a_shell_does() {
+        for (line, words) in [
+            ("a b  c", vec!["a", "b", "c"]),
+            ("a 'b c' \"d \\\" e\" f\\ g", vec!["a", "b c", "d \" e", "f g"]),
+            ("a ''", vec!["a", ""]),
+            ("a 'b", vec![]),
+            ("  ", vec![]),
+        ] {
+            assert_eq!(split(line), words, "{line}");
+        }
+    }
+}

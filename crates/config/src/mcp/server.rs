@@ -1,0 +1,507 @@
+//! One MCP server, read from its JSON object.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+/// How long a request may take when the server's `timeout` says nothing.
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(600_000);
+
+/// Variables by which a program can be made to load or run something else. A
+/// project or an extension may not set them for a server.
+const REFUSED: &[&str] = &[
+    "NODE_OPTIONS",
+    "NODE_CLI_FLAGS",
+    "_FORCE_NODE_OPTIONS",
+    "NODE_PATH",
+    "ELECTRON_RUN_AS_NODE",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYOPT",
+    "RUBYLIB",
+    "PERL5OPT",
+    "PERL5LIB",
+    "PERL5DB",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "LD_DEBUG",
+    "LD_PROFILE",
+    "LD_LIBRARY_PATH",
+    "BASH_ENV",
+    "ENV",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "CLASSPATH",
+    "DOTNET_STARTUP_HOOKS",
+];
+const REFUSED_PREFIXES: [&str; 2] = ["DYLD_", "CORECLR_"];
+
+/// Whether a variable makes a program load or run something else.
+pub fn is_refused(name: &str) -> bool {
+    let name = name.to_uppercase();
+    REFUSED.contains(&name.as_str())
+        || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A program, over its standard input and output.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables on top of those that children get.
+        env: Vec<(String, String)>,
+        /// Where it runs; without one, in the working folder.
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// Sent with each request.
+        headers: Vec<(String, String)>,
+    },
+    /// HTTP with a stream of events, the older form.
+    Sse {
+        /// The address of the stream.
+        url: String,
+        /// Sent with each request.
+        headers: Vec<(String, String)>,
+    },
+    /// Streamable HTTP, and the older form when that is refused.
+    HttpThenSse {
+        /// The address.
+        url: String,
+        /// Sent with each request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+impl Endpoint {
+    /// `stdio`, `http` or `sse`, as lists of servers say it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { .. } | Self::HttpThenSse { .. } => "http",
+            Self::Sse { .. } => "sse",
+        }
+    }
+
+    /// The command line or the address, without what may be secret.
+    pub fn target(&self) -> String {
+        match self {
+            Self::Stdio { command, args, .. } => {
+                let mut text = command.clone();
+                for argument in args {
+                    text.push(' ');
+                    text.push_str(argument);
+                }
+                text
+            }
+            Self::Http { url, .. } | Self::Sse { url, .. } | Self::HttpThenSse { url, .. } => {
+                url.clone()
+            }
+        }
+    }
+
+    /// The address; none for a program.
+    pub fn url(&self) -> Option<&str> {
+        match self {
+            Self::Stdio { .. } => None,
+            Self::Http { url, .. } | Self::Sse { url, .. } | Self::HttpThenSse { url, .. } => {
+                Some(url)
+            }
+        }
+    }
+}
+
+/// Names only: values of variables and headers may be secrets.
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = match self {
+            Self::Stdio { env: pairs, .. }
+            | Self::Http { headers: pairs, .. }
+            | Self::Sse { headers: pairs, .. }
+            | Self::HttpThenSse { headers: pairs, .. } => {
+                pairs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+            }
+        };
+        f.debug_struct("Endpoint")
+            .field("kind", &self.kind())
+            .field("target", &self.target())
+            .field("names", &names)
+            .finish()
+    }
+}
+
+/// The `oauth` object of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// Whether a 401 starts the flow by itself.
+    pub enabled: bool,
+    /// A client registered beforehand.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<parallax_protocol::secret::Secret>,
+    /// Where the person is sent.
+    pub authorization_url: Option<String>,
+    /// The issuer, whose metadata say the rest.
+    pub issuer: Option<String>,
+    /// Where codes become tokens.
+    pub token_url: Option<String>,
+    /// Where clients register.
+    pub registration_url: Option<String>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+    /// For whom the tokens are.
+    pub audiences: Vec<String>,
+    /// Where the browser comes back to.
+    pub redirect_uri: Option<String>,
+    /// The parameter that carries the token, where it is no header.
+    pub token_param_name: Option<String>,
+}
+
+/// Who vouches for us at the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AuthProvider {
+    /// OAuth as the server announces it.
+    #[default]
+    DynamicDiscovery,
+    /// The application default credentials of Google Cloud.
+    GoogleCredentials,
+    /// An identity token of a service account.
+    ServiceAccountImpersonation,
+}
+
+/// Where a server was written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpSource {
+    /// `mcp-config.json` in `~/.parallax`.
+    ConfigFile,
+    /// An extension, by name.
+    Extension(String),
+    /// Settings of the machine.
+    System,
+    /// Settings of the user.
+    User,
+    /// Settings of the project.
+    Workspace,
+    /// The setting `mcp.serverCommand`.
+    ServerCommand,
+}
+
+impl McpSource {
+    /// Whether it was written by somebody other than the user or the machine's
+    /// administrator.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Extension(_) | Self::Workspace)
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Gate {
+    /// It may start.
+    #[default]
+    Open,
+    /// Not in `mcp.allowed`, or in `mcp.excluded`.
+    Blocked,
+    /// Switched off by the user.
+    Disabled,
+    /// The folder is not trusted.
+    Untrusted,
+}
+
+/// An MCP server that is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub endpoint: Endpoint,
+    /// How long a request may take without progress.
+    pub timeout: Duration,
+    /// Whether `timeout` was set.
+    pub timeout_set: bool,
+    /// Whether its tools run without questions. Only in a trusted folder.
+    pub trust: bool,
+    /// What it is for, in the user's words.
+    pub description: Option<String>,
+    /// The only tools that count.
+    pub include: Option<Vec<String>>,
+    /// Tools that do not count, whatever else is said.
+    pub exclude: Vec<String>,
+    /// Settings of OAuth.
+    pub oauth: OAuthSettings,
+    /// Who vouches for us.
+    pub auth_provider: AuthProvider,
+    /// For impersonation: for whom the token is.
+    pub target_audience: Option<String>,
+    /// For impersonation: which account.
+    pub target_service_account: Option<String>,
+    /// Where it was written down.
+    pub source: McpSource,
+    /// Whether it may start.
+    pub gate: Gate,
+    /// What people should hear about it, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A server that cannot be used as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the MCP server `{name}` cannot be used: {why}")]
+pub struct ServerError {
+    /// The server.
+    pub name: String,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+impl McpServer {
+    /// Reads the object of a server.
+    ///
+    /// # Errors
+    /// It is no object, or does not say how the server is reached.
+    pub fn read(name: &str, value: &Value, source: McpSource) -> Result<Self, ServerError> {
+        let failed = |why: &str| ServerError { name: name.to_owned(), why: why.to_owned() };
+        if name.trim().is_empty() {
+            return Err(failed("it has no name"));
+        }
+        let fields = value.as_object().ok_or_else(|| failed("it must be an object"))?;
+        let mut notes = Vec::new();
+        let endpoint = endpoint(fields, &source, &mut notes).map_err(|why| failed(&why))?;
+        let milliseconds = match fields.get("timeout") {
+            None | Some(Value::Null) => None,
+            Some(set) => Some(
+                number(set)
+                    .filter(|set| *set > 0)
+                    .ok_or_else(|| failed("`timeout` must be a number of milliseconds"))?,
+            ),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            endpoint,
+            timeout: milliseconds.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
+            timeout_set: milliseconds.is_some(),
+            trust: flag(fields, "trust"),
+            description: text(fields, "description"),
+            include: fields.get("includeTools").filter(|it| it.is_array()).map(texts),
+            exclude: fields.get("excludeTools").map(texts).unwrap_or_default(),
+            oauth: oauth(fields),
+            auth_provider: match text(fields, "authProviderType").as_deref() {
+                None | Some("dynamic_discovery") => AuthProvider::DynamicDiscovery,
+                Some("google_credentials") => AuthProvider::GoogleCredentials,
+                Some("service_account_impersonation") => AuthProvider::ServiceAccountImpersonation,
+                Some(other) => {
+                    return Err(failed(&format!("`authProviderType` cannot be `{other}`")));
+                }
+            },
+            target_audience: text(fields, "targetAudience"),
+            target_service_account: text(fields, "targetServiceAccount"),
+            source,
+            gate: Gate::Open,
+            notes,
+        })
+    }
+
+    /// Whether the tool of that name (the server's own) counts.
+    pub fn counts(&self, tool: &str) -> bool {
+        if self.exclude.iter().any(|entry| entry == tool) {
+            return false;
+        }
+        self.include.as_ref().is_none_or(|include| {
+            include.iter().any(|entry| {
+                entry == tool || entry.strip_prefix(tool).is_some_and(|rest| rest.starts_with('('))
+            })
+        })
+    }
+}
+
+fn endpoint(
+    fields: &Object,
+    source: &McpSource,
+    notes: &mut Vec<String>,
+) -> Result<Endpoint, String> {
+    let headers = || pairs(fields.get("headers"), "headers");
+    if let Some(url) = text(fields, "httpUrl") {
+        return Ok(Endpoint::Http { url: checked(url)?, headers: headers()? });
+    }
+    if let Some(url) = text(fields, "url") {
+        let (url, headers) = (checked(url)?, headers()?);
+        return match text(fields, "type").as_deref() {
+            Some("http" | "streamable-http" | "streamableHttp") => {
+                Ok(Endpoint::Http { url, headers })
+            }
+            Some("sse") => Ok(Endpoint::Sse { url, headers }),
+            None => Ok(Endpoint::HttpThenSse { url, headers }),
+            Some(other) => Err(format!("`type` must be `http` or `sse`, not `{other}`")),
+        };
+    }
+    let Some(command) = text(fields, "command") else {
+        return Err("it needs a `command`, a `url` or an `httpUrl`".to_owned());
+    };
+    let args = match fields.get("args") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(list @ Value::Array(_)) => texts(list),
+        Some(_) => return Err("`args` must be a list of texts".to_owned()),
+    };
+    let mut env = pairs(fields.get("env"), "env")?;
+    env.retain(|(name, _)| {
+        if !is_refused(name) {
+            return true;
+        }
+        notes.push(match source.is_foreign() {
+            true => format!(
+                "the variable `{name}` is not set for it: it can make a program run something \
+                 else; put the server into your own settings if you want that"
+            ),
+            false => format!("it gets the variable `{name}`, which changes what a program runs"),
+        });
+        !source.is_foreign()
+    });
+    Ok(Endpoint::Stdio { command, args, env, cwd: text(fields, "cwd").map(PathBuf::from) })
+}
+
+fn checked(url: String) -> Result<String, String> {
+    let lower = url.to_ascii_lowercase();
+    match lower.starts_with("http://") || lower.starts_with("https://") {
+        true => Ok(url),
+        false => Err(format!("`{url}` is no http or https address")),
+    }
+}
+
+fn oauth(fields: &Object) -> OAuthSettings {
+    let Some(oauth) = fields.get("oauth").and_then(Value::as_object) else {
+        return OAuthSettings::default();
+    };
+    OAuthSettings {
+        enabled: flag(oauth, "enabled"),
+        client_id: text(oauth, "clientId"),
+        client_secret: text(oauth, "clientSecret").map(parallax_protocol::secret::Secret::new),
+        authorization_url: text(oauth, "authorizationUrl"),
+        issuer: text(oauth, "issuer"),
+        token_url: text(oauth, "tokenUrl"),
+        registration_url: text(oauth, "registrationUrl"),
+        scopes: oauth.get("scopes").map(texts).unwrap_or_default(),
+        audiences: oauth.get("audiences").map(texts).unwrap_or_default(),
+        redirect_uri: text(oauth, "redirectUri"),
+        token_param_name: text(oauth, "tokenParamName"),
+    }
+}
+
+fn text(fields: &Object, key: &str) -> Option<String> {
+    fields.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn flag(fields: &Object, key: &str) -> bool {
+    match fields.get(key) {
+        Some(Value::Bool(flag)) => *flag,
+        Some(Value::String(text)) => text == "true",
+        _ => false,
+    }
+}
+
+/// A number, which a variable may have brought as a text.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let plain = |item: &Value| match item {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    };
+    value.as_array().into_iter().flatten().filter_map(plain).collect()
+}
+
+fn pairs(value: Option<&Value>, key: &str) -> Result<Vec<(String, String)>, String> {
+    let fields = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(fields)) => fields,
+        Some(_) => return Err(format!("`{key}` must be an object of texts")),
+    };
+    let pair = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            _ => return Err(format!("`{key}.{name}` must be a text")),
+        };
+        let is_fit = !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
+        match is_fit {
+            true => Ok((name.clone(), value)),
+            false => Err(format!("`{key}.{name}` cannot be set: its name or value is not valid")),
+        }
+    };
+    fields.iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> Result<McpServer, ServerError> {
+        McpServer::read("s", &value, McpSource::User)
+    }
+
+    #[test]
+    fn the_way_to_a_server_is_told_by_its_keys() {
+        for (value, kind) in [
+            (json!({"command": "c", "args": ["a", 1]}), "stdio"),
+            (json!({"url": "https://x.example/"}), "http"),
+            (json!({"url": "https://x.example/", "type": "sse"}), "sse"),
+            (json!({"url": "http://x.example/", "type": "http"}), "http"),
+            (
+                json!({"httpUrl": "http://x.example/", "url": "http://y.example/", "type": "sse"}),
+                "http",
+            ),
+        ] {
+            assert_eq!(read(value).expect("a server").endpoint.kind(), kind);
+        }
+        for value in [
+            json!({}),
+            json!(1),
+            json!({"url": "ftp://x.example"}),
+            json!({"url": "https://x.example", "type": "tcp"}),
+            json!({"command": "c", "env": ["A"]}),
+            json!({"command": "c", "env": {"A=B": "x"}}),
+            json!({"command": "c", "timeout": -1}),
+        ] {
+            assert!(read(value.clone()).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn dangerous_variables_come_only_from_the_user() {
+        let value = json!({"command": "c", "env": {"NODE_OPTIONS": "--require=x", "A": "b", "Dyld_X": "1"}});
+        let names = |source: McpSource| {
+            let server = McpServer::read("s", &value, source).expect("a server");
+            let Endpoint::Stdio { env, .. } = server.endpoint else { unreachable!() };
+            (env.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), server.notes.len())
+        };
+        assert_eq!(names(McpSource::Workspace), (vec!["A".to_owned()], 2));
+        let all = ["NODE_OPTIONS", "A", "Dyld_X"].map(str::to_owned).to_vec();
+        assert_eq!(names(McpSource::User), (all, 2));
+    }
+
+    #[test]
+    fn tools_are_included_and_excluded_by_their_exact_names() {
+        let server =
+            read(json!({"command": "c", "includeTools": ["a", "b(x)"], "excludeTools": ["c"]}));
+        let server = server.expect("a server");
+        for (tool, counts) in [("a", true), ("b", true), ("c", false), ("d", false), ("", false)] {
+            assert_eq!(server.counts(tool), counts, "{tool}");
+        }
+        let server = read(json!({"command": "c", "includeTools": ["c"], "excludeTools": ["c"]}));
+        assert!(!server.expect("a server").counts("c"));
+    }
+}

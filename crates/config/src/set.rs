@@ -1,0 +1,177 @@
+//! Changing one setting in a file of ours: comments, order and everything else
+//! in the file stay.
+
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::cst::{CstInputValue, CstObject};
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::gate;
+use crate::keys::KEYS;
+use crate::load::Config;
+use crate::{migrate, state};
+
+/// For which projects a setting holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingScope {
+    /// All of the user's: `~/.parallax/settings.json`.
+    User,
+    /// This one: `.parallax/settings.json` in it.
+    Workspace,
+}
+
+/// A setting that was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// There is no such setting.
+    #[error("there is no setting `{key}`")]
+    Unknown {
+        /// Its name.
+        key: String,
+    },
+    /// It cannot hold that.
+    #[error("`{key}` must be {expected}")]
+    Value {
+        /// Its name.
+        key: &'static str,
+        /// What it may hold.
+        expected: String,
+    },
+    /// The project's file cannot hold it.
+    #[error("`{key}` cannot be set for this project: {why}")]
+    Workspace {
+        /// Its name.
+        key: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The file.
+    #[error(transparent)]
+    File(#[from] ConfigError),
+}
+
+/// Writes the value of a setting; `None` takes it out, so that the layers below
+/// speak again. Gives the file. The settings that were read before do not
+/// change: load them anew. Blocking.
+///
+/// # Errors
+/// An unknown setting, a value of the wrong type, a project that must not say
+/// this, a file that cannot be used or written.
+pub fn set_setting(
+    config: &Config,
+    scope: SettingScope,
+    key: &str,
+    value: Option<&Value>,
+) -> Result<PathBuf, SettingError> {
+    let known = KEYS.iter().find(|known| known.name == key);
+    let known = known.ok_or_else(|| SettingError::Unknown { key: key.to_owned() })?;
+    let wrong = || SettingError::Value { key: known.name, expected: known.kind.expected() };
+    let value = match value {
+        Some(value) => Some(known.kind.accept(value).ok_or_else(wrong)?),
+        None => None,
+    };
+    let file = match scope {
+        SettingScope::User => config.homes.parallax.join("settings.json"),
+        SettingScope::Workspace => {
+            let refused = |why| SettingError::Workspace { key: known.name, why };
+            workspace_file(config, known.name, value.as_ref()).map_err(refused)?
+        }
+    };
+    // What the user accepted of the project stays accepted: the change is theirs.
+    let accepted = scope == SettingScope::Workspace && gate::is_accepted_file(&config.homes, &file);
+    let pieces: Vec<&str> = key.split('.').collect();
+    state::update(&file, |root| match &value {
+        Some(value) => put(root, &pieces, value),
+        None => take(root, &pieces),
+    })?;
+    if accepted {
+        gate::accept_file(&config.homes, &file)?;
+    }
+    Ok(file)
+}
+
+/// The value that the file of a scope itself gives to a setting. Blocking.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn setting_of(
+    config: &Config,
+    scope: SettingScope,
+    key: &str,
+) -> Result<Option<Value>, ConfigError> {
+    let folder = match scope {
+        SettingScope::User => config.homes.parallax.clone(),
+        SettingScope::Workspace => config.cwd.join(".parallax"),
+    };
+    let values = crate::jsonc::read_object(&folder.join("settings.json"))?;
+    Ok(values.as_ref().and_then(|values| migrate::look(values, key)).cloned())
+}
+
+/// The project's file, when it may say this.
+fn workspace_file(
+    config: &Config,
+    key: &str,
+    value: Option<&Value>,
+) -> Result<PathBuf, &'static str> {
+    if !config.trust.trusted {
+        return Err("the folder is not trusted, so its settings do not count");
+    }
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if real(&config.cwd) == real(&config.homes.user) {
+        return Err("in the home directory all settings are the user's");
+    }
+    let mut values = Object::new();
+    migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
+    if !gate::loosening(&values, &config.cwd).is_empty() {
+        return Err("a project may not loosen what may happen; set it for yourself");
+    }
+    let folder = config.cwd.join(".parallax");
+    let file = folder.join("settings.json");
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
+    if is_link(&folder) || is_link(&file) {
+        return Err("its settings file is a link, which could lead anywhere");
+    }
+    Ok(file)
+}
+
+fn put(object: &CstObject, pieces: &[&str], value: &Value) {
+    match pieces {
+        [] => {}
+        [name] => match object.get(name) {
+            Some(property) => property.set_value(input(value)),
+            None => drop(object.append(name, input(value))),
+        },
+        [name, rest @ ..] => put(&object.object_value_or_set(name), rest, value),
+    }
+}
+
+fn take(object: &CstObject, pieces: &[&str]) {
+    match pieces {
+        [] => {}
+        [name] => {
+            if let Some(property) = object.get(name) {
+                property.remove();
+            }
+        }
+        [name, rest @ ..] => {
+            if let Some(group) = object.object_value(name) {
+                take(&group, rest);
+            }
+        }
+    }
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(fields) => CstInputValue::Object(
+            fields.iter().map(|(name, field)| (name.clone(), input(field))).collect(),
+        ),
+    }
+}

@@ -1,0 +1,356 @@
+//! What the settings say about the interactive face, typed.
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::settings::Settings;
+
+/// `ui.*` and what of `general.*` is about the screen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UiSettings {
+    /// `ui.theme`: a name or a file.
+    pub theme: Option<String>,
+    /// `ui.autoThemeSwitching`.
+    pub auto_theme: bool,
+    /// `ui.customThemes`, as written.
+    pub custom_themes: Object,
+    /// `ui.useAlternateBuffer`.
+    pub alternate_buffer: bool,
+    /// `ui.hideTips`.
+    pub hide_tips: bool,
+    /// `ui.hideBanner`.
+    pub hide_banner: bool,
+    /// `ui.hideContextSummary`.
+    pub hide_context_summary: bool,
+    /// What the footer shows, in order; `None`: no footer (`ui.hideFooter`).
+    pub footer: Option<Vec<FooterItem>>,
+    /// `ui.footer.showLabels`.
+    pub footer_labels: bool,
+    /// `ui.showLineNumbers`.
+    pub line_numbers: bool,
+    /// `ui.inlineThinkingMode` is `full`.
+    pub thoughts: bool,
+    /// `ui.accessibility.screenReader`.
+    pub screen_reader: bool,
+    /// The title of the window.
+    pub title: TitleMode,
+    /// `ui.loadingPhrases`.
+    pub loading_phrases: LoadingPhrases,
+    /// `ui.customWittyPhrases`.
+    pub witty_phrases: Vec<String>,
+    /// `ui.compactToolOutput`.
+    pub compact_tool_output: bool,
+    /// `ui.errorVerbosity` is `full`.
+    pub full_errors: bool,
+    /// `ui.escapePastedAtSymbols`.
+    pub escape_pasted_at: bool,
+    /// `ui.showShortcutsHint`.
+    pub shortcuts_hint: bool,
+    /// `ui.collapseDrawerDuringApproval`.
+    pub collapse_for_questions: bool,
+    /// `ui.showCitations`.
+    pub citations: bool,
+    /// `ui.showModelInfoInChat`.
+    pub model_in_chat: bool,
+    /// `ui.showUserIdentity`.
+    pub user_identity: bool,
+    /// `ui.useBackgroundColor`.
+    pub background_colour: bool,
+    /// `ui.showSpinner`.
+    pub spinner: bool,
+    /// `ui.showHomeDirectoryWarning`.
+    pub home_directory_warning: bool,
+    /// `general.vimMode`.
+    pub vim: bool,
+    /// `general.preferredEditor`.
+    pub preferred_editor: Option<String>,
+    /// `general.openEditorInNewWindow`.
+    pub editor_in_new_window: bool,
+    /// How notifications are sent; `None`: not at all
+    /// (`general.enableNotifications`).
+    pub notifications: Option<NotificationMethod>,
+}
+
+/// What stands in the title of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TitleMode {
+    /// What stood there (`ui.hideWindowTitle`).
+    Untouched,
+    /// The name of the program and the folder.
+    Static,
+    /// What goes on (`ui.dynamicWindowTitle`).
+    Dynamic,
+    /// What goes on and what the model thinks about (`ui.showStatusInTitle`).
+    DynamicWithThoughts,
+}
+
+/// What is said while the model works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LoadingPhrases {
+    /// Hints at features.
+    Tips,
+    /// Jokes.
+    Witty,
+    /// Both.
+    All,
+    /// Nothing but that it works.
+    #[default]
+    Off,
+}
+
+/// How a terminal is told to notify.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NotificationMethod {
+    /// As the terminal likes it.
+    #[default]
+    Auto,
+    /// OSC 9.
+    Osc9,
+    /// OSC 777.
+    Osc777,
+    /// The bell.
+    Bell,
+}
+
+/// One thing in the footer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FooterItem {
+    /// What runs without a question. Ours alone.
+    Mode,
+    /// Whether the folder is trusted. Ours alone.
+    Trust,
+    /// The folder.
+    Workspace,
+    /// The branch of git.
+    GitBranch,
+    /// The sandbox.
+    Sandbox,
+    /// The model.
+    ModelName,
+    /// How much of the window is used.
+    ContextUsed,
+    /// What is left of the quota.
+    Quota,
+    /// The memory of the program.
+    MemoryUsage,
+    /// The session.
+    SessionId,
+    /// The machine.
+    Hostname,
+    /// How one is signed in.
+    Auth,
+    /// Lines added and removed.
+    CodeChanges,
+    /// Tokens of the session.
+    TokenCount,
+}
+
+impl FooterItem {
+    /// All of them, in the order in which dialogs list them.
+    pub const ALL: [Self; 14] = [
+        Self::Mode,
+        Self::Trust,
+        Self::Workspace,
+        Self::GitBranch,
+        Self::Sandbox,
+        Self::ModelName,
+        Self::ContextUsed,
+        Self::Quota,
+        Self::MemoryUsage,
+        Self::SessionId,
+        Self::Hostname,
+        Self::Auth,
+        Self::CodeChanges,
+        Self::TokenCount,
+    ];
+
+    /// The word in `ui.footer.items`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Trust => "trust",
+            Self::Workspace => "workspace",
+            Self::GitBranch => "git-branch",
+            Self::Sandbox => "sandbox",
+            Self::ModelName => "model-name",
+            Self::ContextUsed => "context-used",
+            Self::Quota => "quota",
+            Self::MemoryUsage => "memory-usage",
+            Self::SessionId => "session-id",
+            Self::Hostname => "hostname",
+            Self::Auth => "auth",
+            Self::CodeChanges => "code-changes",
+            Self::TokenCount => "token-count",
+        }
+    }
+
+    /// What `ui.footer.showLabels` writes above it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Trust => "trust",
+            Self::Workspace => "workspace (/directory)",
+            Self::GitBranch => "branch",
+            Self::Sandbox => "sandbox",
+            Self::ModelName => "/model",
+            Self::ContextUsed => "context",
+            Self::Quota => "quota",
+            Self::MemoryUsage => "memory",
+            Self::SessionId => "session",
+            Self::Hostname => "machine",
+            Self::Auth => "/auth",
+            Self::CodeChanges => "diff",
+            Self::TokenCount => "tokens",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|item| item.as_str() == word)
+    }
+}
+
+impl UiSettings {
+    /// What the settings say.
+    pub fn of(settings: &Settings) -> Self {
+        let flag = |key: &str| settings.flag(key);
+        Self {
+            theme: settings.text("ui.theme").map(|name| match name.as_str() {
+                "VS" => "Default Light".to_owned(),
+                "VS2015" => "Default".to_owned(),
+                _ => name,
+            }),
+            auto_theme: flag("ui.autoThemeSwitching"),
+            custom_themes: settings
+                .get("ui.customThemes")
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default(),
+            alternate_buffer: flag("ui.useAlternateBuffer"),
+            hide_tips: flag("ui.hideTips"),
+            hide_banner: flag("ui.hideBanner"),
+            hide_context_summary: flag("ui.hideContextSummary"),
+            footer: (!flag("ui.hideFooter")).then(|| footer(settings)),
+            // Labels take a second row: only where somebody wants them.
+            footer_labels: settings.get("ui.footer.showLabels") == Some(&Value::Bool(true)),
+            line_numbers: flag("ui.showLineNumbers"),
+            thoughts: settings.text("ui.inlineThinkingMode").as_deref() == Some("full"),
+            screen_reader: flag("ui.accessibility.screenReader"),
+            title: if flag("ui.hideWindowTitle") {
+                TitleMode::Untouched
+            } else if !flag("ui.dynamicWindowTitle") {
+                TitleMode::Static
+            } else if flag("ui.showStatusInTitle") {
+                TitleMode::DynamicWithThoughts
+            } else {
+                TitleMode::Dynamic
+            },
+            loading_phrases: match settings.text("ui.loadingPhrases").as_deref() {
+                Some("tips") => LoadingPhrases::Tips,
+                Some("witty") => LoadingPhrases::Witty,
+                Some("all") => LoadingPhrases::All,
+                _ => LoadingPhrases::Off,
+            },
+            witty_phrases: settings.list("ui.customWittyPhrases"),
+            compact_tool_output: flag("ui.compactToolOutput"),
+            full_errors: settings.text("ui.errorVerbosity").as_deref() == Some("full"),
+            escape_pasted_at: flag("ui.escapePastedAtSymbols"),
+            shortcuts_hint: flag("ui.showShortcutsHint"),
+            collapse_for_questions: flag("ui.collapseDrawerDuringApproval"),
+            citations: flag("ui.showCitations"),
+            model_in_chat: flag("ui.showModelInfoInChat"),
+            user_identity: flag("ui.showUserIdentity"),
+            background_colour: flag("ui.useBackgroundColor"),
+            spinner: flag("ui.showSpinner"),
+            home_directory_warning: flag("ui.showHomeDirectoryWarning"),
+            vim: flag("general.vimMode"),
+            preferred_editor: settings.text("general.preferredEditor"),
+            editor_in_new_window: flag("general.openEditorInNewWindow"),
+            notifications: flag("general.enableNotifications").then(|| {
+                match settings.text("general.notificationMethod").as_deref() {
+                    Some("osc9") => NotificationMethod::Osc9,
+                    Some("osc777") => NotificationMethod::Osc777,
+                    Some("bell") => NotificationMethod::Bell,
+                    _ => NotificationMethod::Auto,
+                }
+            }),
+        }
+    }
+}
+
+/// `ui.footer.items` where it is set (unknown names left out), else our own row
+/// less what the single switches take out of it.
+fn footer(settings: &Settings) -> Vec<FooterItem> {
+    if settings.get("ui.footer.items").is_some() {
+        let items = settings.list("ui.footer.items");
+        return items.iter().filter_map(|word| FooterItem::parse(word)).collect();
+    }
+    // One row that tells what matters now; switches count where somebody set
+    // them, since their defaults fit another row.
+    let is_set = |key: &str| settings.get(key).and_then(Value::as_bool) == Some(true);
+    let unless = |key: &str, item| (!is_set(key)).then_some(item);
+    [
+        Some(FooterItem::Mode),
+        unless("ui.footer.hideModelInfo", FooterItem::ModelName),
+        unless("ui.footer.hideContextPercentage", FooterItem::ContextUsed),
+        Some(FooterItem::TokenCount),
+        Some(FooterItem::GitBranch),
+        unless("ui.footer.hideSandboxStatus", FooterItem::Sandbox),
+        Some(FooterItem::Trust),
+        is_set("ui.showMemoryUsage").then_some(FooterItem::MemoryUsage),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+    use crate::layers::{Layer, LayerFile};
+
+    fn ui(merged: Value) -> UiSettings {
+        let file = LayerFile {
+            layer: Layer::User,
+            path: "/settings.json".into(),
+            text: String::new(),
+            values: merged.as_object().cloned().unwrap_or_default(),
+        };
+        let mut warnings = Vec::new();
+        let settings = Settings::from_layers(vec![file], &Environment::default(), &mut warnings);
+        assert_eq!(warnings, Vec::<String>::new());
+        UiSettings::of(&settings)
+    }
+
+    #[test]
+    fn the_footer_is_what_is_listed_or_what_the_switches_leave() {
+        use FooterItem::{
+            ContextUsed, GitBranch, MemoryUsage, Mode, ModelName, Quota, Sandbox, TokenCount,
+            Trust, Workspace,
+        };
+        let usual = vec![Mode, ModelName, ContextUsed, TokenCount, GitBranch, Sandbox, Trust];
+        assert_eq!(ui(serde_json::json!({})).footer, Some(usual));
+        let switched = serde_json::json!({"ui": {"footer": {"hideModelInfo": true},
+            "showMemoryUsage": true}});
+        let left = vec![Mode, ContextUsed, TokenCount, GitBranch, Sandbox, Trust, MemoryUsage];
+        assert_eq!(ui(switched).footer, Some(left));
+        let listed = serde_json::json!({"ui": {"footer": {"items": ["quota", "x", "workspace"]}}});
+        assert_eq!(ui(listed).footer, Some(vec![Quota, Workspace]));
+        assert_eq!(ui(serde_json::json!({"ui": {"hideFooter": true}})).footer, None);
+        for item in FooterItem::ALL {
+            assert_eq!(FooterItem::parse(item.as_str()), Some(item));
+        }
+    }
+
+    #[test]
+    fn titles_and_notifications_follow_their_switches() {
+        assert_eq!(ui(serde_json::json!({})).title, TitleMode::Dynamic);
+        let set = |key: &str, value: bool| serde_json::json!({"ui": {key: value}});
+        assert_eq!(ui(set("dynamicWindowTitle", false)).title, TitleMode::Static);
+        assert_eq!(ui(set("showStatusInTitle", true)).title, TitleMode::DynamicWithThoughts);
+        assert_eq!(ui(set("hideWindowTitle", true)).title, TitleMode::Untouched);
+        assert_eq!(ui(serde_json::json!({})).notifications, None);
+        let bell = serde_json::json!({"general": {"enableNotifications": true, "notificationMethod": "bell"}});
+        assert_eq!(ui(bell).notifications, Some(NotificationMethod::Bell));
+    }
+}

@@ -1,0 +1,529 @@
+//! Keeps the history within the window: old results are shortened first, then
+//! the older part becomes an account by the model, and where the model cannot,
+//! by the program. Nothing is lost: the journal holds all of it.
+//!
+//! Requests share their beginning, which the provider's cache needs; so this
+//! happens rarely, and then by much.
+
+mod account;
+mod calls;
+mod shorten;
+mod snapshot;
+mod split;
+mod transcript;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{
+    Compaction, CompactionCause, CompactionHow, ContextUsed, EndReason, EventBody,
+};
+use parallax_protocol::tool::ToolKind;
+use tokio::task::JoinHandle;
+
+pub use shorten::KeepOutput;
+
+use self::account::Facts;
+use self::calls::Answered;
+use self::shorten::Reach;
+use self::split::Split;
+use crate::inbox::Wanted;
+use crate::invariants;
+use crate::meter::Metered;
+use crate::session::Session;
+use crate::view::{Entry, contents_of, tokens_of};
+
+/// Answers that stay with their results whatever their size is.
+const ANSWERS: usize = 2;
+/// An account has at most this part of what it stands for, in percent.
+const ACCOUNT_PERCENT: u64 = 50;
+/// Tokens that an account may have in any case, and at most.
+const ACCOUNT: (u64, u64) = (400, 12_000);
+/// A gain below this part of the whole is none, in percent.
+const GAIN_PERCENT: u64 = 5;
+
+/// When the history is made shorter, and what stays.
+#[derive(Clone)]
+pub struct Room {
+    /// The share of the model's window, 0 to 1, from which it is made shorter.
+    pub share: f64,
+    /// The tokens from which it is made shorter, if that is less.
+    pub tokens: u64,
+    /// Tokens of the newest results that stay as they are.
+    pub protect: u64,
+    /// Tokens of older results from which they are shortened on their own.
+    pub at_least: u64,
+    /// Whether the newest results stay in any case.
+    pub protect_newest: bool,
+    /// Whether a second pass of the model looks for what an account misses.
+    pub probe: bool,
+    /// Keeps whole results in files; without it they are only in the journal.
+    pub keep_output: Option<KeepOutput>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            share: 0.5,
+            tokens: 100_000,
+            protect: 50_000,
+            at_least: 30_000,
+            protect_newest: true,
+            probe: true,
+            keep_output: None,
+        }
+    }
+}
+
+impl Room {
+    /// The tokens from which the history of a model with that window is made
+    /// shorter.
+    fn mark(&self, window: u64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of a count of tokens; `as` saturates"
+        )]
+        let share = (window as f64 * self.share.clamp(0.05, 1.0)) as u64;
+        share.min(self.tokens).max(1)
+    }
+
+    /// How results are shortened where the mark is so low.
+    fn reach(&self, mark: u64) -> Reach {
+        Reach {
+            protect: self.protect.min(mark / 2),
+            at_least: self.at_least.min(mark / 3),
+            protect_newest: self.protect_newest,
+            notes: false,
+        }
+    }
+}
+
+/// What a session knows of its compactions.
+pub(crate) struct Compacting {
+    room: Room,
+    /// The account that is being written.
+    job: Option<Job>,
+    /// No threshold counts below so many tokens: the last compaction did not
+    /// get below the mark.
+    next_at: u64,
+    /// A person took a compaction back: only they, or a full window, make one.
+    held: bool,
+}
+
+impl Compacting {
+    pub(crate) fn new(room: Room) -> Self {
+        Self { room, job: None, next_at: 0, held: false }
+    }
+}
+
+/// An account that is written beside the work.
+struct Job {
+    writing: JoinHandle<Result<String, String>>,
+    /// It covers the contents before this place.
+    covers: usize,
+    /// The state of the history that it is for.
+    epoch: u64,
+    cancel: CancellationToken,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// What a compaction is made of.
+struct Material {
+    /// The view as it is.
+    view: Vec<Entry>,
+    /// The same with shorter results.
+    short: Vec<Entry>,
+    kinds: HashMap<String, ToolKind>,
+    active: Option<usize>,
+    /// Tokens of the request beside the view.
+    fixed: u64,
+    /// The estimate of the whole request, by the service's count.
+    before: u64,
+}
+
+impl Material {
+    /// The estimate of a request with another view, calibrated like `before`.
+    fn estimate(&self, view: &[Entry]) -> u64 {
+        let raw = u128::from(self.fixed + tokens_of(&self.view)).max(1);
+        let new = u128::from(self.fixed + tokens_of(view));
+        u64::try_from(u128::from(self.before) * new / raw).unwrap_or(u64::MAX)
+    }
+
+    /// The tokens that the account of a cut may have.
+    fn account_limit(&self, split: Split) -> u64 {
+        let dropped = split.dropped(&self.view);
+        (dropped * ACCOUNT_PERCENT / 100).clamp(ACCOUNT.0.min(dropped), ACCOUNT.1)
+    }
+}
+
+impl Session {
+    /// Makes the next request fit: what a person wanted first, then what the
+    /// thresholds say.
+    ///
+    /// # Errors
+    /// When the turn was interrupted meanwhile; the history is as before.
+    pub(crate) async fn make_room(&mut self, cancel: &CancellationToken) -> Result<(), EndReason> {
+        while let Some(wanted) = self.inbox.compactions.pop_front() {
+            self.carry_out(wanted, cancel).await;
+        }
+        let model = self.model.resolve(&self.inbox.model);
+        let ContextUsed { tokens, window } = self.context(&model);
+        let mark = self.compacting.room.mark(window);
+        if tokens > window {
+            self.compact(CompactionCause::Overflow, None, cancel).await;
+        } else if tokens >= mark.max(self.compacting.next_at) && !self.compacting.held {
+            // A little over the mark nobody waits for an account that is
+            // being written.
+            let patient = tokens < (mark + mark / 4).min(window - window / 10);
+            if !(patient && self.is_writing()) {
+                self.compact(CompactionCause::Threshold, None, cancel).await;
+            }
+        } else if tokens >= mark / 2 {
+            self.shorten_old(mark).await;
+            if tokens >= mark.max(self.compacting.next_at) / 5 * 4 && !self.compacting.held {
+                self.write_ahead(&model, mark).await;
+            }
+        }
+        if cancel.is_cancelled() { Err(EndReason::Cancelled) } else { Ok(()) }
+    }
+
+    /// Makes room after the service said that the request is too long. Gives
+    /// whether it is shorter now.
+    pub(crate) async fn make_room_by_force(&mut self, cancel: &CancellationToken) -> bool {
+        self.compact(CompactionCause::Overflow, None, cancel).await
+    }
+
+    /// Carries out what a person wanted between turns.
+    pub(crate) async fn compact_between_turns(&mut self) {
+        while let Some(wanted) = self.inbox.compactions.pop_front() {
+            let cancel = CancellationToken::new();
+            self.inbox.compacting = Some(cancel.clone());
+            self.carry_out(wanted, &cancel).await;
+            self.inbox.compacting = None;
+            let store = self.history.store();
+            let synced = tokio::task::spawn_blocking(move || store.sync());
+            if let Ok(Err(error)) = self.inbox.during(synced).await {
+                self.history.note_trouble(error.message);
+            }
+            self.tell_trouble();
+        }
+    }
+
+    async fn carry_out(&mut self, wanted: Wanted, cancel: &CancellationToken) {
+        match wanted {
+            Wanted::Shorter { focus } => {
+                self.compacting.held = false;
+                self.compact(CompactionCause::Manual, focus, cancel).await;
+            }
+            Wanted::Whole => {
+                let before = self.tokens_now();
+                let undone = self.history.undo_compaction();
+                self.compacting.held |= undone;
+                self.compacting.job = None;
+                let remark = (!undone).then(|| "there is no compaction to take back".to_owned());
+                let after = self.tokens_now();
+                self.tell_compaction(Compaction {
+                    cause: CompactionCause::Undo,
+                    how: None,
+                    before,
+                    after,
+                    remark,
+                });
+            }
+        }
+    }
+
+    fn tokens_now(&mut self) -> u64 {
+        let model = self.model.resolve(&self.inbox.model);
+        self.context(&model).tokens
+    }
+
+    fn tell_compaction(&mut self, compaction: Compaction) {
+        self.hub.send(EventBody::Compaction(compaction));
+        self.tell_context();
+    }
+
+    /// Makes the history shorter and tells what came of it. Gives whether it is
+    /// shorter.
+    async fn compact(
+        &mut self,
+        cause: CompactionCause,
+        focus: Option<String>,
+        cancel: &CancellationToken,
+    ) -> bool {
+        self.hook_compress(cause, cancel).await;
+        let model = self.model.resolve(&self.inbox.model);
+        let window = self.context(&model).window;
+        let mark = self.compacting.room.mark(window);
+        let mut reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
+        let mut material = self.material(reach).await;
+        let before = material.before;
+        let (mut how, mut remark) = (None, None);
+        let mut shorter = material.short.clone();
+        let by_results = material.estimate(&shorter);
+        // 60 % less is enough; a person wants an account.
+        let enough = cause == CompactionCause::Threshold && by_results <= before * 2 / 5;
+        if is_gain(before, by_results) {
+            how = Some(CompactionHow::Results);
+        }
+        if !enough {
+            let budget = tokens_of(&material.short) / 4;
+            let split = Split::by_size(&material.short, material.active, budget, ANSWERS);
+            if let Some((view, made, why)) =
+                self.with_account(&material, split, focus, &model, cancel).await
+                && is_gain(material.estimate(&shorter), material.estimate(&view))
+            {
+                (shorter, how, remark) = (view, Some(made), why);
+            }
+        }
+        if cancel.is_cancelled() {
+            self.tell_compaction(unchanged(cause, before, "it was interrupted"));
+            return false;
+        }
+        if cause == CompactionCause::Overflow && material.estimate(&shorter) > window / 10 * 9 {
+            // The last resort: no model, one answer, no result in full.
+            reach = Reach { protect: 0, protect_newest: false, ..reach };
+            material = self.material(reach).await;
+            let split = Split::by_size(&material.short, material.active, 0, 1);
+            if let Some(split) = split {
+                let view = self.mechanically(&material, split);
+                if material.estimate(&view) < material.estimate(&shorter) {
+                    (shorter, how) = (view, Some(CompactionHow::Mechanical));
+                }
+            } else if material.estimate(&material.short) < material.estimate(&shorter) {
+                shorter = material.short.clone();
+                how = Some(CompactionHow::Results);
+            }
+        }
+        let after = material.estimate(&shorter);
+        let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
+        else {
+            self.compacting.next_at = before + mark / 4;
+            let why = "nothing in it could be made shorter: it is short, or all of it is recent";
+            self.tell_compaction(unchanged(cause, before, why));
+            return false;
+        };
+        if after > before * 2 / 5 && remark.is_none() {
+            remark = Some("the prompt, the last answers and their results stay whole".to_owned());
+        }
+        self.take(shorter, how, before, after);
+        self.compacting.next_at = if after < mark { 0 } else { after + mark / 4 };
+        self.tell_compaction(Compaction { cause, how: Some(how), before, after, remark });
+        true
+    }
+
+    fn take(&mut self, view: Vec<Entry>, how: CompactionHow, before: u64, after: u64) {
+        self.compacting.job = None;
+        self.history.compact(view, how, before, after);
+        self.tell_trouble();
+    }
+
+    /// Shortens old results alone, once they are many.
+    async fn shorten_old(&mut self, mark: u64) {
+        let reach = self.compacting.room.reach(mark);
+        let material = self.material(reach).await;
+        let (before, after) = (material.before, material.estimate(&material.short));
+        if !is_gain(before, after) {
+            return;
+        }
+        let job = self.compacting.job.take();
+        self.take(material.short, CompactionHow::Results, before, after);
+        self.compacting.job = job.map(|mut job| {
+            // What it covers is still there.
+            job.epoch = self.history.epoch();
+            job
+        });
+        self.tell_compaction(Compaction {
+            cause: CompactionCause::Threshold,
+            how: Some(CompactionHow::Results),
+            before,
+            after,
+            remark: None,
+        });
+    }
+
+    /// Gathers what a compaction needs; the cheap pass is in it.
+    async fn material(&mut self, reach: Reach) -> Material {
+        let model = self.model.resolve(&self.inbox.model);
+        let before = self.context(&model).tokens;
+        let fixed = self.fixed_tokens();
+        let view = self.history.view().to_vec();
+        let kinds = self.registry.kinds();
+        let keep_output = self.compacting.room.keep_output.clone();
+        let (entries, known) = (view.clone(), kinds.clone());
+        let shortening = tokio::task::spawn_blocking(move || {
+            shorten::shorten(&entries, reach, &known, keep_output.as_ref())
+        });
+        let short = self.inbox.during(shortening).await.ok().flatten();
+        let active =
+            self.prompts.marks().last().and_then(|mark| {
+                view.iter().position(|entry| entry.origin.place() == Some(mark.at))
+            });
+        Material {
+            short: short.unwrap_or_else(|| view.clone()),
+            view,
+            kinds,
+            active,
+            fixed,
+            before,
+        }
+    }
+
+    /// The view with an account, how that was made, and what to say of it.
+    async fn with_account(
+        &mut self,
+        material: &Material,
+        split: Option<Split>,
+        focus: Option<String>,
+        model: &str,
+        cancel: &CancellationToken,
+    ) -> Option<(Vec<Entry>, CompactionHow, Option<String>)> {
+        let ahead = match self.compacting.job.take() {
+            Some(job) if focus.is_none() && job.epoch == self.history.epoch() => {
+                self.written(job, material, cancel).await
+            }
+            _ => None,
+        };
+        let (split, snapshot) = match ahead {
+            Some((split, snapshot)) => (split, Ok(snapshot)),
+            None => {
+                let split = split?;
+                let order = self.order(material, split, focus, model);
+                let writing = snapshot::write(&order, cancel);
+                (split, self.inbox.during(until(writing, cancel)).await)
+            }
+        };
+        match snapshot {
+            Ok(snapshot) => {
+                let facts = self.facts(material, split);
+                let view = account::replace(&material.short, split, &facts, &snapshot);
+                Some((view, CompactionHow::Snapshot, None))
+            }
+            Err(_) if cancel.is_cancelled() => None,
+            Err(why) => {
+                let remark = format!("the model wrote no account ({why}); the program did");
+                Some((self.mechanically(material, split), CompactionHow::Mechanical, Some(remark)))
+            }
+        }
+    }
+
+    /// What was written ahead, with the cut that it is for.
+    async fn written(
+        &mut self,
+        mut job: Job,
+        material: &Material,
+        cancel: &CancellationToken,
+    ) -> Option<(Split, String)> {
+        let split = Split::by_place(&material.short, material.active, job.covers)?;
+        let writing =
+            async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
+        let snapshot = self.inbox.during(until(writing, cancel)).await.ok()?;
+        Some((split, snapshot))
+    }
+
+    fn is_writing(&self) -> bool {
+        self.compacting.job.as_ref().is_some_and(|job| !job.writing.is_finished())
+    }
+
+    /// Begins to write the account beside the work, so that nobody waits for it.
+    async fn write_ahead(&mut self, model: &str, mark: u64) {
+        let epoch = self.history.epoch();
+        if self.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch) {
+            return;
+        }
+        let reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
+        // Files are written when it comes to that.
+        let keep_output = self.compacting.room.keep_output.take();
+        let material = self.material(reach).await;
+        self.compacting.room.keep_output = keep_output;
+        if material.estimate(&material.short) <= material.before * 2 / 5 {
+            return;
+        }
+        // More will have come when it is taken.
+        let budget = tokens_of(&material.short) / 8;
+        let Some(split) = Split::by_size(&material.short, material.active, budget, ANSWERS) else {
+            return;
+        };
+        let from = material.view.iter().skip(split.tail);
+        let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
+        let order = self.order(&material, split, None, model);
+        let cancel = CancellationToken::new();
+        let stop = cancel.clone();
+        let writing =
+            tokio::spawn(async move { until(snapshot::write(&order, &stop), &stop).await });
+        self.compacting.job = Some(Job { writing, covers, epoch, cancel });
+    }
+
+    /// What the model is asked for. It gets the results in full where they fit.
+    fn order(
+        &self,
+        material: &Material,
+        split: Split,
+        focus: Option<String>,
+        model: &str,
+    ) -> snapshot::Order {
+        let name = self.model.utility(snapshot::ROLE, model);
+        let window = self.model.limits(&name).context;
+        let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
+        let whole = material.view.iter().take(split.tail);
+        snapshot::Order {
+            model: Arc::new(Metered::new(Arc::clone(&self.model), self.hub.clone())),
+            name,
+            transcript: transcript::transcript(whole, characters),
+            limit: material.account_limit(split),
+            focus,
+            probe: self.compacting.room.probe,
+        }
+    }
+
+    fn mechanically(&self, material: &Material, split: Split) -> Vec<Entry> {
+        let calls = calls::answered(material.view.iter().map(|entry| &entry.content));
+        let characters = usize::try_from(material.account_limit(split)).unwrap_or(usize::MAX);
+        let account = account::mechanical(
+            &material.view,
+            split,
+            &calls,
+            characters.saturating_mul(3).max(600),
+        );
+        let facts = self.facts(material, split);
+        account::replace(&material.short, split, &facts, &account)
+    }
+
+    /// What the program knows word for word, from the whole session.
+    fn facts(&self, material: &Material, split: Split) -> Facts {
+        let calls: Vec<Answered> = calls::answered(self.history.contents().iter());
+        let changes = |name: &str| {
+            matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete))
+        };
+        let files = calls::files(&calls, changes);
+        Facts::gather(&material.view, split, self.prompts.marks(), &calls, files)
+    }
+}
+
+/// Waits for a writer, or until it is not wanted any more.
+async fn until(
+    writing: impl Future<Output = Result<String, String>>,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err("it was interrupted".into()),
+        written = writing => written,
+    }
+}
+
+fn is_gain(before: u64, after: u64) -> bool {
+    after < before.saturating_sub(before * GAIN_PERCENT / 100)
+}
+
+fn unchanged(cause: CompactionCause, tokens: u64, why: &str) -> Compaction {
+    Compaction { cause, how: None, before: tokens, after: tokens, remark: Some(why.to_owned()) }
+}

@@ -1,0 +1,197 @@
+//! The cheap pass: old results become short, and no word of anybody is lost.
+//!
+//! A result that came again is a note, an older copy of a file that was read
+//! again or changed since is a note, and a bulky one goes to a file with its
+//! beginning and end left in its place. Calls and their order stay.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Content, Part, PartView};
+use parallax_protocol::tool::ToolKind;
+use serde_json::Value;
+
+use super::calls::{Answered, answered};
+use crate::tokens;
+use crate::view::{Entry, Origin};
+
+/// Puts the whole text of a result where the model can read on: tool, text.
+pub type KeepOutput = Arc<dyn Fn(&str, &str) -> Result<PathBuf, String> + Send + Sync>;
+
+/// Stands around what is left of a bulky result.
+const MASKED: &str = "<tool_output_masked>";
+/// Tools whose results are never shortened: they are instructions or answers.
+const EXEMPT: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
+/// Shorter results stay: a note would be no shorter.
+const SMALLEST: u64 = 150;
+/// Lines at each end of a command's output.
+const LINES: usize = 10;
+/// Characters at each end of any other output.
+const CHARACTERS: usize = 250;
+/// Characters at each end of a command's output at most.
+const LONGEST_END: usize = 2_000;
+
+/// How much is shortened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// Tokens of the newest results that stay.
+    pub(crate) protect: u64,
+    /// Nothing happens when less could be masked.
+    pub(crate) at_least: u64,
+    /// Whether the newest content stays as it is.
+    pub(crate) protect_newest: bool,
+    /// Whether copies and repetitions become notes too.
+    pub(crate) notes: bool,
+}
+
+/// Shortens results; `None` when there is nothing to shorten.
+pub(crate) fn shorten(
+    view: &[Entry],
+    reach: Reach,
+    kinds: &HashMap<String, ToolKind>,
+    keep_output: Option<&KeepOutput>,
+) -> Option<Vec<Entry>> {
+    let calls = answered(view.iter().map(|entry| &entry.content));
+    let newest = view.len().checked_sub(1).filter(|_| reach.protect_newest);
+    let changes = |name: &str| matches!(kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
+    let mut seen: HashSet<(&str, String, &str)> = HashSet::new();
+    let mut current: HashSet<&str> = HashSet::new();
+    let mut places: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
+    let mut bulky = Vec::new();
+    let (mut newer, mut prunable) = (0, 0);
+    for call in calls.iter().rev() {
+        let size = tokens::of_text(&call.text);
+        let arguments = Value::Object(call.args.clone()).to_string();
+        let again = !seen.insert((&call.name, arguments, &call.text));
+        let superseded = call.name == "read_file"
+            && !call.failed
+            && call.path().is_some_and(|path| current.contains(path));
+        if let Some(path) = call.path().filter(|_| !call.failed)
+            && (changes(&call.name) || is_whole_read(call))
+        {
+            current.insert(path);
+        }
+        let stays = size < SMALLEST
+            || newest == Some(call.content)
+            || EXEMPT.contains(&call.name.as_str())
+            || call.text.starts_with(MASKED);
+        if newest == Some(call.content) {
+            continue;
+        }
+        newer += size;
+        if stays {
+            continue;
+        }
+        let note = match call.path() {
+            _ if !reach.notes => None,
+            _ if again => Some("[The same call gave the same result later; see there.]".to_owned()),
+            Some(path) if superseded => Some(format!(
+                "[An older copy of `{path}` stood here; it was read again or changed later.]"
+            )),
+            _ => None,
+        };
+        if let Some(note) = note {
+            places.entry(call.content).or_default().push((call.part, note));
+        } else if newer > reach.protect {
+            prunable += size;
+            bulky.push(call);
+        }
+    }
+    if prunable >= reach.at_least {
+        for call in bulky {
+            if let Some(text) = masked(call, kinds, keep_output) {
+                places.entry(call.content).or_default().push((call.part, text));
+            }
+        }
+    }
+    if places.is_empty() {
+        return None;
+    }
+    let mut view = view.to_vec();
+    for (at, results) in places {
+        if let Some(entry) = view.get_mut(at)
+            && let Some(shorter) = with_results(entry, &results)
+        {
+            *entry = shorter;
+        }
+    }
+    Some(view)
+}
+
+fn is_whole_read(call: &Answered) -> bool {
+    let ranges = ["start_line", "end_line", "offset", "limit"];
+    call.name == "read_file" && ranges.iter().all(|key| !call.args.contains_key(*key))
+}
+
+/// What stands for a bulky result; `None` when that would save nothing.
+fn masked(
+    call: &Answered,
+    kinds: &HashMap<String, ToolKind>,
+    keep_output: Option<&KeepOutput>,
+) -> Option<String> {
+    let preview = match kinds.get(&call.name) {
+        Some(ToolKind::Execute) => ends_by_lines(&call.text),
+        _ => ends(&call.text, CHARACTERS),
+    };
+    let (lines, bytes) = (call.text.lines().count(), call.text.len());
+    if tokens::of_text(&preview) + 60 >= tokens::of_text(&call.text) {
+        return None;
+    }
+    let place = match keep_output.map(|keep| keep(&call.name, &call.text)) {
+        Some(Ok(path)) => format!("is in {}: read it there if it matters", path.display()),
+        Some(Err(_)) | None => "was not kept: make the call again if it matters".to_owned(),
+    };
+    Some(format!(
+        "{MASKED}\n{preview}\n[The whole output, {lines} lines and {bytes} bytes, {place}.]\n\
+         </tool_output_masked>"
+    ))
+}
+
+/// The first and last lines of a text.
+fn ends_by_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() <= 2 * LINES {
+        return ends(text, LONGEST_END);
+    }
+    let head = lines.iter().take(LINES).copied().collect::<Vec<_>>().join("\n");
+    let tail = lines.iter().skip(lines.len() - LINES).copied().collect::<Vec<_>>().join("\n");
+    let left_out = lines.len() - 2 * LINES;
+    let (head, tail) = (ends(&head, LONGEST_END / 2), ends(&tail, LONGEST_END / 2));
+    format!("{head}\n[… {left_out} lines …]\n{tail}")
+}
+
+/// A text with only so many characters at each end.
+pub(crate) fn ends(text: &str, each: usize) -> String {
+    let count = text.chars().count();
+    if count <= 2 * each {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(each).collect();
+    let tail: String = text.chars().skip(count - each).collect();
+    format!("{head}\n[… {} characters …]\n{tail}", count - 2 * each)
+}
+
+/// A content with other texts in some of its results; `None` when that would
+/// not be shorter.
+fn with_results(entry: &Entry, results: &[(usize, String)]) -> Option<Entry> {
+    let content = entry.content.open().ok()?;
+    let parts = content.parts.into_iter().enumerate().map(|(at, part)| {
+        let text = results.iter().find(|(place, _)| *place == at).map(|(_, text)| text);
+        match (text, part.view()) {
+            (Some(text), PartView::Response(old)) => {
+                let failed = old.response.is_some_and(|response| response.get("error").is_some());
+                let key = if failed { "error" } else { "output" };
+                let mut response = Object::new();
+                response.insert(key.into(), Value::String(text.clone()));
+                Part::function_response(old.id, old.name, response, Vec::new())
+            }
+            _ => part,
+        }
+    });
+    let content = Content { role: content.role, parts: parts.collect() };
+    let origin = entry.origin.place().map_or(Origin::Made, Origin::Changed);
+    let shorter = Entry::new(content.seal(), origin);
+    (shorter.tokens < entry.tokens).then_some(shorter)
+}

@@ -1,0 +1,67 @@
+//! What stays word for word when the older part becomes an account.
+
+use parallax_protocol::content::Role;
+
+use crate::view::{Entry, tokens_of};
+
+/// Where a view is cut. A cut is only ever made before an answer of the model,
+/// so that calls stay with their results; inside one long prompt too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Split {
+    /// The active prompt, when it stands before the tail.
+    pub(crate) active: Option<usize>,
+    /// The first entry of the tail.
+    pub(crate) tail: usize,
+}
+
+impl Split {
+    /// Whether an entry goes.
+    pub(crate) fn drops(self, at: usize) -> bool {
+        at < self.tail && self.active != Some(at)
+    }
+
+    /// Cuts so that the tail has about `budget` tokens, but at least so many
+    /// answers with their results. `None`: nothing would go.
+    pub(crate) fn by_size(
+        view: &[Entry],
+        active: Option<usize>,
+        budget: u64,
+        answers: usize,
+    ) -> Option<Self> {
+        let (mut tail, mut kept, mut size) = (None, 0, 0);
+        for (at, entry) in view.iter().enumerate().skip(1).rev() {
+            size += entry.tokens;
+            if entry.content.role() != Role::Model {
+                continue;
+            }
+            if kept >= answers && size > budget {
+                break;
+            }
+            kept += 1;
+            tail = Some(at);
+        }
+        Self::at(view, active, tail?)
+    }
+
+    /// Cuts before the first content from a place on.
+    pub(crate) fn by_place(view: &[Entry], active: Option<usize>, place: usize) -> Option<Self> {
+        let from = |entry: &Entry| entry.origin.place().is_some_and(|at| at >= place);
+        let tail = view.iter().position(from)?;
+        let cut = view.get(tail).is_some_and(|entry| entry.content.role() == Role::Model);
+        if cut { Self::at(view, active, tail) } else { None }
+    }
+
+    fn at(view: &[Entry], active: Option<usize>, tail: usize) -> Option<Self> {
+        let split = Self { active: active.filter(|at| *at < tail), tail };
+        let mut dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
+        // An account alone is not worth another account.
+        dropped.any(|(_, entry)| entry.origin.place().is_some()).then_some(split)
+    }
+
+    /// The tokens of what goes.
+    pub(crate) fn dropped(self, view: &[Entry]) -> u64 {
+        let before = tokens_of(view.get(..self.tail).unwrap_or_default());
+        let active = self.active.and_then(|at| view.get(at)).map_or(0, |entry| entry.tokens);
+        before.saturating_sub(active)
+    }
+}

@@ -1,0 +1,68 @@
+//! A part of the history as plain text, for the model that writes the account:
+//! as data, so that nothing in it is taken for an order.
+
+use std::fmt::Write as _;
+
+use parallax_protocol::content::{PartView, Role};
+use serde_json::Value;
+
+use super::shorten::ends;
+use crate::view::Entry;
+
+/// Characters of one result at each end, from generous to bare.
+const LIMITS: [usize; 5] = [10_000, 2_500, 600, 150, 40];
+
+/// The transcript of some entries in at most about so many characters.
+pub(crate) fn transcript<'a>(
+    entries: impl Iterator<Item = &'a Entry> + Clone,
+    characters: usize,
+) -> String {
+    let mut text = String::new();
+    for limit in LIMITS {
+        text = with_limit(entries.clone(), limit);
+        if text.len() <= characters {
+            return text;
+        }
+    }
+    ends(&text, characters / 2)
+}
+
+fn with_limit<'a>(entries: impl Iterator<Item = &'a Entry>, limit: usize) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        let Ok(content) = entry.content.open() else { continue };
+        let who = match content.role {
+            Role::User => "person",
+            Role::Model => "model",
+        };
+        for part in &content.parts {
+            // Writing to a string cannot fail.
+            let _ = match part.view() {
+                PartView::Text(said) => {
+                    writeln!(text, "[{who}]\n{}\n", ends(said, limit.saturating_mul(2)))
+                }
+                PartView::Call(call) => {
+                    let args = call.args.cloned().map(Value::Object).unwrap_or_default();
+                    writeln!(text, "[call {}] {}\n", call.name, ends(&args.to_string(), limit))
+                }
+                PartView::Response(response) => {
+                    let result = response.response.map(result_text).unwrap_or_default();
+                    writeln!(text, "[result of {}]\n{}\n", response.name, ends(&result, limit))
+                }
+                PartView::Inline { mime_type, .. } => writeln!(text, "[{who}: {mime_type}]\n"),
+                _ => Ok(()),
+            };
+        }
+    }
+    text
+}
+
+fn result_text(response: &Value) -> String {
+    let field = |key: &str| response.get(key).and_then(Value::as_str);
+    match (field("error"), field("output")) {
+        (Some(error), Some(output)) => format!("error: {error}\n{output}"),
+        (Some(error), None) => format!("error: {error}"),
+        (None, Some(output)) => output.to_owned(),
+        (None, None) => response.to_string(),
+    }
+}

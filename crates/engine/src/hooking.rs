@@ -1,0 +1,276 @@
+//! Where a session lets hooks have a say: its start and end, prompts, calls and
+//! questions. Requests to the model are in `model_hooks`.
+
+use std::time::Duration;
+
+use parallax_protocol::content::{Part, Role};
+use parallax_protocol::event::{Ask, CompactionCause, EndReason, Level};
+use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
+use parallax_protocol::op::Prompt;
+use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::tool::{Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::{Value, json};
+
+use crate::board::{Board, Call, Finish};
+use crate::scheduler::add_note;
+use crate::session::Session;
+
+/// How often hooks may send the agent back to work after its last answer.
+const CONTINUATIONS: u32 = 100;
+/// How long the hooks of a session's end may take together.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What hooks changed of a call before it was judged.
+#[derive(Default)]
+pub(crate) struct Hooked {
+    /// The arguments, when they were changed.
+    pub(crate) arguments: Option<Object>,
+    /// Why a person must be asked.
+    pub(crate) asks: Option<String>,
+}
+
+impl Session {
+    /// Runs the hooks of an event and tells people what they say.
+    pub(crate) async fn hook(&mut self, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
+        let Some(hooks) = self.hooks.clone() else { return HookOutcome::default() };
+        if !hooks.listens(call.event, call.chunk) {
+            return HookOutcome::default();
+        }
+        let outcome = self.inbox.during(hooks.run(call, cancel.clone())).await;
+        for (level, text) in &outcome.messages {
+            self.inbox.notice(*level, text.clone());
+        }
+        outcome
+    }
+
+    /// The session begins; what its hooks add goes with the first prompt.
+    pub(crate) async fn hook_start(&mut self) {
+        let source = if self.history.len() > 0 { "resume" } else { "startup" };
+        let mut input = Object::new();
+        input.insert("source".to_owned(), source.into());
+        let call = HookCall::new(HookEvent::SessionStart, source, input);
+        self.hook_context = self.hook(call, &CancellationToken::new()).await.context;
+    }
+
+    /// The history is about to be made shorter.
+    pub(crate) async fn hook_compress(
+        &mut self,
+        cause: CompactionCause,
+        cancel: &CancellationToken,
+    ) {
+        let trigger = if cause == CompactionCause::Manual { "manual" } else { "auto" };
+        let mut input = Object::new();
+        input.insert("trigger".to_owned(), trigger.into());
+        let call = HookCall::new(HookEvent::PreCompress, trigger, input);
+        // It can say nothing that changes what happens.
+        drop(self.hook(call, cancel).await);
+    }
+
+    /// The session ends.
+    pub(crate) async fn hook_end(&mut self) {
+        let mut input = Object::new();
+        input.insert("reason".to_owned(), "exit".into());
+        let call = HookCall::new(HookEvent::SessionEnd, "exit", input);
+        // Best effort: nobody waits longer for it. Dropped, the hooks are ended.
+        let _ = tokio::time::timeout(FAREWELL, self.hook(call, &CancellationToken::new())).await;
+    }
+
+    /// Runs a prompt, and what hooks send after its answer.
+    pub(crate) async fn run_turn(
+        &mut self,
+        prompt: Prompt,
+        cancel: &CancellationToken,
+    ) -> EndReason {
+        let mut prompt = prompt;
+        for number in 0..=CONTINUATIONS {
+            let text = prompt.text.clone();
+            let mut input = Object::new();
+            input.insert("prompt".to_owned(), text.clone().into());
+            let before = self.hook(HookCall::new(HookEvent::BeforeAgent, "", input), cancel).await;
+            if let Some(reason) = before.denial() {
+                return EndReason::Stopped { reason: reason.to_owned() };
+            }
+            let contexts = [self.hook_context.take(), before.context];
+            prompt.attachments.extend(contexts.into_iter().flatten().map(Part::text));
+            if let Some(reason) = before.stop {
+                self.keep_prompt(prompt);
+                return EndReason::Stopped { reason };
+            }
+            let reason = self.run_prompt(prompt, cancel).await;
+            if !matches!(reason, EndReason::Done) {
+                return reason;
+            }
+            let answer = self.last_answer();
+            let input = object(json!({
+                "prompt": text, "prompt_response": answer, "stop_hook_active": number > 0,
+            }));
+            let after = self.hook(HookCall::new(HookEvent::AfterAgent, "", input), cancel).await;
+            if after.given("clearContext") == Some(&Value::Bool(true)) {
+                self.history.truncate(0);
+                self.prompts.truncate(0);
+            }
+            match (after.stop.clone(), after.denial()) {
+                (Some(reason), _) => return EndReason::Stopped { reason },
+                (None, None) => return reason,
+                (None, Some(why)) => {
+                    prompt = Prompt { text: why.to_owned(), attachments: Vec::new() };
+                }
+            }
+        }
+        let reason =
+            format!("hooks sent the agent back to work {CONTINUATIONS} times: {}", prompt.text);
+        EndReason::Stopped { reason }
+    }
+
+    /// The visible text of the newest answer.
+    fn last_answer(&self) -> String {
+        let last = self.history.contents().last().filter(|content| content.role() == Role::Model);
+        let opened = last.and_then(|content| content.open().ok());
+        opened.map(|content| content.visible_text()).unwrap_or_default()
+    }
+
+    /// Asks hooks about a call. `None`: it is finished already, as they refused it.
+    pub(crate) async fn hook_before_tool(
+        &mut self,
+        board: &mut Board<'_>,
+        call: &Call,
+        index: usize,
+        cancel: &CancellationToken,
+    ) -> Option<Hooked> {
+        let mut input = self.tool_input(call);
+        input.insert("tool_input".to_owned(), Value::Object(call.args.clone().unwrap_or_default()));
+        let subject = self.tool_name(call);
+        let outcome = self.hook(HookCall::new(HookEvent::BeforeTool, subject, input), cancel).await;
+        let refused = match (&outcome.stop, outcome.denial()) {
+            (Some(stop), _) => Some((ToolErrorKind::StopExecution, stop.clone())),
+            (None, Some(why)) => {
+                Some((ToolErrorKind::PolicyViolation, format!("A hook refused this call: {why}")))
+            }
+            (None, None) => None,
+        };
+        if let Some((kind, message)) = refused {
+            let finish = Finish::unjudged(None, call.name.clone());
+            let error = ToolError::new(kind, message);
+            self.finish(board, index, Outcome::failure(error), finish);
+            return None;
+        }
+        let asks =
+            (outcome.decision == Some(HookDecision::Ask)).then(|| match outcome.reason.as_str() {
+                "" => "a hook wants somebody to look at it".to_owned(),
+                reason => reason.to_owned(),
+            });
+        let arguments = outcome.given("tool_input").and_then(Value::as_object).map(|changed| {
+            let mut arguments = call.args.clone().unwrap_or_default();
+            arguments.extend(changed.clone());
+            arguments
+        });
+        Some(Hooked { arguments, asks })
+    }
+
+    /// The verdict on a call that a hook wants a person to look at.
+    pub(crate) fn asked_by_hook(&self, verdict: &mut Verdict, why: &str) {
+        if verdict.decision == Decision::Deny {
+            return;
+        }
+        verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
+        verdict.each_time = true;
+        "hook".clone_into(&mut verdict.rule);
+        why.clone_into(&mut verdict.why);
+        if !self.interactive {
+            verdict.why.push_str(" (a hook asks, and nobody can be asked here)");
+        }
+    }
+
+    /// Shows hooks what came of a call; they may change what the model reads.
+    pub(crate) async fn hook_after_tool(
+        &mut self,
+        call: &Call,
+        arguments: Option<&Object>,
+        outcome: &mut Outcome,
+        cancel: &CancellationToken,
+    ) {
+        let wants = |hooks: &std::sync::Arc<dyn parallax_protocol::hooks::Hooks>| {
+            hooks.listens(HookEvent::AfterTool, false)
+        };
+        if !self.hooks.as_ref().is_some_and(wants) {
+            return;
+        }
+        let mut input = self.tool_input(call);
+        let used = arguments.or(call.args.as_ref()).cloned().unwrap_or_default();
+        input.insert("tool_input".to_owned(), Value::Object(used));
+        let shown = outcome.for_user.as_ref().and_then(|shown| serde_json::to_value(shown).ok());
+        let mut response = object(json!({
+            "llmContent": outcome.for_model.output, "returnDisplay": shown,
+        }));
+        if let Some(error) = &outcome.error {
+            let error = json!({"type": error.kind.as_str(), "message": error.message});
+            response.insert("error".to_owned(), error);
+        }
+        input.insert("tool_response".to_owned(), Value::Object(response));
+        let subject = self.tool_name(call);
+        let hooked = self.hook(HookCall::new(HookEvent::AfterTool, subject, input), cancel).await;
+        if hooked.given("tailToolCallRequest").is_some() {
+            let text = "a hook asks for a further call (`tailToolCallRequest`): it is not made";
+            self.inbox.notice(Level::Warning, text);
+        }
+        if let Some(stop) = hooked.stop {
+            outcome.error = Some(ToolError::new(ToolErrorKind::StopExecution, stop));
+        } else if hooked.decision == Some(HookDecision::Deny) {
+            let message = format!("A hook withholds the result: {}", hooked.reason);
+            *outcome = Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
+        }
+        if let Some(context) = hooked.context {
+            add_note(outcome, &context);
+        }
+    }
+
+    /// Tells hooks that a person is asked. Nobody waits for them.
+    pub(crate) fn hook_notify(&self, ask: &Ask) {
+        let Some(hooks) = self.hooks.clone() else { return };
+        if !hooks.listens(HookEvent::Notification, false) {
+            return;
+        }
+        let mut details = object(json!({"type": ask.question, "title": ask.title}));
+        if let Some(Ok(Value::Object(preview))) = ask.preview.as_ref().map(serde_json::to_value) {
+            details.extend(preview);
+        }
+        let input = object(json!({
+            "notification_type": "ToolPermission",
+            "message": format!("Tool {} requires confirmation", ask.name),
+            "details": details,
+        }));
+        let call = HookCall::new(HookEvent::Notification, "ToolPermission", input);
+        // The turn's token ends it at the latest.
+        let cancel = self.inbox.turn.clone().unwrap_or_default();
+        tokio::spawn(async move { hooks.run(call, cancel).await });
+    }
+
+    fn tool_name(&self, call: &Call) -> String {
+        self.registry
+            .get(&call.name)
+            .map_or_else(|| call.name.clone(), |tool| tool.spec().name.clone())
+    }
+
+    /// What hooks of calls are told of the tool.
+    fn tool_input(&self, call: &Call) -> Object {
+        let name = self.tool_name(call);
+        let mut input = object(json!({"tool_name": name}));
+        if name != call.name {
+            input.insert("original_request_name".to_owned(), call.name.clone().into());
+        }
+        if let Some(served) = self.registry.get(&call.name).and_then(|tool| tool.served()) {
+            let context = json!({"server_name": served.server, "tool_name": served.tool});
+            input.insert("mcp_context".to_owned(), context);
+        }
+        input
+    }
+}
+
+/// The fields of an object literal.
+pub(crate) fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    }
+}

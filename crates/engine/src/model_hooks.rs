@@ -1,0 +1,249 @@
+//! Requests and answers as hooks see them: text only, in no provider's words.
+//! What they change is put back so that calls, signatures and media stay.
+
+use parallax_protocol::content::{Content, Part, PartView, Role};
+use parallax_protocol::event::EndReason;
+use parallax_protocol::hooks::{HookCall, HookEvent};
+use parallax_protocol::model::{Chunk, FinishReason, Request, ToolSet, Usage};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::{Value, json};
+
+use crate::hooking::object;
+use crate::session::Session;
+
+impl Session {
+    fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
+    }
+
+    /// Lets hooks see and change a request, and choose its tools. With a chunk,
+    /// a hook has answered in the model's place.
+    pub(crate) async fn hook_before_model(
+        &mut self,
+        mut request: Request,
+        cancel: &CancellationToken,
+    ) -> Result<(Request, Option<Chunk>), EndReason> {
+        let call = |event, request: &Request| {
+            let input = object(json!({"llm_request": view(request)}));
+            HookCall::new(event, "", input)
+        };
+        let mut answer = None;
+        if self.listens(HookEvent::BeforeModel, false) {
+            let outcome = self.hook(call(HookEvent::BeforeModel, &request), cancel).await;
+            if let Some(reason) = outcome.stop {
+                return Err(EndReason::Stopped { reason });
+            }
+            answer = outcome.given("llm_response").and_then(chunk);
+            if let (None, Some(reason)) = (&answer, outcome.denial()) {
+                return Err(EndReason::Stopped { reason: reason.to_owned() });
+            }
+            if let Some(Value::Object(changed)) = outcome.given("llm_request") {
+                change(&mut request, changed);
+            }
+        }
+        if answer.is_none() && self.listens(HookEvent::BeforeToolSelection, false) {
+            let outcome = self.hook(call(HookEvent::BeforeToolSelection, &request), cancel).await;
+            if let Some(config) = outcome.given("toolConfig") {
+                choose(&mut request, config);
+            }
+        }
+        Ok((request, answer))
+    }
+
+    /// What hooks of answers are told of the request, when there are any.
+    pub(crate) fn request_view(&self, request: &Request) -> Option<Value> {
+        let wanted =
+            [true, false].into_iter().any(|chunk| self.listens(HookEvent::AfterModel, chunk));
+        wanted.then(|| view(request))
+    }
+
+    /// Lets hooks see an answer, or a piece of it. Gives the text in its place.
+    pub(crate) async fn hook_after_model(
+        &mut self,
+        request: &Value,
+        answer: &Said<'_>,
+        chunk: bool,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, EndReason> {
+        if !self.listens(HookEvent::AfterModel, chunk) {
+            return Ok(None);
+        }
+        let input = object(json!({"llm_request": request, "llm_response": answer.view()}));
+        let call = HookCall { chunk, ..HookCall::new(HookEvent::AfterModel, "", input) };
+        let outcome = self.hook(call, cancel).await;
+        let refused = outcome.stop.clone().or_else(|| outcome.denial().map(str::to_owned));
+        match refused {
+            Some(reason) => Err(EndReason::Stopped { reason }),
+            None => Ok(outcome.given("llm_response").and_then(text_of)),
+        }
+    }
+}
+
+/// An answer, or a piece of one.
+pub(crate) struct Said<'a> {
+    pub(crate) text: String,
+    pub(crate) finish: Option<&'a FinishReason>,
+    pub(crate) usage: Option<Usage>,
+}
+
+impl Said<'_> {
+    fn view(&self) -> Value {
+        let parts = if self.text.is_empty() { Vec::new() } else { vec![self.text.clone()] };
+        let mut view = json!({
+            "text": self.text,
+            "candidates": [{
+                "content": {"role": "model", "parts": parts},
+                "finishReason": self.finish.map(FinishReason::as_str),
+                "index": 0,
+            }],
+        });
+        if let (Value::Object(fields), Some(usage)) = (&mut view, self.usage) {
+            fields.insert(
+                "usageMetadata".to_owned(),
+                json!({
+                    "promptTokenCount": usage.prompt_token_count,
+                    "candidatesTokenCount": usage.candidates_token_count,
+                    "totalTokenCount": usage.total_token_count,
+                }),
+            );
+        }
+        view
+    }
+}
+
+/// The text of parts, without thoughts.
+pub(crate) fn visible(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| match part.view() {
+        PartView::Text(text) => Some(text),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Puts another text in the place of the text of parts; what is no text stays.
+pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) {
+    let mut new = Some(text).filter(|text| !text.is_empty()).map(Part::text);
+    let mut kept = Vec::with_capacity(parts.len());
+    for part in parts.drain(..) {
+        if !matches!(part.view(), PartView::Text(_)) {
+            kept.push(part);
+            continue;
+        }
+        // A signature rides on the text that comes in its place.
+        if let Some(new) = new.take() {
+            kept.push(match part.signature() {
+                Some(signature) => new.with_signature(signature),
+                None => new,
+            });
+        }
+    }
+    kept.extend(new);
+    *parts = kept;
+}
+
+fn view(request: &Request) -> Value {
+    let mut messages = Vec::with_capacity(request.contents.len() + 1);
+    if !request.system.is_empty() {
+        messages.push(json!({"role": "system", "content": &*request.system}));
+    }
+    for content in &request.contents {
+        let role = if content.role() == Role::Model { "model" } else { "user" };
+        let text = content.open().map(|content| content.visible_text()).unwrap_or_default();
+        messages.push(json!({"role": role, "content": text}));
+    }
+    json!({"model": request.model, "messages": messages, "config": request.generation})
+}
+
+/// Puts back what hooks changed of a request.
+fn change(request: &mut Request, changed: &Object) {
+    if let Some(model) = changed.get("model").and_then(Value::as_str).filter(|it| !it.is_empty()) {
+        model.clone_into(&mut request.model);
+    }
+    if let Some(Value::Object(config)) = changed.get("config") {
+        request.generation.extend(config.clone());
+    }
+    let Some(messages) = changed.get("messages").and_then(Value::as_array) else { return };
+    let mut spoken = Vec::new();
+    for message in messages {
+        let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
+        let Some(text) = message.get("content").and_then(Value::as_str) else { return };
+        match role {
+            "system" => request.system = text.into(),
+            role => spoken.push((role, text)),
+        }
+    }
+    // Only texts may change: which contents there are, and who speaks, must
+    // stay, or calls and their answers come apart.
+    if spoken.len() != request.contents.len() {
+        return;
+    }
+    for (sealed, (_, text)) in request.contents.iter_mut().zip(spoken) {
+        let Ok(mut content) = sealed.open() else { continue };
+        if content.visible_text() != text {
+            replace_text(&mut content.parts, text);
+            if !content.parts.is_empty() {
+                *sealed = content.seal();
+            }
+        }
+    }
+}
+
+/// Leaves the tools that hooks chose.
+fn choose(request: &mut Request, config: &Value) {
+    let ToolSet::Functions(declared) = &request.tools else { return };
+    if config.get("mode").and_then(Value::as_str) == Some("NONE") {
+        request.tools = ToolSet::None;
+        return;
+    }
+    let Some(names) = config.get("allowedFunctionNames").and_then(Value::as_array) else { return };
+    let Ok(mut tools) = serde_json::from_str::<Vec<Value>>(declared.get()) else { return };
+    tools.retain(|tool| tool.get("name").is_some_and(|name| names.contains(name)));
+    request.tools = match serde_json::value::to_raw_value(&tools) {
+        Ok(raw) if !tools.is_empty() => ToolSet::Functions(raw.into()),
+        _ => ToolSet::None,
+    };
+}
+
+/// The text of a response as hooks write it.
+fn text_of(response: &Value) -> Option<String> {
+    if let Some(parts) = response.pointer("/candidates/0/content/parts").and_then(Value::as_array) {
+        let texts = parts.iter().map(|part| {
+            part.as_str().or_else(|| part.get("text").and_then(Value::as_str)).unwrap_or_default()
+        });
+        return Some(texts.collect());
+    }
+    response.get("text").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// A response of a hook as the model's.
+fn chunk(response: &Value) -> Option<Chunk> {
+    let text = text_of(response).filter(|text| !text.is_empty())?;
+    let content = Content::model(vec![Part::text(text)]);
+    let finish = Some(FinishReason("STOP".to_owned()));
+    Some(Chunk { parts: content.parts, finish, ..Chunk::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_change_and_calls_and_signatures_stay() {
+        let mut parts: Vec<Part> = serde_json::from_str(
+            r#"[{"text":"a","thoughtSignature":"S"},{"functionCall":{"name":"x"}},{"text":"b"}]"#,
+        )
+        .expect("parts");
+        replace_text(&mut parts, "new");
+        let json = serde_json::to_string(&parts).expect("json");
+        assert!(json.contains(r#""text":"new""#) && json.contains(r#""thoughtSignature":"S""#));
+        assert!(json.contains("functionCall") && !json.contains(r#""b""#), "{json}");
+    }
+
+    #[test]
+    fn a_response_is_read_in_both_forms() {
+        let long = json!({"candidates": [{"content": {"parts": ["a", {"text": "b"}]}}]});
+        assert_eq!(text_of(&long).as_deref(), Some("ab"));
+        assert_eq!(text_of(&json!({"text": "c"})).as_deref(), Some("c"));
+        assert!(chunk(&json!({"text": ""})).is_none());
+    }
+}

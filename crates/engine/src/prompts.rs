@@ -1,0 +1,41 @@
+//! The prompts of the session and where they stand in its history.
+
+use parallax_protocol::store::PromptMark;
+use parallax_protocol::tool::FileDiff;
+
+use crate::history::now;
+
+/// The prompts that are in the history, oldest first.
+#[derive(Default)]
+pub(crate) struct Prompts {
+    marks: Vec<PromptMark>,
+}
+
+impl Prompts {
+    pub(crate) fn new(marks: Vec<PromptMark>) -> Self {
+        Self { marks }
+    }
+
+    pub(crate) fn marks(&self) -> &[PromptMark] {
+        &self.marks
+    }
+
+    /// A prompt that is about to become the content behind the first `at`.
+    pub(crate) fn add(&mut self, turn: u64, at: usize, text: &str) {
+        let (text, time) = (text.to_owned(), now());
+        self.marks.push(PromptMark { turn, at, text, time, lines_added: 0, lines_removed: 0 });
+    }
+
+    /// An edit of the running turn is done.
+    pub(crate) fn count_lines(&mut self, diff: &FileDiff) {
+        if let Some(mark) = self.marks.last_mut() {
+            mark.lines_added = mark.lines_added.saturating_add(diff.lines_added);
+            mark.lines_removed = mark.lines_removed.saturating_add(diff.lines_removed);
+        }
+    }
+
+    /// Forgets those that are not among the first `keep` contents.
+    pub(crate) fn truncate(&mut self, keep: usize) {
+        self.marks.retain(|mark| mark.at < keep);
+    }
+}

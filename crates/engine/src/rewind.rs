@@ -1,0 +1,126 @@
+//! Going back to before a prompt: the conversation, the files, or both.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use parallax_protocol::checkpoint::Checkpoints;
+use parallax_protocol::content::PartView;
+use parallax_protocol::event::{EventBody, Level, PromptEntry, Rewound, Undone};
+use parallax_protocol::op::Rewind;
+
+use crate::session::Session;
+
+impl Session {
+    /// Carries out what was asked for. Between turns only.
+    pub(crate) async fn rewind(&mut self) {
+        for order in std::mem::take(&mut self.inbox.rewinds) {
+            let marks = self.prompts.marks().iter();
+            let Some(mark) = marks.rev().find(|mark| mark.turn == order.turn).cloned() else {
+                let text = format!("there is no prompt {} to go back to", order.turn);
+                self.inbox.notice(Level::Error, text);
+                continue;
+            };
+            let files = if order.files { Some(self.rewind_files(order).await) } else { None };
+            if order.chat {
+                self.rewind_chat(mark.at).await;
+            }
+            let Rewind { turn, chat, .. } = order;
+            self.hub.send(EventBody::Rewound(Rewound { turn, prompt: mark.text, chat, files }));
+        }
+    }
+
+    /// Undoes the turns from the last to the one named.
+    async fn rewind_files(&mut self, order: Rewind) -> Undone {
+        let Some(checkpoints) = self.checkpoints.clone() else {
+            let problem = Some("this session keeps no old versions of files".to_owned());
+            return Undone { turn: order.turn, problem, ..Undone::default() };
+        };
+        let undoing = tokio::task::spawn_blocking(move || undo_from(checkpoints.as_ref(), order));
+        self.inbox.during(undoing).await.unwrap_or_else(|_| Undone {
+            turn: order.turn,
+            problem: Some("the undo crashed; this is a defect".into()),
+            ..Undone::default()
+        })
+    }
+
+    /// Takes the contents after the first `keep` back. The journal keeps them,
+    /// and says that they no longer count.
+    async fn rewind_chat(&mut self, keep: usize) {
+        self.preface = self.prefaces_from(keep);
+        self.pending.clear();
+        self.history.truncate(keep);
+        self.prompts.truncate(keep);
+        let store = self.history.store();
+        let synced = tokio::task::spawn_blocking(move || store.sync());
+        if let Ok(Err(error)) = self.inbox.during(synced).await {
+            self.history.note_trouble(error.message);
+        }
+        self.tell_trouble();
+    }
+
+    /// The context that went with the prompts taken back, to go with the next.
+    fn prefaces_from(&self, keep: usize) -> Option<String> {
+        let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
+        let mut prefaces: Vec<String> = dropped
+            .filter_map(|mark| {
+                let content = self.history.contents().get(mark.at)?.open().ok()?;
+                let [first, _, ..] = content.parts.as_slice() else { return None };
+                match first.view() {
+                    PartView::Text(text) if text != mark.text => Some(text.to_owned()),
+                    _ => None,
+                }
+            })
+            .collect();
+        prefaces.extend(self.preface.clone());
+        (!prefaces.is_empty()).then(|| prefaces.join("\n\n"))
+    }
+
+    /// Tells the prompts that one can go back to, if that was asked.
+    pub(crate) async fn list_prompts(&mut self) {
+        if !std::mem::take(&mut self.inbox.list_prompts) {
+            return;
+        }
+        let mut changes: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+        if let Some(checkpoints) = self.checkpoints.clone() {
+            let looking = tokio::task::spawn_blocking(move || checkpoints.changes());
+            changes.extend(self.inbox.during(looking).await.unwrap_or_default());
+        }
+        let marks = self.prompts.marks().iter();
+        let prompts = marks.map(|mark| PromptEntry {
+            turn: mark.turn,
+            time: mark.time.clone(),
+            text: mark.text.clone(),
+            lines_added: mark.lines_added,
+            lines_removed: mark.lines_removed,
+            files: changes.remove(&mark.turn).unwrap_or_default(),
+        });
+        let prompts = prompts.collect();
+        self.hub.send(EventBody::Prompts { prompts });
+    }
+}
+
+/// Undoes each turn from the last that changed anything to the one named.
+/// Blocking.
+fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
+    let mut turns: Vec<u64> = checkpoints.changes().into_iter().map(|(turn, _)| turn).collect();
+    turns.retain(|turn| *turn >= order.turn);
+    turns.sort_unstable();
+    let (mut restored, mut kept) = (BTreeSet::new(), Vec::new());
+    let mut problems = Vec::new();
+    for turn in turns.into_iter().rev() {
+        match checkpoints.undo(Some(turn), order.force) {
+            Ok(undone) => {
+                restored.extend(undone.restored);
+                kept.extend(undone.kept);
+            }
+            Err(why) => problems.push(why),
+        }
+    }
+    let restored = restored.into_iter().filter(|path| !kept.iter().any(|(other, _)| other == path));
+    Undone {
+        turn: order.turn,
+        restored: restored.collect(),
+        kept: kept.clone(),
+        problem: (!problems.is_empty()).then(|| problems.join("; ")),
+    }
+}

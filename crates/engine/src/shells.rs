@@ -1,0 +1,275 @@
+//! Commands that the person runs: beside a running turn, judged by nobody, told
+//! to the model with what comes next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ShellDone, ShellStart};
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::shell::{Shell, ShellCommand, ShellEnding, ShellOutcome};
+use parallax_protocol::tool::Run;
+use tokio::task::{Id, JoinSet};
+
+use crate::board::CallProgress;
+use crate::history::Remarks;
+use crate::hub::EventHub;
+use crate::meter::millis;
+use crate::reach::Reach;
+use crate::session::Session;
+use crate::turn::UNANSWERED;
+
+/// Characters of an output that the model reads.
+const MOST_OUTPUT: usize = 10_000;
+/// Lines of each log that are told when nobody asked for a number.
+const TOLD_LINES: usize = 5;
+/// Stands for the model's answer to a command of the person's, so that roles
+/// alternate.
+const NOTED: &str = "[Noted.]";
+
+/// What the model is to be told of a command.
+pub(crate) struct Report {
+    command: String,
+    text: String,
+}
+
+struct Running {
+    item: ItemId,
+    command: String,
+    begun: Instant,
+    cancel: CancellationToken,
+}
+
+/// The commands of the person that run, and what came of those that ended.
+pub(crate) struct Shells {
+    shell: Option<Arc<dyn Shell>>,
+    hub: EventHub,
+    reach: Reach,
+    tasks: JoinSet<ShellOutcome>,
+    running: HashMap<Id, Running>,
+    /// Those that tell of processes in the background; they end with this.
+    tellers: JoinSet<()>,
+    reports: Vec<Report>,
+    started: u64,
+}
+
+impl Shells {
+    /// Must be made on a runtime: it listens for processes in the background.
+    pub(crate) fn new(shell: Option<Arc<dyn Shell>>, hub: EventHub, reach: Reach) -> Self {
+        let mut tellers = JoinSet::new();
+        if let Some(shell) = shell.clone() {
+            let (mut changes, hub) = (shell.changes(), hub.clone());
+            tellers.spawn(async move {
+                while changes.next().await.is_some() {
+                    tell(Arc::clone(&shell), TOLD_LINES, &hub).await;
+                }
+            });
+        }
+        let (tasks, running) = (JoinSet::new(), HashMap::new());
+        Self { shell, hub, reach, tasks, running, tellers, reports: Vec::new(), started: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// Why there is nothing to start, for people.
+    pub(crate) fn start(&mut self, command: ShellCommand) -> Result<(), &'static str> {
+        let shell = self.shell.as_ref().ok_or("this session runs no commands of its user")?;
+        if command.command.trim().is_empty() {
+            return Err("the command is empty");
+        }
+        self.started += 1;
+        let item = ItemId::new(format!("shell-{}", self.started));
+        let (text, background) = (command.command.clone(), command.background);
+        self.hub.send(EventBody::ItemStarted {
+            item: item.clone(),
+            start: ItemStart::Shell(ShellStart { command: text.clone(), background }),
+        });
+        let cancel = CancellationToken::new();
+        self.reach.enter(item.clone(), cancel.clone());
+        let (hub, reach) = (self.hub.clone(), self.reach.clone());
+        let progress = Arc::new(CallProgress { hub, item: item.clone(), reach });
+        let run = shell.run(command, Run::new(cancel.clone(), progress));
+        let handle = self.tasks.spawn(run);
+        let running = Running { item, command: text, begun: Instant::now(), cancel };
+        self.running.insert(handle.id(), running);
+        Ok(())
+    }
+
+    /// Ends all that run.
+    pub(crate) fn cancel(&self) {
+        self.running.values().for_each(|running| running.cancel.cancel());
+    }
+
+    /// Waits until the next one has ended, and tells the faces. Resolves at
+    /// once when none runs. Safe to cancel.
+    pub(crate) async fn ended(&mut self) {
+        let (id, outcome) = match self.tasks.join_next_with_id().await {
+            None => return,
+            Some(Ok((id, outcome))) => (id, outcome),
+            Some(Err(error)) => (error.id(), crashed()),
+        };
+        let Some(Running { item, command, begun, .. }) = self.running.remove(&id) else { return };
+        self.reach.leave(&item);
+        let text = report(&command, &outcome);
+        let ShellOutcome { ending, display, directory, .. } = outcome;
+        self.hub.send(EventBody::ItemDone {
+            item,
+            done: ItemDone::Shell(Box::new(ShellDone {
+                command: command.clone(),
+                ending,
+                output: display,
+                directory,
+                duration_ms: millis(begun),
+            })),
+        });
+        self.reports.push(Report { command, text });
+    }
+
+    /// Tells what runs in the background.
+    pub(crate) fn tell_background(&mut self, lines: usize) {
+        let (shell, hub) = (self.shell.clone(), self.hub.clone());
+        while self.tellers.try_join_next().is_some() {}
+        self.tellers.spawn(async move {
+            match shell {
+                Some(shell) => tell(shell, lines, &hub).await,
+                None => hub.send(EventBody::Background { processes: Vec::new() }),
+            }
+        });
+    }
+
+    /// Ends a process in the background, and tells what is left.
+    pub(crate) fn end_background(&mut self, pid: i32) {
+        let Some(shell) = self.shell.clone() else { return };
+        let hub = self.hub.clone();
+        while self.tellers.try_join_next().is_some() {}
+        self.tellers.spawn(async move {
+            let ending = Arc::clone(&shell);
+            let _ = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
+            tell(shell, TOLD_LINES, &hub).await;
+        });
+    }
+}
+
+async fn tell(shell: Arc<dyn Shell>, lines: usize, hub: &EventHub) {
+    let looking = tokio::task::spawn_blocking(move || shell.background(lines));
+    if let Ok(processes) = looking.await {
+        hub.send(EventBody::Background { processes });
+    }
+}
+
+fn crashed() -> ShellOutcome {
+    let message = "running it crashed; this is a defect".to_owned();
+    ShellOutcome {
+        ending: ShellEnding::Failed { message },
+        output: String::new(),
+        display: String::new(),
+        directory: None,
+    }
+}
+
+/// What the model reads of a command of the person's.
+fn report(command: &str, outcome: &ShellOutcome) -> String {
+    let mut result = match &outcome.ending {
+        ShellEnding::Exited { code: 0 } => String::new(),
+        ShellEnding::Exited { code } => format!("Command exited with code {code}.\n"),
+        ShellEnding::Signalled { signal } => format!("Command terminated by signal {signal}.\n"),
+        ShellEnding::Cancelled => "Command was cancelled.\n".to_owned(),
+        ShellEnding::Background { pid } => {
+            format!("Command moved to background (PID: {pid}).\n")
+        }
+        ShellEnding::Failed { message } => format!("Command did not start: {message}\n"),
+    };
+    let output = outcome.output.trim_end();
+    match output.is_empty() {
+        true => result.push_str("(Command produced no output)"),
+        false => result.push_str(output),
+    }
+    if let Some((cut, _)) = result.char_indices().nth(MOST_OUTPUT) {
+        result.truncate(cut);
+        result.push_str("\n... (truncated)");
+    }
+    if let Some(directory) = &outcome.directory {
+        let directory = directory.display();
+        result.push_str(&format!(
+            "\n(It ended in `{directory}`; the next command begins in the project again.)"
+        ));
+    }
+    // What is quoted must not end the quotation.
+    let quoted = |text: &str| text.replace('`', "\\`");
+    format!(
+        "I ran the following shell command:\n```sh\n{}\n```\n\nThis produced the following \
+         result:\n```\n{}\n```",
+        quoted(command),
+        quoted(&result)
+    )
+}
+
+impl Session {
+    /// What the model is to be told of commands that ended meanwhile.
+    pub(crate) fn take_reports(&mut self) -> Vec<Part> {
+        let reports = std::mem::take(&mut self.inbox.shells.reports);
+        let mut parts = Vec::with_capacity(reports.len());
+        for Report { mut text, .. } in reports {
+            self.black_out(&mut text);
+            parts.push(Part::text(text));
+        }
+        parts
+    }
+
+    /// Between turns: what commands came to becomes part of the history.
+    pub(crate) fn keep_reports(&mut self) {
+        for Report { command, mut text } in std::mem::take(&mut self.inbox.shells.reports) {
+            self.settle(UNANSWERED);
+            self.black_out(&mut text);
+            let content = Content::user(vec![Part::text(text)]);
+            let remarks = Remarks { command: Some(command), ..Remarks::synthetic() };
+            self.history.push(&content, remarks);
+            let answer = Content::model(vec![Part::text(NOTED)]);
+            self.history.push(&answer, Remarks::synthetic());
+            self.tell_trouble();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(ending: ShellEnding, output: &str) -> ShellOutcome {
+        let output = output.to_owned();
+        ShellOutcome { ending, display: output.clone(), output, directory: None }
+    }
+
+    #[test]
+    fn the_report_names_the_command_and_its_result() {
+        let text = report("echo `x`", &outcome(ShellEnding::Exited { code: 0 }, "a ``` b\n"));
+        assert_eq!(
+            text,
+            "I ran the following shell command:\n```sh\necho \\`x\\`\n```\n\nThis produced the \
+             following result:\n```\na \\`\\`\\` b\n```"
+        );
+        let silent = report("false", &outcome(ShellEnding::Exited { code: 1 }, ""));
+        assert!(silent.contains("Command exited with code 1.\n(Command produced no output)"));
+    }
+
+    #[test]
+    fn a_long_result_is_cut_and_a_change_of_folder_told() {
+        let mut long = outcome(ShellEnding::Exited { code: 0 }, &"ü".repeat(20_000));
+        long.directory = Some("/else".into());
+        let text = report("x", &long);
+        assert_eq!(text.matches('ü').count(), 10_000);
+        assert!(
+            text.contains("\n... (truncated)\n(It ended in \\`/else\\`;"),
+            "{}",
+            &text[20_000..]
+        );
+    }
+}

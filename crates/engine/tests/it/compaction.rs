@@ -1,0 +1,363 @@
+//! A history that grows too long: what goes out then, and what never changes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use parallax_engine::{Room, invariants};
+use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::event::{
+    Compaction, CompactionCause, CompactionHow, EndReason, Event, EventBody,
+};
+use parallax_protocol::op::Op;
+use parallax_protocol::store::{CompactionRecord, PromptMark, Record};
+use parallax_protocol::tool::{Outcome, Sharing, Tool};
+
+use crate::support::*;
+
+const GOOD: &str = "<state_snapshot><overall_goal>count things</overall_goal>\
+                    <key_knowledge>they are many</key_knowledge>\
+                    <task_state>counting</task_state></state_snapshot>";
+
+/// A tool whose results have about `size` tokens and differ from each other.
+fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
+    let count = AtomicUsize::new(0);
+    tool(name, Sharing::Shared, move |_, _| {
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        let text = format!("line {number}\n").repeat(size * 4 / 8);
+        Box::pin(async move { Outcome::text(text) })
+    })
+}
+
+fn small_room(tokens: u64) -> Room {
+    Room { tokens, probe: false, ..Room::default() }
+}
+
+fn compactions(events: &[Event]) -> Vec<Compaction> {
+    let told = events.iter().filter_map(|event| match &event.body {
+        EventBody::Compaction(compaction) => Some(compaction.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// What a resumed session would begin with.
+fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
+    let (mut contents, mut compactions) = (Vec::new(), Vec::new());
+    let mut results = Vec::new();
+    for record in rig.store.0.lock().expect("records").iter() {
+        match record {
+            Record::Content(content) => contents.push(content.wire.clone()),
+            Record::Result(result) => results.push(result.wire.clone()),
+            Record::Round(round) => {
+                let wires: Vec<_> = results.iter().map(|wire| &**wire).collect();
+                contents
+                    .push(parallax_protocol::store::assemble_round(&wires, round.tail.as_deref()));
+                results.clear();
+            }
+            Record::Compaction(compaction) => compactions.push(compaction.clone()),
+            Record::CompactionUndone { .. } => {
+                compactions.pop();
+            }
+            _ => {}
+        }
+    }
+    (contents, compactions)
+}
+
+#[tokio::test]
+async fn a_person_makes_it_shorter_and_takes_that_back() {
+    let replies = vec![
+        calls(&[("look", 1)]),
+        says("one"),
+        calls(&[("look", 2)]),
+        says("two"),
+        says("three"),
+        says("four"),
+    ];
+    let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD, "COMPLETE"]);
+    rig.turn("first wish").await;
+    rig.turn("second wish").await;
+    rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
+    let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    let EventBody::Compaction(told) = told.body else { panic!("another event") };
+    assert_eq!((told.cause, told.how), (CompactionCause::Manual, Some(CompactionHow::Snapshot)));
+    assert!(told.after < told.before, "{told:?}");
+    let asked = rig.script.asked();
+    assert_eq!(asked.len(), 2, "a snapshot and its probe");
+    assert!(asked[0].contains("the numbers") && asked[0].contains("first wish"));
+    rig.turn("third wish").await;
+    let sent = rig.script.contents().pop().expect("request");
+    let all = sent.join("\n");
+    assert!(all.contains("count things") && all.contains("<session_context/>"), "{all}");
+    assert!(all.contains("<prompt>first wish</prompt>") && all.contains("second wish"));
+    assert!(!all.contains("line 0"), "{all}");
+
+    // Another process sends the same.
+    let (contents, compactions) = journal(&rig);
+    assert_eq!(compactions.len(), 1);
+    let resumed = Setup { history: contents, compactions, ..Setup::default() };
+    let mut again = crate::support::rig(vec![says("hello")], resumed);
+    again.turn("fourth wish").await;
+    let resent = again.script.contents().pop().expect("request");
+    assert_eq!(resent[..sent.len()], sent[..]);
+
+    rig.send(Op::UndoCompaction).await;
+    rig.until(|body| {
+        matches!(body, EventBody::Compaction(told) if told.cause == CompactionCause::Undo && told.remark.is_none())
+    })
+    .await;
+    rig.turn("fourth wish").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.contains("line 0") && !sent.contains("count things"));
+}
+
+#[tokio::test]
+async fn one_long_prompt_is_compacted_as_often_as_needed() {
+    const ROUNDS: u64 = 400;
+    let mut replies: Vec<Reply> = (0..ROUNDS).map(|n| calls(&[("look", n), ("see", n)])).collect();
+    replies.push(says("all counted"));
+    let setup = Setup {
+        tools: vec![bulky("look", 300), bulky("see", 200)],
+        room: small_room(12_000),
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.script.window(24_000);
+    let (reason, events) = rig.turn("count everything, and mind the dog").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let told = compactions(&events);
+    assert!(told.len() > 5 && told.len() < 100, "{} compactions", told.len());
+    for request in rig.script.contents() {
+        let size: u64 = request.iter().map(|json| parallax_engine::tokens::of_content(json)).sum();
+        assert!(size < 24_000, "{size} tokens");
+        let whole = request.iter().filter(|json| {
+            json.starts_with("{\"role\":\"user\",\"parts\":[{\"text\":\"<session_context/>\"},{\"text\":\"count everything, and mind the dog\"}]")
+        });
+        assert_eq!(whole.count(), 1, "the prompt stays word for word");
+    }
+    // Between compactions every request extends the one before it.
+    let requests = rig.script.contents();
+    let broken = requests.windows(2).filter(|pair| !pair[1].starts_with(&pair[0])).count();
+    assert!(broken <= told.len(), "{broken} broken prefixes, {} compactions", told.len());
+}
+
+#[tokio::test]
+async fn a_bad_account_never_ends_the_session() {
+    let endless = "many words ".repeat(20_000);
+    let long = GOOD.replace("many</key", &format!("{endless}</key"));
+    let bad = ["", "I cannot help with that.", "<state_snapshot><overall_goal>x", "no tags", &long];
+    for (number, text) in bad.into_iter().enumerate() {
+        let mut replies: Vec<Reply> = (0..14).map(|n| calls(&[("look", n)])).collect();
+        replies.push(says("done"));
+        let setup = Setup {
+            tools: vec![bulky("look", 1_000)],
+            room: small_room(10_000),
+            ..Setup::default()
+        };
+        let mut rig = rig(replies, setup);
+        rig.script.writes(vec![text; 20]);
+        let (reason, events) = rig.turn("go").await;
+        assert!(matches!(reason, EndReason::Done), "case {number}: {reason:?}");
+        let told = compactions(&events);
+        assert!(
+            told.iter().any(|told| told.how == Some(CompactionHow::Mechanical)),
+            "case {number}: {told:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_the_service_finds_too_long_is_sent_once_more() {
+    let refusal = || {
+        vec![Step::Fail(parallax_protocol::model::ModelError::BadRequest {
+            status: 400,
+            code: Some("INVALID_ARGUMENT".into()),
+            message: "The input token count (9) exceeds the maximum number of tokens allowed (8)."
+                .into(),
+        })]
+    };
+    let replies = vec![
+        calls(&[("look", 1)]),
+        calls(&[("look", 2)]),
+        calls(&[("look", 3)]),
+        refusal(),
+        says("done"),
+        refusal(),
+        refusal(),
+    ];
+    let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let told = compactions(&events);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].cause, CompactionCause::Overflow);
+    let (reason, _) = rig.turn("again").await;
+    assert!(matches!(reason, EndReason::Failed(_)), "{reason:?}");
+}
+
+#[tokio::test]
+async fn copies_and_repetitions_become_notes_and_bulk_goes_to_files() {
+    let kept: Arc<Mutex<Vec<String>>> = Arc::default();
+    let files = Arc::clone(&kept);
+    let read = tool("read_file", Sharing::Shared, |_, _| {
+        Box::pin(async { Outcome::text("the file ".repeat(2_000)) })
+    });
+    let mut replies: Vec<Reply> = Vec::new();
+    replies.push(calls(&[("read_file", 7)]));
+    replies.push(calls(&[("read_file", 7)]));
+    replies.extend((0..6).map(|n| calls(&[("run", n)])));
+    replies.push(says("done"));
+    let room = Room {
+        protect: 6_000,
+        keep_output: Some(Arc::new(move |tool, text| {
+            files.lock().expect("files").push(text.to_owned());
+            Ok(format!("/kept/{tool}").into())
+        })),
+        ..small_room(20_000)
+    };
+    let setup = Setup { tools: vec![read, bulky("run", 3_000)], room, ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.turn("go").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.contains("tool_output_masked") && sent.contains("/kept/run"), "{sent}");
+    let kept = kept.lock().expect("files");
+    assert!(kept.iter().any(|text| text.starts_with("line 0\n") && text.len() > 10_000));
+}
+
+#[tokio::test]
+async fn going_back_to_before_a_compaction_makes_the_history_whole() {
+    let replies = vec![calls(&[("look", 1)]), says("one"), says("two"), says("three")];
+    let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.turn("first").await;
+    rig.turn("second").await;
+    rig.send(Op::Compact { focus: None }).await;
+    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    let rewind = parallax_protocol::op::Rewind { turn: 2, chat: true, files: false, force: false };
+    rig.send(Op::Rewind(rewind)).await;
+    rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    rig.turn("another second").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.contains("line 0") && !sent.contains("compacted_history"), "{sent}");
+}
+
+/// A history as it could be: prompts, rounds of calls with ids or without,
+/// signatures, text beside calls, an injected pair.
+fn history(shape: &[(u8, u16)]) -> (Vec<Sealed>, Vec<PromptMark>) {
+    let (mut contents, mut prompts) = (Vec::new(), Vec::new());
+    let content = |json: String| {
+        Sealed::from_json(serde_json::value::RawValue::from_string(json).expect("json"))
+            .expect("content")
+    };
+    for (number, (kind, size)) in shape.iter().enumerate() {
+        let bulk = format!("{number} ").repeat(usize::from(*size));
+        if contents.len() % 2 == 0 {
+            let text = format!("prompt {number} {}", bulk.get(..20).unwrap_or_default());
+            prompts.push(PromptMark {
+                turn: prompts.len() as u64 + 1,
+                at: contents.len(),
+                text: text.clone(),
+                time: String::new(),
+                lines_added: 0,
+                lines_removed: 0,
+            });
+            contents.push(Content::user(vec![Part::text(text)]).seal());
+        }
+        match kind % 4 {
+            0 => contents.push(Content::model(vec![Part::text(bulk)]).seal()),
+            kind => {
+                let id = if kind == 1 { String::new() } else { format!("\"id\":\"c{number}\",") };
+                let call = |name: &str| {
+                    format!(
+                        "{{\"functionCall\":{{{id}\"name\":\"{name}\",\"args\":{{\"file_path\":\"/f{}\"}}}},\"thoughtSignature\":\"c2ln{number}\"}}",
+                        size % 3
+                    )
+                };
+                let response = |name: &str| {
+                    format!(
+                        "{{\"functionResponse\":{{{id}\"name\":\"{name}\",\"response\":{{\"output\":\"{bulk}\"}}}}}}"
+                    )
+                };
+                let names: &[&str] =
+                    if kind == 3 { &["look", "read_file"] } else { &["read_file"] };
+                let join = |texts: Vec<String>| texts.join(",");
+                let (made, answers) = (
+                    join(names.iter().map(|name| call(name)).collect()),
+                    join(names.iter().map(|name| response(name)).collect()),
+                );
+                contents.push(content(format!("{{\"role\":\"model\",\"parts\":[{made}]}}")));
+                contents.push(content(format!("{{\"role\":\"user\",\"parts\":[{answers}]}}")));
+                if size % 2 == 0 {
+                    contents.push(Content::model(vec![Part::text("so")]).seal());
+                }
+            }
+        }
+    }
+    if contents.len() % 2 == 1 {
+        contents.push(Content::model(vec![Part::text("end")]).seal());
+    }
+    (contents, prompts)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 48, ..Default::default() })]
+    #[test]
+    fn every_request_after_a_compaction_is_valid(
+        shape in proptest::collection::vec((0u8..4, 0u16..3000), 1..40),
+        mark in 1_000u64..20_000,
+        writes in proptest::bool::ANY,
+        whole_contexts in 0u8..2,
+    ) {
+        let (contents, prompts) = history(&shape);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("runtime");
+        runtime.block_on(async {
+            let setup = Setup {
+                history: contents.clone(),
+                prompts,
+                tools: vec![bulky("look", 500)],
+                room: small_room(mark),
+                ..Setup::default()
+            };
+            let replies = vec![
+                calls(&[("look", 1)]),
+                calls(&[("look", 2)]),
+                says("one"),
+                calls(&[("look", 3)]),
+                says("two"),
+            ];
+            let mut rig = rig(replies, setup);
+            if writes {
+                rig.script.writes(vec![GOOD; 20]);
+            }
+            if whole_contexts == 1 {
+                rig.send(Op::Compact { focus: None }).await;
+            }
+            rig.turn("the active prompt").await;
+            rig.turn("the last prompt").await;
+            let originals: std::collections::HashSet<String> =
+                journal(&rig).0.iter().chain(&contents).map(|c| c.json().to_owned()).collect();
+            let requests = rig.script.requests.lock().expect("requests");
+            assert_eq!(requests.len(), 5);
+            for (number, request) in requests.iter().enumerate() {
+                // The script has checked pairs and order. What the model said
+                // comes back byte for byte, its signatures with it.
+                assert_eq!(invariants::violation(&request.contents), None);
+                let active = if number < 3 { "the active prompt" } else { "the last prompt" };
+                let mut active = request.contents.iter().filter(|content| {
+                    let prompt = content.open().expect("content").visible_text();
+                    prompt.ends_with(active) && !prompt.contains("compacted_history")
+                });
+                assert!(active.next().is_some(), "request {number} has no active prompt");
+                for content in request.contents.iter().filter(|c| c.json().contains("c2ln")) {
+                    assert!(originals.contains(content.json()), "{}", content.json());
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,216 @@
+//! Going back to before a prompt.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::event::{EventBody, ItemDone, Level, PromptEntry, Rewound, Undone};
+use parallax_protocol::op::{Op, Rewind};
+use parallax_protocol::store::{PromptMark, Record};
+use parallax_protocol::tool::{Display, FileDiff, Outcome, Sharing};
+
+use crate::support::*;
+
+/// Turns 1 to 3 changed a file each; somebody changed that of turn 2 since.
+#[derive(Default)]
+struct Versions(Mutex<Vec<(u64, bool)>>);
+
+impl Checkpoints for Versions {
+    fn not_undoable(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn Kept>, String> {
+        Err("not here".into())
+    }
+    fn made(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
+        (1..=3).map(|turn| (turn, vec![PathBuf::from(format!("/w/{turn}"))])).collect()
+    }
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
+        let turn = turn.expect("a turn");
+        self.0.lock().expect("log").push((turn, force));
+        let path = PathBuf::from(format!("/w/{turn}"));
+        let mut undone = Undone { turn, ..Undone::default() };
+        match turn == 2 && !force {
+            true => undone.kept.push((path, "somebody changed it since".into())),
+            false => undone.restored.push(path),
+        }
+        Ok(undone)
+    }
+}
+
+fn rewind(turn: u64, chat: bool, files: bool, force: bool) -> Op {
+    Op::Rewind(Rewind { turn, chat, files, force })
+}
+
+async fn rewound(rig: &mut Rig) -> Rewound {
+    let event = rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    match event.body {
+        EventBody::Rewound(rewound) => rewound,
+        _ => unreachable!(),
+    }
+}
+
+async fn prompts(rig: &mut Rig) -> Vec<PromptEntry> {
+    rig.send(Op::ListPrompts).await;
+    let event = rig.until(|body| matches!(body, EventBody::Prompts { .. })).await;
+    match event.body {
+        EventBody::Prompts { prompts } => prompts,
+        _ => unreachable!(),
+    }
+}
+
+fn turns(prompts: &[PromptEntry]) -> Vec<(u64, &str)> {
+    prompts.iter().map(|prompt| (prompt.turn, prompt.text.as_str())).collect()
+}
+
+#[tokio::test]
+async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
+    let mut rig = rig(["a", "b", "c", "d", "e"].map(says).into(), Setup::default());
+    for prompt in ["one", "two", "three"] {
+        rig.turn(prompt).await;
+    }
+    assert_eq!(turns(&prompts(&mut rig).await), [(1, "one"), (2, "two"), (3, "three")]);
+    rig.send(rewind(2, true, false, false)).await;
+    let done = rewound(&mut rig).await;
+    assert_eq!((done.turn, done.prompt.as_str(), done.chat), (2, "two", true));
+    assert_eq!(done.files, None);
+    rig.turn("other").await;
+    let request = rig.script.contents().pop().expect("request");
+    assert_eq!(request.len(), 3, "{request:?}");
+    assert!(request[1].contains("\"a\"") && request[2].contains("other"));
+    assert_eq!(turns(&prompts(&mut rig).await), [(1, "one"), (4, "other")]);
+    {
+        let records = rig.store.0.lock().expect("records");
+        assert!(records.iter().any(|record| matches!(record, Record::Truncate { keep: 2 })));
+        let numbers: Vec<u64> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Content(content) => content.turn,
+                _ => None,
+            })
+            .collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+    }
+    // Back to the start: the context that goes with the first prompt comes again.
+    rig.send(rewind(1, true, false, false)).await;
+    rewound(&mut rig).await;
+    rig.turn("anew").await;
+    let request = rig.script.contents().pop().expect("request");
+    assert_eq!(request.len(), 1);
+    assert!(request[0].contains("<session_context/>") && request[0].contains("anew"));
+    rig.send(rewind(2, true, false, false)).await;
+    let refused = rig
+        .until(|body| {
+            matches!(
+                body,
+                EventBody::ItemDone { done: ItemDone::Notice { level: Level::Error, .. }, .. }
+            )
+        })
+        .await;
+    assert!(format!("{refused:?}").contains("no prompt 2"));
+}
+
+#[tokio::test]
+async fn files_go_back_turn_by_turn_from_the_last() {
+    for (force, restored, kept) in
+        [(false, vec!["/w/3"], vec!["/w/2"]), (true, vec!["/w/2", "/w/3"], vec![])]
+    {
+        let versions = Arc::new(Versions::default());
+        let setup = Setup { checkpoints: Some(versions.clone()), ..Setup::default() };
+        let mut rig = rig(["a", "b"].map(says).into(), setup);
+        rig.turn("one").await;
+        rig.turn("two").await;
+        let list = prompts(&mut rig).await;
+        assert_eq!(list[1].files, [PathBuf::from("/w/2")]);
+        rig.send(rewind(2, false, true, force)).await;
+        let done = rewound(&mut rig).await;
+        let files = done.files.expect("files");
+        let paths = |paths: Vec<&str>| paths.into_iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(files.restored, paths(restored));
+        let left: Vec<PathBuf> = files.kept.into_iter().map(|(path, _)| path).collect();
+        assert_eq!(left, paths(kept));
+        assert_eq!(*versions.0.lock().expect("log"), [(3, force), (2, force)]);
+        // The conversation stands as it was.
+        assert_eq!(prompts(&mut rig).await.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn edits_count_their_lines_and_a_running_turn_refuses() {
+    let edit = tool("edit", Sharing::Exclusive, |n, _| {
+        Box::pin(async move {
+            Outcome::text("ok").shown(Display::Diff(FileDiff {
+                file_path: "/w/x".into(),
+                diff: String::new(),
+                lines_added: n,
+                lines_removed: 1,
+                is_new_file: false,
+            }))
+        })
+    });
+    let hanging = vec![chunk(r#"[{"text":"half"}]"#, None), Step::Hang];
+    let replies = vec![calls(&[("edit", 5), ("edit", 6)]), says("done"), hanging];
+    let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
+    rig.turn("one").await;
+    let list = prompts(&mut rig).await;
+    assert_eq!((list[0].lines_added, list[0].lines_removed), (11, 2));
+    rig.prompt("two").await;
+    rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
+    rig.send(rewind(1, true, false, false)).await;
+    let refused = rig
+        .until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
+        .await;
+    assert!(format!("{refused:?}").contains("between turns"));
+}
+
+#[tokio::test]
+async fn a_resumed_session_goes_back_too() {
+    use parallax_protocol::content::{Content, Part};
+    let history = vec![
+        Content::user(vec![Part::text("<old context/>"), Part::text("one")]).seal(),
+        Content::model(vec![Part::text("a")]).seal(),
+    ];
+    let mark = PromptMark {
+        turn: 3,
+        at: 0,
+        text: "one".into(),
+        time: String::new(),
+        lines_added: 0,
+        lines_removed: 0,
+    };
+    let setup = Setup { history, prompts: vec![mark], ..Setup::default() };
+    let mut rig = rig(vec![says("b"), says("c")], setup);
+    rig.turn("two").await;
+    rig.send(rewind(3, true, false, false)).await;
+    assert_eq!(rewound(&mut rig).await.prompt, "one");
+    rig.turn("again").await;
+    let request = rig.script.contents().pop().expect("request");
+    assert_eq!(request.len(), 1);
+    // What the first prompt brought, and what changed since.
+    assert!(request[0].contains("<old context/>") && request[0].contains("<session_context/>"));
+    assert!(!request[0].contains("\"one\""));
+}
+
+#[tokio::test]
+async fn the_context_in_use_is_told() {
+    let counted = vec![Step::Chunk(Box::new(parallax_protocol::model::Chunk {
+        parts: serde_json::from_str(r#"[{"text":"hello"}]"#).expect("parts"),
+        finish: Some(parallax_protocol::model::FinishReason("STOP".into())),
+        usage: Some(parallax_protocol::model::Usage {
+            prompt_token_count: 5000,
+            ..Default::default()
+        }),
+        ..Default::default()
+    }))];
+    let mut rig = rig(vec![counted], Setup::default());
+    rig.prompt("go").await;
+    let told = rig.until(|body| matches!(body, EventBody::ContextUsed(_))).await;
+    let EventBody::ContextUsed(used) = told.body else { unreachable!() };
+    assert_eq!(used.window, 1_000_000);
+    assert!((5001..5100).contains(&used.tokens), "{used:?}");
+    rig.send(rewind(1, true, false, false)).await;
+    rewound(&mut rig).await;
+}

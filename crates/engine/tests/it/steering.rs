@@ -1,0 +1,106 @@
+//! Messages for a running turn: delivered, edited, withdrawn, too late.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemStart, SteerFate};
+use parallax_protocol::op::Op;
+use parallax_protocol::tool::{Outcome, Sharing};
+use tokio::sync::Notify;
+
+use crate::support::*;
+
+/// A session in the middle of a call that ends when it is told to.
+async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
+    let gate = Arc::new(Notify::new());
+    let open = Arc::clone(&gate);
+    let wait = tool("wait", Sharing::Shared, move |n, _| {
+        let gate = Arc::clone(&gate);
+        Box::pin(async move {
+            gate.notified().await;
+            Outcome::text(n.to_string())
+        })
+    });
+    let replies = [calls(&[("wait", 1)])].into_iter();
+    let replies = replies.chain(answers.iter().map(|text| says(text))).collect();
+    let mut rig = rig(replies, Setup { tools: vec![wait], ..Setup::default() });
+    rig.prompt("go").await;
+    rig.until(|body| matches!(body, EventBody::ItemStarted { start: ItemStart::Tool(_), .. }))
+        .await;
+    (rig, open)
+}
+
+fn fates(events: &[Event]) -> Vec<(String, String, SteerFate)> {
+    let fate = |event: &Event| match &event.body {
+        EventBody::SteerEnded(end) => Some((end.id.0.clone(), end.text.clone(), end.fate)),
+        _ => None,
+    };
+    events.iter().filter_map(fate).collect()
+}
+
+#[tokio::test]
+async fn what_waits_can_be_edited_and_withdrawn() {
+    let (mut rig, open) = waiting(&["done"]).await;
+    for op in [
+        steer("1", "first"),
+        steer("2", "second"),
+        steer("3", "third"),
+        Op::Withdraw("2".into()),
+        steer("1", "first, edited"),
+        Op::Withdraw("unknown".into()),
+    ] {
+        rig.send(op).await;
+    }
+    rig.taken().await;
+    open.notify_one();
+    let (_, events) = rig.finish().await;
+    let expected = [
+        ("2", "second", SteerFate::Withdrawn),
+        ("unknown", "", SteerFate::Gone),
+        ("1", "first, edited", SteerFate::Delivered),
+        ("3", "third", SteerFate::Delivered),
+    ];
+    let expected = expected.map(|(id, text, fate)| (id.to_owned(), text.to_owned(), fate));
+    assert_eq!(fates(&events), expected);
+    let last = rig.script.contents().pop().expect("request");
+    assert!(last[2].ends_with(r#"{"text":"first, edited"},{"text":"third"}]}"#), "{}", last[2]);
+    // What was delivered can no longer be taken back.
+    rig.send(Op::Withdraw("1".into())).await;
+    let gone = rig.until(|body| matches!(body, EventBody::SteerEnded(_))).await;
+    assert_eq!(fates(&[gone])[0].2, SteerFate::Gone);
+}
+
+#[tokio::test]
+async fn a_key_in_a_message_is_blacked_out() {
+    let (mut rig, open) = waiting(&["done"]).await;
+    rig.send(steer("1", "it is hush-hush-hush")).await;
+    rig.taken().await;
+    open.notify_one();
+    rig.finish().await;
+    assert!(!rig.script.contents().concat().concat().contains("hush-hush"));
+}
+
+#[tokio::test]
+async fn too_late_it_is_a_prompt_of_its_own() {
+    let (mut rig, _open) = waiting(&["second answer"]).await;
+    rig.send(steer("1", "and then this")).await;
+    rig.send(Op::Interrupt).await;
+    let (reason, _) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Cancelled));
+    let (reason, events) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Done));
+    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteerFate::Prompted)]);
+    let place = |wanted: fn(&EventBody) -> bool| events.iter().position(|e| wanted(&e.body));
+    let told = place(|body| matches!(body, EventBody::SteerEnded(_)));
+    let begun = place(|body| matches!(body, EventBody::TurnStarted { .. }));
+    assert!(told < begun, "{told:?} {begun:?}");
+    assert_eq!(texts(&events), ["second answer"]);
+}
+
+#[tokio::test]
+async fn without_a_turn_it_is_a_prompt() {
+    let mut rig = rig(vec![says("yes")], Setup::default());
+    rig.send(steer("1", "hello")).await;
+    let (_, events) = rig.finish().await;
+    assert_eq!(fates(&events), [("1".into(), "hello".into(), SteerFate::Prompted)]);
+    assert_eq!(texts(&events), ["yes"]);
+}

@@ -1,0 +1,157 @@
+//! A command that is given a text and gives one back: no terminal, a limit on
+//! time and on what is kept.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parallax_sandbox::Plan;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_util::sync::CancellationToken;
+
+use crate::registry::Processes;
+use crate::served::ServedProgram;
+use crate::shell::Shell;
+use crate::{Ending, StartError, confined};
+
+/// Bytes of each output that are kept; the rest is read and forgotten.
+const KEPT: usize = 1024 * 1024;
+/// After the end of the shell its output is read on for at most this long.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// A command and what it is given.
+#[derive(Debug, Clone)]
+pub struct Fed {
+    /// The text for the shell.
+    pub text: String,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// All variables it gets.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What it reads.
+    pub input: Vec<u8>,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// What confines it; `None` starts it as it is.
+    pub sandbox: Option<Plan>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FedEnd {
+    /// How it ended; `None`: it was ended.
+    pub ending: Option<Ending>,
+    /// Whether it took too long.
+    pub timed_out: bool,
+    /// The beginning of its output.
+    pub stdout: Vec<u8>,
+    /// The beginning of its complaints.
+    pub stderr: Vec<u8>,
+}
+
+impl Processes {
+    /// Runs a command to its end, and ends all that it started.
+    ///
+    /// # Errors
+    /// There is no shell or folder, or the system refuses.
+    pub async fn feed(
+        &self,
+        command: Fed,
+        cancel: &CancellationToken,
+    ) -> Result<FedEnd, StartError> {
+        let Fed { text, directory, environment, input, timeout, sandbox } = command;
+        let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
+        let (cell, confined) = (self.cell(), sandbox.is_some());
+        let preparing = tokio::task::spawn_blocking(move || {
+            let shell = Shell::find(path.as_deref()).ok_or(StartError::NoShell)?;
+            let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
+            match sandbox {
+                None => Ok((shell.program.into_os_string(), arguments)),
+                Some(plan) => confined::wrap(plan, &cell, false, &shell.program, &arguments),
+            }
+        });
+        let prepared = preparing.await.map_err(|error| StartError::Sandbox(error.to_string()))?;
+        let (program, arguments) = prepared?;
+        let program = ServedProgram { program, arguments, directory, environment };
+        let (mut served, streams) = self.serve_as(program, confined).await?;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut stdin = streams.stdin;
+        let feed = async {
+            // A command that does not read its input is none the worse.
+            let _ = stdin.write_all(&input).await;
+            drop(stdin);
+        };
+        let talk = async {
+            tokio::join!(feed, keep(streams.stdout, &mut stdout), keep(streams.stderr, &mut stderr))
+        };
+        let work = async {
+            tokio::pin!(talk);
+            tokio::select! {
+                _ = &mut talk => {}
+                ending = served.wait() => {
+                    // A child left behind may hold the pipes open for ever.
+                    let _ = tokio::time::timeout(DRAIN, &mut talk).await;
+                    return ending;
+                }
+            }
+            served.wait().await
+        };
+        let (ending, timed_out) = tokio::select! {
+            biased;
+            () = cancel.cancelled() => (None, false),
+            ending = work => (Some(ending), false),
+            () = tokio::time::sleep(timeout) => (None, true),
+        };
+        served.end().await;
+        Ok(FedEnd { ending, timed_out, stdout, stderr })
+    }
+}
+
+/// Reads to the end and keeps the beginning.
+async fn keep(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(length) = source.read(&mut buffer).await {
+        if length == 0 {
+            return;
+        }
+        let room = KEPT.saturating_sub(kept.len()).min(length);
+        kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn run(text: &str, input: &[u8], milliseconds: u64) -> FedEnd {
+        let folder = tempfile::tempdir().expect("a folder");
+        let processes = Processes::new(folder.path().to_owned());
+        let command = Fed {
+            text: text.to_owned(),
+            directory: "/".into(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            input: input.to_owned(),
+            timeout: Duration::from_millis(milliseconds),
+            sandbox: None,
+        };
+        processes.feed(command, &CancellationToken::new()).await.expect("started")
+    }
+
+    #[tokio::test]
+    async fn a_text_goes_in_and_another_comes_out() {
+        let end = run("read a; echo \"$a!\"; echo oh >&2; exit 3", b"hi\n", 10_000).await;
+        assert_eq!(end.ending, Some(Ending::Exited { code: 3 }));
+        assert_eq!((end.stdout.as_slice(), end.stderr.as_slice()), (&b"hi!\n"[..], &b"oh\n"[..]));
+    }
+
+    #[tokio::test]
+    async fn hangs_end_and_floods_are_bounded() {
+        let end = run("sleep 60", b"", 50).await;
+        assert_eq!((end.ending, end.timed_out), (None, true));
+        // Neither reads its input nor stops; a child keeps the pipe open.
+        let end =
+            run("head -c 3000000 /dev/zero; sleep 60 & exit 0", &[b'x'; 300_000], 20_000).await;
+        assert_eq!(end.ending, Some(Ending::Exited { code: 0 }));
+        assert_eq!(end.stdout.len(), KEPT);
+    }
+}

@@ -1,0 +1,184 @@
+//! What a command's terminal shows at a moment.
+
+use std::fmt::Write as _;
+
+use vt100::{Cell, Color};
+
+/// Live output of a command.
+#[derive(Debug)]
+pub enum Live<'a> {
+    /// More text, as it was written.
+    Text(&'a str),
+    /// What its terminal shows after that; only for commands that have one.
+    Screen(Screen),
+}
+
+/// The rows of a terminal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Screen {
+    /// From the top, without blank rows at the end. Text with colour sequences
+    /// (`ESC [ … m`), where colours are wanted, and no others; a row ends with
+    /// its colours reset.
+    pub rows: Vec<String>,
+    /// Row and column of the cursor from 0, when it is shown.
+    pub cursor: Option<(u16, u16)>,
+    /// Whether a full-screen program draws it.
+    pub full_screen: bool,
+    /// Whether the program wants cursor keys as `ESC O A` and not `ESC [ A`.
+    pub application_cursor: bool,
+}
+
+impl Screen {
+    /// Reads a screen.
+    pub(crate) fn of(screen: &vt100::Screen, colour: bool) -> Self {
+        let (rows, columns) = screen.size();
+        let mut texts: Vec<String> =
+            (0..rows.get()).map(|row| text_of(screen, row, columns.get(), colour)).collect();
+        let used = texts.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
+        texts.truncate(used);
+        Self {
+            rows: texts,
+            cursor: (!screen.hide_cursor()).then(|| screen.cursor_position()),
+            full_screen: screen.alternate_screen(),
+            application_cursor: screen.application_cursor(),
+        }
+    }
+}
+
+/// How a cell is drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Style {
+    foreground: Color,
+    background: Color,
+    bold: bool,
+    dim: bool,
+    italic: bool,
+    underline: bool,
+    inverse: bool,
+}
+
+impl Style {
+    const PLAIN: Self = Self {
+        foreground: Color::Default,
+        background: Color::Default,
+        bold: false,
+        dim: false,
+        italic: false,
+        underline: false,
+        inverse: false,
+    };
+
+    fn of(cell: &Cell) -> Self {
+        Self {
+            foreground: cell.fgcolor(),
+            background: cell.bgcolor(),
+            bold: cell.bold(),
+            dim: cell.dim(),
+            italic: cell.italic(),
+            underline: cell.underline(),
+            inverse: cell.inverse(),
+        }
+    }
+
+    /// Whether a blank in this style looks like nothing.
+    fn is_invisible(self) -> bool {
+        self.background == Color::Default && !self.inverse && !self.underline
+    }
+
+    /// The sequence that sets exactly this. Writing to a `String` does not fail.
+    fn write(self, text: &mut String) {
+        text.push_str("\x1b[0");
+        let flags = [
+            (self.bold, ";1"),
+            (self.dim, ";2"),
+            (self.italic, ";3"),
+            (self.underline, ";4"),
+            (self.inverse, ";7"),
+        ];
+        flags.into_iter().filter(|(on, _)| *on).for_each(|(_, code)| text.push_str(code));
+        for (color, base) in [(self.foreground, 30), (self.background, 40)] {
+            let _ = match color {
+                Color::Default => Ok(()),
+                Color::Idx(index @ 0..=7) => write!(text, ";{}", base + u16::from(index)),
+                Color::Idx(index @ 8..=15) => write!(text, ";{}", base + 52 + u16::from(index)),
+                Color::Idx(index) => write!(text, ";{};5;{index}", base + 8),
+                Color::Rgb(red, green, blue) => {
+                    write!(text, ";{};2;{red};{green};{blue}", base + 8)
+                }
+            };
+        }
+        text.push('m');
+    }
+}
+
+fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> String {
+    let mut text = String::new();
+    let mut style = Style::PLAIN;
+    // Blanks that are written only when something follows them.
+    let mut blanks = 0;
+    for column in 0..columns {
+        let Some(cell) = screen.cell(row, column) else { continue };
+        if cell.is_wide_continuation() {
+            continue;
+        }
+        let wanted = if colour { Style::of(cell) } else { Style::PLAIN };
+        let is_blank = matches!(cell.contents(), "" | " ");
+        if is_blank && wanted.is_invisible() {
+            blanks += 1;
+            continue;
+        }
+        if blanks > 0 {
+            if !style.is_invisible() {
+                style = Style::PLAIN;
+                style.write(&mut text);
+            }
+            text.extend(std::iter::repeat_n(' ', std::mem::take(&mut blanks)));
+        }
+        if wanted != style {
+            style = wanted;
+            style.write(&mut text);
+        }
+        text.push_str(if is_blank { " " } else { cell.contents() });
+    }
+    if style != Style::PLAIN {
+        Style::PLAIN.write(&mut text);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    fn shown(bytes: &str, colour: bool) -> Screen {
+        let size = |number| NonZeroU16::new(number).unwrap();
+        let mut parser = vt100::Parser::new(size(5), size(20), 0);
+        parser.process(bytes.as_bytes());
+        Screen::of(parser.screen(), colour)
+    }
+
+    #[test]
+    fn a_progress_bar_is_one_row() {
+        let screen = shown("building\r\n [=>  ] 1/3\r\x1b[K [==> ] 2/3", true);
+        assert_eq!(screen.rows, ["building", " [==> ] 2/3"]);
+        assert_eq!((screen.cursor, screen.full_screen), (Some((1, 11)), false));
+    }
+
+    #[test]
+    fn rows_carry_their_colours_and_end_without() {
+        let screen = shown("\x1b[1;31mred\x1b[0m  \x1b[48;5;200mx\x1b[0m  \x1b[94my", true);
+        assert_eq!(screen.rows, ["\x1b[0;1;31mred  \x1b[0;48;5;200mx\x1b[0m  \x1b[0;94my\x1b[0m"]);
+        assert_eq!(shown("\x1b[31mred", false).rows, ["red"]);
+    }
+
+    #[test]
+    fn a_full_screen_program_is_told() {
+        let drawn = "\x1b[?1049h\x1b[?1h\x1b[?25l\x1b[3;3H漢字";
+        let screen = shown(drawn, true);
+        assert_eq!(screen.rows, ["", "", "  漢字"]);
+        assert!(screen.full_screen && screen.application_cursor);
+        assert_eq!(screen.cursor, None);
+    }
+}

@@ -1,0 +1,209 @@
+//! A program that is talked to over its standard input and output for as long
+//! as it runs: a server of ours.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+
+use crate::command::Control;
+use crate::family::{self, Family};
+use crate::registry::{Guard, Processes};
+use crate::start::session_helper;
+use crate::{Ending, StartError};
+
+/// How long a server may take to end after its input was closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A program to be talked to.
+#[derive(Debug, Clone)]
+pub struct ServedProgram {
+    /// The program: a path, or a name that is looked for on its own `PATH`.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// All variables it gets.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// The three streams of such a program.
+#[derive(Debug)]
+pub struct ServedStreams {
+    /// What it reads.
+    pub stdin: ChildStdin,
+    /// What it answers.
+    pub stdout: ChildStdout,
+    /// What it complains. Must be read, or the program may come to a halt.
+    pub stderr: ChildStderr,
+}
+
+/// A program that runs. Dropped, it is ended with all that it started.
+#[derive(Debug)]
+pub struct Served {
+    child: Child,
+    family: Family,
+    guard: Guard,
+}
+
+impl Processes {
+    /// Starts a program in a process group of its own, without a terminal.
+    ///
+    /// # Errors
+    /// There is no such program or folder, or the system refuses.
+    pub async fn serve(
+        &self,
+        program: ServedProgram,
+    ) -> Result<(Served, ServedStreams), StartError> {
+        self.serve_as(program, false).await
+    }
+
+    /// The same for a program that makes a session of its own (what watches a
+    /// confined command): `leads`.
+    pub(crate) async fn serve_as(
+        &self,
+        program: ServedProgram,
+        leads: bool,
+    ) -> Result<(Served, ServedStreams), StartError> {
+        if self.closing().is_cancelled() {
+            return Err(StartError::Closed);
+        }
+        let ServedProgram { program, arguments, directory, mut environment } = program;
+        let shown = program.to_string_lossy().into_owned();
+        let failed = |source| StartError::Spawn { program: shown.clone(), source };
+        let path =
+            environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        let (place, name) = (directory.clone(), program.clone());
+        let looking =
+            move || (find(&name, path.as_deref(), &place), place.is_dir(), session_helper());
+        let looked = tokio::task::spawn_blocking(looking).await;
+        let (found, is_folder, helper) = looked.unwrap_or_default();
+        let helper = helper.filter(|_| !leads);
+        if !is_folder {
+            return Err(StartError::NoFolder(directory));
+        }
+        let found = found.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let mark = self.new_mark();
+        environment.retain(|(name, _)| name != family::MARK);
+        environment.push((family::MARK.into(), mark.clone().into()));
+        #[expect(clippy::disallowed_methods, reason = "this is where servers are started")]
+        let mut command = match &helper {
+            Some(helper) => {
+                let mut command = tokio::process::Command::new(helper);
+                command.arg(&found);
+                command
+            }
+            None => tokio::process::Command::new(&found),
+        };
+        if helper.is_none() && !leads {
+            command.process_group(0);
+        }
+        command
+            .args(arguments)
+            .current_dir(directory)
+            .env_clear()
+            .envs(environment)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
+        let family = Family { root, mark, reaper: None };
+        let guard = self.enter(family.clone(), Control::new().0);
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(failed(io::Error::other("it has no streams")));
+        };
+        Ok((Served { child, family, guard }, ServedStreams { stdin, stdout, stderr }))
+    }
+}
+
+impl Served {
+    /// Its process, which leads its process group.
+    pub fn pid(&self) -> i32 {
+        self.family.root
+    }
+
+    /// Waits for its end. Losing the future loses nothing.
+    pub async fn wait(&mut self) -> Ending {
+        self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from)
+    }
+
+    /// Ends it with all that it started. Its input should be closed before: it
+    /// has half a second to end by itself, then it is asked, then killed.
+    pub async fn end(mut self) -> Option<Ending> {
+        let ending = tokio::time::timeout(FAREWELL, self.wait()).await.ok();
+        let family = self.family.clone();
+        let ended = tokio::task::spawn_blocking(move || family::end(&[family])).await;
+        self.guard.leave();
+        match ending {
+            Some(ending) => Some(ending),
+            None if ended.is_ok() => {
+                tokio::time::timeout(FAREWELL, self.child.wait()).await.ok()?.ok().map(Ending::from)
+            }
+            None => None,
+        }
+    }
+}
+
+/// The file that a name means: with a slash a path, else the first on `path`
+/// that can be run. Blocking.
+fn find(program: &OsStr, path: Option<&OsStr>, directory: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runs = |file: &PathBuf| {
+        std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    };
+    let as_path = Path::new(program);
+    if as_path.components().count() > 1 {
+        return Some(directory.join(as_path)).filter(runs);
+    }
+    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    std::env::split_paths(path).map(|folder| directory.join(folder).join(program)).find(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    use super::*;
+
+    fn program(script: &str) -> ServedProgram {
+        ServedProgram {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            directory: "/".into(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        }
+    }
+
+    #[tokio::test]
+    async fn it_answers_and_ends_however_stubborn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let processes = Processes::new(folder.path().to_owned());
+        let script = "trap '' TERM; read a; echo got $a; while :; do sleep 60; done";
+        let (mut served, mut streams) = processes.serve(program(script)).await.expect("started");
+        streams.stdin.write_all(b"x\n").await.expect("written");
+        let mut line = String::new();
+        BufReader::new(streams.stdout).read_line(&mut line).await.expect("read");
+        assert_eq!(line, "got x\n");
+        drop(streams.stdin);
+        let pid = served.pid();
+        assert!(tokio::time::timeout(Duration::from_millis(1), served.wait()).await.is_err());
+        assert_eq!(served.end().await, Some(Ending::Signalled { signal: 9 }));
+        assert!(!family::is_alive(pid));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let processes = Processes::new(folder.path().to_owned());
+        let missing = ServedProgram { program: "no-such-program".into(), ..program("") };
+        let error = processes.serve(missing).await.expect_err("nothing there").to_string();
+        assert!(error.contains("no-such-program"), "{error}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Whether a key is good, asked of the service with the cheapest request there
+//! is: no model answers for it.
+
+use std::time::{Duration, SystemTime};
+
+use parallax_http::Failure;
+use parallax_http::reqwest::{Method as Verb, RequestBuilder, header};
+use parallax_protocol::model::ModelError;
+
+use crate::classify::{Refusal, Verdict};
+use crate::client::Gemini;
+use crate::headers::{HeaderParts, headers, user_agent};
+use crate::payload::Payload;
+use crate::retry::parse_retry_after;
+
+/// A person waits for it.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of an error answer.
+const MOST_ERROR: usize = 64 * 1024;
+/// Vertex AI in express mode lists no models; it counts tokens for any key.
+const COUNTED_BY: &str = "gemini-2.5-flash";
+const COUNTED: &str = r#"{"contents":[{"role":"user","parts":[{"text":"a"}]}]}"#;
+
+impl Gemini {
+    /// Asks the service whether it takes the credentials. A spent quota counts
+    /// as yes, for the key is known then; so does a gateway that does not know
+    /// the request.
+    ///
+    /// # Errors
+    /// [`ModelError::Auth`] when the service refuses the key, another when it
+    /// cannot be told.
+    pub async fn check(&self) -> Result<(), ModelError> {
+        let asked = tokio::time::timeout(PATIENCE, self.ask_for_check()).await;
+        asked.unwrap_or_else(|_| {
+            Err(unreachable("timeout", &format!("no answer in {} s", PATIENCE.as_secs())))
+        })
+    }
+
+    async fn ask_for_check(&self) -> Result<(), ModelError> {
+        let inner = self.inner();
+        let response = match self.check_request().await?.send().await {
+            Ok(response) => response,
+            Err(error) => {
+                let failure = Failure::from(error);
+                return Err(unreachable("network", &inner.redact(failure.message)));
+            }
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let retry_after = retry_after
+            .and_then(|value| value.to_str().ok())
+            .and_then(|text| parse_retry_after(text, SystemTime::now()));
+        let mut response = response;
+        let mut body = Vec::new();
+        // What could be read of the body is enough.
+        while let Ok(Some(bytes)) = response.chunk().await {
+            let room = MOST_ERROR.saturating_sub(body.len());
+            body.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
+            if body.len() >= MOST_ERROR {
+                break;
+            }
+        }
+        let mut payload = Payload::from_body(&body);
+        payload.message = inner.redact(std::mem::take(&mut payload.message));
+        let refusal = Refusal { status: status.as_u16(), payload, retry_after };
+        match refusal.verdict() {
+            Verdict::Quota { .. } => Ok(()),
+            _ if status.as_u16() == 429 => Ok(()),
+            // A gateway may know only the requests that models answer.
+            _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => Ok(()),
+            verdict => Err(refusal.into_error(COUNTED_BY, verdict)),
+        }
+    }
+
+    async fn check_request(&self) -> Result<RequestBuilder, ModelError> {
+        let inner = self.inner();
+        let options = &inner.options;
+        let parts = HeaderParts {
+            bearer: options.bearer,
+            custom: &options.custom_headers,
+            user_agent: &user_agent(&options.version, COUNTED_BY, &options.surface),
+            vertex_request_type: None,
+            vertex_shared_request_type: None,
+        };
+        let headers = headers(&options.auth, &parts).map_err(|_| ModelError::Auth {
+            status: None,
+            message: "the API key holds characters that no HTTP header may: copy it anew"
+                .to_owned(),
+        })?;
+        let client = inner.client().await?;
+        let (url, counts) = inner.endpoint.check_url(COUNTED_BY);
+        let verb = if counts { Verb::POST } else { Verb::GET };
+        let request = client.request(verb, url).headers(headers);
+        Ok(if counts { request.body(COUNTED) } else { request })
+    }
+}
+
+fn unreachable(class: &'static str, why: &str) -> ModelError {
+    ModelError::Unavailable {
+        status: None,
+        delay: None,
+        class,
+        message: format!(
+            "the key could not be checked, for the service cannot be reached ({why}): check the \
+             network, the proxy variables and the base URL"
+        ),
+    }
+}

@@ -1,0 +1,42 @@
+//! Questions of servers to the person: forms, addresses to open, and texts of
+//! the model. A face that can ask gives an [`Asker`]; without one servers are
+//! told that nobody can be asked.
+
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::Value;
+
+/// What a server asks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
+    /// Values for a form.
+    Form {
+        /// What it is for.
+        message: String,
+        /// JSON Schema of a flat object.
+        schema: Value,
+    },
+    /// To open an address in a browser.
+    Url {
+        /// What it is for.
+        message: String,
+        /// The address.
+        url: String,
+    },
+}
+
+/// What a person answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Yes; for a form with its values.
+    Accept(Object),
+    /// No.
+    Decline,
+    /// They went away from it.
+    Cancel,
+}
+
+/// Puts questions of servers to a person.
+pub trait Asker: Send + Sync {
+    /// Asks. `server` is whose question it is.
+    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer>;
+}

@@ -1,0 +1,244 @@
+//! What a call came to, for the model and for people.
+
+use base64::Engine as _;
+use parallax_protocol::content::Part;
+use parallax_protocol::tool::{Display, ForModel, Outcome, ToolError, ToolErrorKind};
+use serde_json::Value;
+
+use crate::untrusted::wrap;
+
+/// Blocks that are read of one result.
+const MOST_BLOCKS: usize = 500;
+/// Base64 characters of all media of one result.
+const MOST_MEDIA: usize = 20 * 1024 * 1024;
+/// Characters that people see.
+const MOST_SHOWN: usize = 20_000;
+
+/// Whose result it is, and how much of it is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) tool: &'a str,
+    /// Characters of one text; 0: all.
+    pub(crate) longest: usize,
+}
+
+#[derive(Default)]
+struct Read {
+    texts: Vec<String>,
+    media: Vec<Part>,
+    shown: Vec<String>,
+    /// Base64 characters so far.
+    size: usize,
+}
+
+impl Reading<'_> {
+    /// Reads the result of `tools/call`.
+    pub(crate) fn outcome(&self, result: &Value) -> Outcome {
+        let mut read = Read::default();
+        match result.get("content") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(blocks)) => {
+                blocks.iter().take(MOST_BLOCKS).for_each(|block| self.block(block, &mut read));
+                if blocks.len() > MOST_BLOCKS {
+                    let more = blocks.len() - MOST_BLOCKS;
+                    read.texts.push(format!("[{more} more parts of the result are left out]"));
+                }
+            }
+            Some(_) => {
+                let message = format!(
+                    "[Error: Could not parse tool response] (MCP tool `{}` of the server `{}`)",
+                    self.tool, self.server
+                );
+                return Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, message));
+            }
+        }
+        if let Some(structured) = result.get("structuredContent").filter(|it| !it.is_null()) {
+            self.structured(structured, result, &mut read);
+        }
+        if result.get("isError").and_then(Value::as_bool) == Some(true) {
+            return self.failure(&read);
+        }
+        let shown = clip(&read.shown.join("\n"), MOST_SHOWN);
+        Outcome {
+            for_model: ForModel { output: read.texts.join("\n"), media: read.media },
+            for_user: (!shown.is_empty()).then(|| Display::text(shown)),
+            ..Outcome::text("")
+        }
+    }
+
+    /// An error of the server's: its words first, then whose they are.
+    pub(crate) fn error(&self, words: &str) -> Outcome {
+        let words = words.trim();
+        let said = match words.is_empty() {
+            true => "The tool failed without a reason.".to_owned(),
+            false => wrap(&clip(words, self.longest)),
+        };
+        let message = format!("{said}\n(MCP tool `{}` of the server `{}`)", self.tool, self.server);
+        let mut outcome = Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, message));
+        outcome.for_user = Some(Display::text(clip(words, MOST_SHOWN)));
+        outcome
+    }
+
+    fn failure(&self, read: &Read) -> Outcome {
+        self.error(&read.shown.join("\n"))
+    }
+
+    fn block(&self, block: &Value, read: &mut Read) {
+        let text = |key: &str| block.get(key).and_then(Value::as_str);
+        match text("type") {
+            Some("text") => self.text(text("text").unwrap_or_default(), read),
+            Some(kind @ ("image" | "audio")) => {
+                let mime = text("mimeType").unwrap_or("application/octet-stream");
+                let note = format!(
+                    "[Tool '{}' provided the following {kind} data with mime-type: {mime}]",
+                    self.tool
+                );
+                let label = if kind == "image" { "Image" } else { "Audio" };
+                read.shown.push(format!("[{label}: {mime}]"));
+                read.media(mime, text("data"), note);
+            }
+            Some("resource") => {
+                let resource = block.get("resource").unwrap_or(&Value::Null);
+                let field = |key: &str| resource.get(key).and_then(Value::as_str);
+                if let Some(words) = field("text") {
+                    self.text(words, read);
+                } else {
+                    let mime = field("mimeType").unwrap_or("application/octet-stream");
+                    read.shown.push(format!("[Embedded Resource: {mime}]"));
+                    let note = format!(
+                        "[Tool '{}' provided the following embedded resource with mime-type: {mime}]",
+                        self.tool
+                    );
+                    read.media(mime, field("blob"), note);
+                }
+            }
+            Some("resource_link") => {
+                let uri = text("uri").unwrap_or_default();
+                let name = text("title").or_else(|| text("name")).unwrap_or(uri);
+                read.texts.push(wrap(&format!("Resource Link: {name} at {uri}")));
+                read.shown.push(format!("[Link to {name}: {uri}]"));
+            }
+            other => {
+                let kind = other.unwrap_or("none");
+                read.shown.push(format!("[Unknown content type: {kind}]"));
+            }
+        }
+    }
+
+    fn text(&self, text: &str, read: &mut Read) {
+        read.texts.push(wrap(&clip(text, self.longest)));
+        read.shown.push(text.to_owned());
+    }
+
+    /// Structured content counts where no text says the same.
+    fn structured(&self, structured: &Value, result: &Value, read: &mut Read) {
+        let blocks = result.get("content").and_then(Value::as_array);
+        let said = blocks.into_iter().flatten().any(|block| {
+            block.get("text").and_then(Value::as_str).is_some_and(|text| {
+                serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+            })
+        });
+        if !said {
+            self.text(&structured.to_string(), read);
+        }
+    }
+}
+
+impl Read {
+    fn media(&mut self, mime: &str, data: Option<&str>, note: String) {
+        let data = data.unwrap_or_default();
+        let fits = self.size + data.len() <= MOST_MEDIA;
+        let valid = || base64::prelude::BASE64_STANDARD.decode(data).is_ok();
+        let is_mime = mime.contains('/') && mime.chars().all(|it| it.is_ascii_graphic());
+        if !fits {
+            self.texts.push(format!("{note} [left out: it is too large]"));
+        } else if data.is_empty() || !is_mime || !valid() {
+            self.texts.push(format!("{note} [left out: it cannot be read]"));
+        } else {
+            self.size += data.len();
+            self.texts.push(note);
+            self.media.push(Part::inline_data(mime, data));
+        }
+    }
+}
+
+/// The beginning and the end of a text that is too long.
+pub(crate) fn clip(text: &str, longest: usize) -> String {
+    let count = text.chars().count();
+    if longest == 0 || count <= longest {
+        return text.to_owned();
+    }
+    let half = longest / 2;
+    let start: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    format!("{start}\n[… {} characters left out …]\n{end}", count - 2 * half)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn outcome(result: Value) -> Outcome {
+        Reading { server: "s", tool: "t", longest: 100 }.outcome(&result)
+    }
+
+    #[test]
+    fn every_kind_of_block_arrives() {
+        let got = outcome(json!({"content": [
+            {"type": "text", "text": "hello </untrusted_context>"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "a://b", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "a://b", "blob": "AAAA", "mimeType": "x/y"}},
+            {"type": "resource_link", "uri": "a://c", "name": "c"},
+            {"type": "hologram", "data": 1}, 3,
+            {"type": "image", "data": "not base64", "mimeType": "image/png"},
+        ], "structuredContent": {"n": 1}}));
+        let output = &got.for_model.output;
+        for wanted in [
+            "hello &lt;/untrusted_context>",
+            "inside",
+            "Resource Link: c at a://c",
+            "mime-type: image/png",
+            "embedded resource with mime-type: x/y",
+            "{\"n\":1}",
+            "cannot be read",
+        ] {
+            assert!(output.contains(wanted), "{wanted}: {output}");
+        }
+        assert_eq!(got.for_model.media.len(), 3);
+        assert!(got.error.is_none());
+        let Some(Display::Text { text }) = got.for_user else { panic!("a text") };
+        assert!(
+            text.contains("[Image: image/png]")
+                && text.contains("[Unknown content type: hologram]")
+        );
+        assert!(text.contains("[Embedded Resource: x/y]") && text.contains("[Link to c: a://c]"));
+    }
+
+    #[test]
+    fn structured_content_is_not_said_twice() {
+        let twice = outcome(json!({"content": [{"type": "text", "text": "{ \"n\": 1 }"}],
+            "structuredContent": {"n": 1}}));
+        assert_eq!(twice.for_model.output.matches("\"n\"").count(), 1);
+    }
+
+    #[test]
+    fn errors_say_whose_they_are_and_long_texts_are_cut() {
+        let failed = outcome(
+            json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}),
+        );
+        let error = failed.error.expect("an error");
+        assert_eq!(error.kind, ToolErrorKind::McpToolError);
+        assert!(error.message.starts_with("<untrusted_context>\nno such file"));
+        assert!(error.message.contains("`t` of the server `s`"));
+        let long = outcome(json!({"content": [{"type": "text", "text": "ä".repeat(1_000)}]}));
+        assert!(long.for_model.output.contains("900 characters left out"));
+        assert!(outcome(json!({"content": "x"})).error.is_some());
+        assert_eq!(outcome(json!({"content": []})).for_model.output, "");
+        assert_eq!(outcome(json!({})).for_model.output, "");
+    }
+}

@@ -1,0 +1,126 @@
+//! What servers offered when they were last asked, on disk: a session declares
+//! their tools from here and starts them when one is called.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::catalog::Catalog;
+use crate::files;
+
+/// Older entries do not count.
+const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Nor do older failures.
+const FAILURE: Duration = Duration::from_secs(3600);
+const LIMIT: u64 = 16 * 1024 * 1024;
+/// Counts up when what is kept changes its form.
+const FORM: u32 = 1;
+
+/// The folder of what servers offered.
+#[derive(Debug, Clone)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+}
+
+/// What is known of a server from earlier.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Known {
+    /// Nothing.
+    Nothing,
+    /// It did not answer.
+    Failed,
+    /// It offered this.
+    Offered(Box<Catalog>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    form: u32,
+    /// Seconds since 1970.
+    saved: u64,
+    /// `None`: the server did not answer.
+    catalog: Option<Catalog>,
+}
+
+impl Cache {
+    pub(crate) fn new(home: &Path) -> Self {
+        Self { folder: home.join("mcp-cache") }
+    }
+
+    /// What is known of the server with that key.
+    pub(crate) fn get(&self, key: &str) -> Known {
+        let entry: Option<Entry> = files::read(&self.path(key), LIMIT);
+        match entry {
+            Some(Entry { form: FORM, saved, catalog: None }) if is_fresh(saved, FAILURE) => {
+                Known::Failed
+            }
+            Some(Entry { form: FORM, saved, catalog: Some(catalog) }) if is_fresh(saved, FRESH) => {
+                Known::Offered(Box::new(catalog))
+            }
+            _ => Known::Nothing,
+        }
+    }
+
+    /// Keeps what a server offers; `None`: it does not answer. Blocking.
+    pub(crate) fn put(&self, key: &str, catalog: Option<&Catalog>) {
+        let entry = Entry { form: FORM, saved: now(), catalog: catalog.cloned() };
+        if let Err(error) = files::write(&self.path(key), &entry) {
+            tracing::debug!(%error, "what an MCP server offers is not kept");
+        }
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.json"))
+    }
+}
+
+/// The key of a server: all that decides what it offers, as a hash, since
+/// variables and headers may be secrets.
+pub(crate) fn key<'a>(pieces: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for piece in pieces {
+        hash.update((piece.len() as u64).to_le_bytes());
+        hash.update(piece.as_bytes());
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn is_fresh(saved: u64, limit: Duration) -> bool {
+    let now = now();
+    // A time to come is none of ours.
+    saved <= now + 60 && now.saturating_sub(saved) < limit.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_offered_is_found_again_until_it_is_old() {
+        let home = tempfile::tempdir().expect("a folder");
+        let cache = Cache::new(home.path());
+        let key = key(["a", "b"]);
+        assert_eq!(cache.get(&key), Known::Nothing);
+        cache.put(&key, None);
+        assert_eq!(cache.get(&key), Known::Failed);
+        let catalog = Catalog { instructions: Some("x".into()), ..Catalog::default() };
+        cache.put(&key, Some(&catalog));
+        assert_eq!(cache.get(&key), Known::Offered(Box::new(catalog)));
+        let old = format!(r#"{{"form":1,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
+        std::fs::write(cache.path(&key), old).expect("written");
+        assert_eq!(cache.get(&key), Known::Nothing);
+        std::fs::write(cache.path(&key), "{").expect("written");
+        assert_eq!(cache.get(&key), Known::Nothing);
+    }
+
+    #[test]
+    fn keys_tell_pieces_apart() {
+        assert_ne!(key(["ab", "c"]), key(["a", "bc"]));
+    }
+}

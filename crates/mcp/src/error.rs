@@ -1,0 +1,55 @@
+//! Why a request to a server came to nothing.
+
+use std::time::Duration;
+
+/// Why a request to a server came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum McpError {
+    /// It could not be started or reached.
+    #[error("it cannot be started: {why}")]
+    Start {
+        /// Why.
+        why: String,
+    },
+    /// It wants a sign-in.
+    #[error("it wants a sign-in")]
+    SignIn,
+    /// It does not run and is not started.
+    #[error("{why}")]
+    Closed {
+        /// Why not.
+        why: String,
+    },
+    /// The connection broke.
+    #[error("the connection to it was lost")]
+    Lost,
+    /// A message could not be sent.
+    #[error("it could not be asked: {why}")]
+    Sending {
+        /// Why.
+        why: String,
+    },
+    /// It did not answer in time.
+    #[error("it gave no answer within {} ms", after.as_millis())]
+    Timeout {
+        /// The limit.
+        after: Duration,
+    },
+    /// It answered with an error.
+    #[error("{message}")]
+    Server {
+        /// The number of the error.
+        code: i64,
+        /// Its words.
+        message: String,
+    },
+    /// Its answer was not understood.
+    #[error("its answer was not understood: {message}")]
+    Protocol {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The request was cancelled.
+    #[error("the request was cancelled")]
+    Cancelled,
+}

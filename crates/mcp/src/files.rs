@@ -1,0 +1,29 @@
+//! Small files of ours: replaced in one step, for the user alone.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Reads JSON; `None` when it is not there, too large or not understood.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path, limit: u64) -> Option<T> {
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(limit + 1).read_to_end(&mut text).ok()?;
+    if text.len() as u64 > limit {
+        return None;
+    }
+    serde_json::from_slice(&text).ok()
+}
+
+/// Writes JSON with mode 0600, its folder with 0700.
+pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    parallax_exec::create_private_folder(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer(file.as_file_mut(), value)?;
+    file.as_file_mut().flush()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! What servers ask and tell us.
+
+#![expect(deprecated, reason = "servers of today ask for roots, whatever the newest protocol says")]
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use rmcp::model::{
+    CancelledNotificationParam, ClientCapabilities, ClientConfig, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProtocolVersion, Root, RootsCapabilities, UrlElicitationCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::Value;
+
+use crate::ask::{Answer, Question};
+use crate::server::Server;
+use crate::{CLIENT_NAME, schema};
+
+/// How long a person may take over a question.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Answers one server.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    server: Weak<Server>,
+    can_ask: bool,
+}
+
+impl Handler {
+    pub(crate) fn new(server: Weak<Server>, can_ask: bool) -> Self {
+        Self { server, can_ask }
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some({
+            let mut roots = RootsCapabilities::default();
+            roots.list_changed = Some(true);
+            roots
+        });
+        if self.can_ask {
+            capabilities.elicitation = Some(
+                ElicitationCapability::new()
+                    .with_form(FormElicitationCapability::new())
+                    .with_url(UrlElicitationCapability::default()),
+            );
+        }
+        let us = Implementation::new(CLIENT_NAME, env!("CARGO_PKG_VERSION"));
+        // The newest that begins with a handshake; servers say which they know.
+        ClientConfig::new(capabilities, us).with_protocol_version(ProtocolVersion::V_2025_11_25)
+    }
+
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        let folders = self.server.upgrade().map(|server| server.roots()).unwrap_or_default();
+        let root = |folder: std::path::PathBuf| {
+            let address = url::Url::from_directory_path(&folder).ok()?;
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+            let root = Root::new(address.as_str().trim_end_matches('/'));
+            Some(match name {
+                Some(name) => root.with_name(name),
+                None => root,
+            })
+        };
+        Ok(ListRootsResult::new(folders.into_iter().filter_map(root).collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let Some(server) = self.server.upgrade() else { return Ok(declined()) };
+        let Some(asker) = server.asker() else { return Ok(declined()) };
+        let mut check = None;
+        let question = match request {
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                let schema = serde_json::to_value(requested_schema).unwrap_or(Value::Null);
+                check = schema::validator(&schema);
+                Question::Form { message, schema }
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+                Question::Url { message, url }
+            }
+            _ => return Ok(declined()),
+        };
+        let asking = asker.ask(&server.config.name, question);
+        let answer = tokio::select! {
+            biased;
+            () = context.ct.cancelled() => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(Answer::Cancel),
+        };
+        Ok(match answer {
+            Answer::Decline => declined(),
+            Answer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
+            Answer::Accept(values) => accepted(values, check.as_ref()),
+        })
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        if let Some(server) = self.server.upgrade() {
+            server.listeners.tell(&params);
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        if let Some(server) = self.server.upgrade() {
+            let text: String = params.data.to_string().chars().take(2_000).collect();
+            server.tail.push(text.as_bytes());
+            server.tail.push(b"\n");
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed();
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed();
+    }
+
+    async fn on_resource_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed();
+    }
+
+    async fn on_cancelled(
+        &self,
+        _params: CancelledNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+    }
+}
+
+impl Handler {
+    fn changed(&self) {
+        if let Some(server) = self.server.upgrade() {
+            server.changed.notify_one();
+        }
+    }
+}
+
+fn declined() -> ElicitResult {
+    ElicitResult::new(ElicitationAction::Decline)
+}
+
+/// Values that do not fit the form do not go out.
+fn accepted(values: Object, check: Option<&jsonschema::Validator>) -> ElicitResult {
+    let values = Value::Object(values);
+    match check.is_none_or(|check| check.is_valid(&values)) {
+        true => ElicitResult::new(ElicitationAction::Accept).with_content(values),
+        false => ElicitResult::new(ElicitationAction::Cancel),
+    }
+}

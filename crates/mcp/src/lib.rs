@@ -1,0 +1,48 @@
+//! MCP servers as tools: connecting over standard streams, streamable HTTP and
+//! the older HTTP with events; what a server offers, kept on disk so that a
+//! session need not wait; calls and their results; sign-in.
+//!
+//! Which servers there are is read by `config`; whether a call may run is the
+//! judge's business; asking people is done by the face that gives an
+//! [`Asker`].
+
+mod ask;
+mod blocks;
+mod cache;
+mod call;
+mod catalog;
+mod connect;
+mod error;
+mod files;
+mod handler;
+mod lines;
+mod listing;
+mod names;
+mod oauth;
+mod pages;
+mod pins;
+mod prompts;
+mod resource_tools;
+mod resources;
+mod schema;
+mod server;
+mod servers;
+mod sse;
+mod status;
+mod stdio;
+mod tail;
+mod tool;
+mod untrusted;
+
+pub use ask::{Answer, Asker, Question};
+pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};
+pub use error::McpError;
+pub use names::tool_name;
+pub use oauth::{SignIn, TokenFiles, sign_in};
+pub use prompts::{PromptLine, parse_prompt_line};
+pub use schema::SchemaForm;
+pub use servers::{Servers, ServersOptions};
+pub use status::{ServerStatus, Status};
+
+/// What this program calls itself towards servers.
+pub(crate) const CLIENT_NAME: &str = "parallax";

@@ -1,0 +1,134 @@
+//! Reading what a server offers, and reading it again when it says that this
+//! changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams, ServerPeerInfo,
+};
+use rmcp::{Peer, RoleClient};
+
+use crate::call::{Bounds, request};
+use crate::catalog::{Catalog, PromptEntry, ResourceEntry, ToolEntry};
+use crate::error::McpError;
+use crate::pages;
+use crate::server::Server;
+
+/// How long one page of a list may take.
+const LISTING: Duration = Duration::from_secs(30);
+/// Changes that a server tells of are gathered for so long.
+const GATHER: Duration = Duration::from_millis(300);
+/// When nothing has changed yet, it is looked once more.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+
+impl Server {
+    /// Reads all lists. What the server does not know is empty.
+    pub(crate) async fn list(
+        &self,
+        peer: &Peer<RoleClient>,
+    ) -> Result<(Catalog, Vec<String>), McpError> {
+        let info = peer.peer_info();
+        let has = |pick: fn(&ServerPeerInfo) -> bool| info.as_deref().is_some_and(pick);
+        let prompts = has(|info| info.capabilities.prompts.is_some());
+        let resources = has(|info| info.capabilities.resources.is_some());
+        let page = |cursor| PaginatedRequestParams::default().with_cursor(cursor);
+        let tools = self
+            .pages(peer, "tools", true, |cursor| ListToolsRequest::with_param(page(cursor)).into());
+        let prompts = self.pages(peer, "prompts", prompts, |cursor| {
+            ListPromptsRequest::with_param(page(cursor)).into()
+        });
+        let templates = self.pages(peer, "resourceTemplates", resources, |cursor| {
+            ListResourceTemplatesRequest::with_param(page(cursor)).into()
+        });
+        let resources = self.pages(peer, "resources", resources, |cursor| {
+            ListResourcesRequest::with_param(page(cursor)).into()
+        });
+        let (tools, prompts, resources, templates) =
+            tokio::join!(tools, prompts, resources, templates);
+        let mut notes = Vec::new();
+        let mut read = |what: &str, list: Result<pages::Pages, McpError>| match list {
+            Ok(pages) => {
+                let cut = pages.cut.map(|why| format!("its list of {what} is cut: {why}"));
+                notes.extend(cut);
+                pages.entries
+            }
+            Err(error) => {
+                notes.push(format!("its list of {what} cannot be read: {error}"));
+                Vec::new()
+            }
+        };
+        if let Err(error @ (McpError::Lost | McpError::Timeout { .. } | McpError::SignIn)) = &tools
+        {
+            return Err(error.clone());
+        }
+        let listed = match tools {
+            // A server of prompts or resources need not know of tools.
+            Err(McpError::Server { code: -32601, .. }) => Vec::new(),
+            other => read("tools", other),
+        };
+        let tools: Vec<ToolEntry> = listed.iter().filter_map(ToolEntry::read).collect();
+        let broken = listed.len() - tools.len();
+        let catalog = Catalog {
+            prompts: read("prompts", prompts).iter().filter_map(PromptEntry::read).collect(),
+            resources: read("resources", resources)
+                .iter()
+                .filter_map(ResourceEntry::read)
+                .collect(),
+            templates: read("templates", templates)
+                .iter()
+                .filter_map(ResourceEntry::read)
+                .collect(),
+            instructions: info.as_deref().and_then(|info| info.instructions.clone()),
+            implementation: info
+                .as_deref()
+                .and_then(|info| info.server_info.as_ref())
+                .map(|it| format!("{} {}", it.name, it.version)),
+            tools,
+        };
+        if broken > 0 {
+            notes.push(format!("{broken} of its tools cannot be read and are left out"));
+        }
+        Ok((catalog, notes))
+    }
+
+    async fn pages(
+        &self,
+        peer: &Peer<RoleClient>,
+        key: &str,
+        wanted: bool,
+        build: impl Fn(Option<String>) -> ClientRequest,
+    ) -> Result<pages::Pages, McpError> {
+        if !wanted {
+            return Ok(pages::Pages::default());
+        }
+        let limit = self.config.timeout.min(LISTING);
+        pages::read(key, |cursor| {
+            request(peer, build(cursor), Bounds::within(limit), &self.listeners)
+        })
+        .await
+    }
+
+    /// Reads the lists again after the server said that they changed.
+    pub(crate) async fn refresh(self: &Arc<Self>) {
+        tokio::time::sleep(GATHER).await;
+        for wait in [Some(SECOND_LOOK), None] {
+            let Some(peer) = self.open_link() else { return };
+            match self.list(&peer).await {
+                Ok((catalog, notes)) => {
+                    let changed = self.offer(catalog);
+                    self.set_notes(notes);
+                    if changed {
+                        return;
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "the lists of an MCP server"),
+            }
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return,
+            }
+        }
+    }
+}

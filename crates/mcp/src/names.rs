@@ -1,0 +1,61 @@
+//! The names under which tools of servers are declared to the model.
+
+/// The longest name that services take.
+const LONGEST: usize = 63;
+/// What is kept of a longer one, at each end.
+const KEPT: usize = 30;
+
+/// The name of a server's tool: `mcp_<server>_<tool>`, with `_` for what a name
+/// cannot have, shortened in the middle.
+pub fn tool_name(server: &str, tool: &str) -> String {
+    let name = full_name(server, tool);
+    if name.len() <= LONGEST {
+        return name;
+    }
+    let (start, end) = (name.get(..KEPT), name.get(name.len() - KEPT..));
+    format!("{}...{}", start.unwrap_or_default(), end.unwrap_or_default())
+}
+
+/// The same, not shortened: what rules that name server and tool come to.
+pub(crate) fn full_name(server: &str, tool: &str) -> String {
+    let prefix = if server.starts_with("mcp_") { "" } else { "mcp_" };
+    format!("{prefix}{}_{}", fitting(server), fitting(tool))
+}
+
+fn fitting(name: &str) -> String {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_.:-".contains(letter);
+    name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::tool_name;
+
+    #[test]
+    fn names_are_made_fit_and_short() {
+        for (server, tool, name) in [
+            ("git", "push", "mcp_git_push"),
+            ("mcp_git", "push", "mcp_git_push"),
+            ("my server", "do it/now", "mcp_my_server_do_it_now"),
+            ("s", "a.b:c-d", "mcp_s_a.b:c-d"),
+            ("s", "ä", "mcp_s__"),
+        ] {
+            assert_eq!(tool_name(server, tool), name);
+        }
+        let long = tool_name("server", &"x".repeat(90));
+        assert_eq!(long, format!("mcp_server_{}...{}", "x".repeat(19), "x".repeat(30)));
+        assert_eq!(long.len(), 63);
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_one_that_services_take(server in ".*", tool in ".*") {
+            let name = tool_name(&server, &tool);
+            prop_assert!(name.len() <= 63);
+            prop_assert!(name.starts_with("mcp_"));
+            prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-".contains(c)));
+        }
+    }
+}

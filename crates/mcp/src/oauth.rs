@@ -1,0 +1,11 @@
+//! Signing in to servers: tokens on disk, their renewal, and the way through
+//! the browser.
+
+mod bearer;
+mod callback;
+mod flow;
+mod store;
+
+pub(crate) use bearer::{Bearer, stored};
+pub use flow::{SignIn, sign_in};
+pub use store::TokenFiles;

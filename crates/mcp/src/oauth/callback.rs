@@ -1,0 +1,93 @@
+//! Where the browser comes back to: one request on a port of this machine.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// How long the person may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long one request may take.
+const REQUEST: Duration = Duration::from_secs(5);
+const LONGEST: usize = 16 * 1024;
+
+/// Waits for the browser.
+pub(crate) struct Callback {
+    listener: TcpListener,
+    path: String,
+    redirect: String,
+}
+
+impl Callback {
+    /// Listens on this machine only: at the port of `redirect`, else at `port`,
+    /// else at any.
+    pub(crate) async fn listen(redirect: Option<&str>, port: Option<u16>) -> io::Result<Self> {
+        let given = redirect.and_then(|redirect| url::Url::parse(redirect).ok());
+        let wanted = given.as_ref().and_then(url::Url::port).or(port).unwrap_or(0);
+        let listener = TcpListener::bind(("127.0.0.1", wanted)).await?;
+        let port = listener.local_addr()?.port();
+        let path = given.as_ref().map_or("/oauth/callback", |url| url.path()).to_owned();
+        let redirect = match redirect {
+            Some(redirect) => redirect.to_owned(),
+            None => format!("http://localhost:{port}{path}"),
+        };
+        Ok(Self { listener, path, redirect })
+    }
+
+    /// The address that the browser is sent back to.
+    pub(crate) fn redirect(&self) -> &str {
+        &self.redirect
+    }
+
+    /// The address with which the browser came back; `None` when it did not in
+    /// time.
+    pub(crate) async fn wait(self) -> Option<String> {
+        let waiting = async {
+            loop {
+                let Ok((stream, _)) = self.listener.accept().await else { continue };
+                let answering = tokio::time::timeout(REQUEST, self.answer(stream));
+                if let Ok(Ok(Some(target))) = answering.await {
+                    return target;
+                }
+            }
+        };
+        let target = tokio::time::timeout(PATIENCE, waiting).await.ok()?;
+        url::Url::parse(&self.redirect).ok()?.join(&target).ok().map(String::from)
+    }
+
+    /// Answers one request; gives its target when it is the one.
+    async fn answer(&self, mut stream: TcpStream) -> io::Result<Option<String>> {
+        let mut head = Vec::new();
+        let mut buffer = [0; 2048];
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < LONGEST {
+            let length = stream.read(&mut buffer).await?;
+            if length == 0 {
+                break;
+            }
+            head.extend_from_slice(buffer.get(..length).unwrap_or_default());
+        }
+        let head = String::from_utf8_lossy(&head);
+        let target = head.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
+        let is_ours = |target: &&str| {
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
+            path == self.path && (query.contains("code=") || query.contains("error="))
+        };
+        let target = target.filter(is_ours).map(str::to_owned);
+        let (status, text) = match &target {
+            Some(target) if target.contains("code=") => {
+                ("200 OK", "You are signed in. This page can be closed.")
+            }
+            Some(_) => ("200 OK", "The sign-in was refused. This page can be closed."),
+            None => ("404 Not Found", "Nothing is here."),
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{text}",
+            text.len()
+        );
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        Ok(target)
+    }
+}

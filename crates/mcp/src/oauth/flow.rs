@@ -1,0 +1,86 @@
+//! The way through the browser.
+
+use parallax_config::mcp::McpServer;
+use parallax_protocol::BoxFuture;
+use rmcp::transport::auth::{AuthorizationMetadata, AuthorizationRequest, AuthorizationSession};
+
+use crate::oauth::bearer::manager;
+use crate::oauth::callback::Callback;
+use crate::oauth::store::{ServerTokens, TokenFiles};
+
+/// What the face does for a sign-in.
+pub trait SignIn: Send + Sync {
+    /// Shows the address, and opens it where that is possible.
+    fn show(&self, address: &str);
+    /// The address with which the browser came back, as the person pasted it;
+    /// never comes back where nothing can be pasted.
+    fn pasted(&self) -> BoxFuture<'static, Option<String>>;
+}
+
+/// Signs in to a server and keeps the tokens.
+///
+/// # Errors
+/// Why there are none, for people.
+pub async fn sign_in(
+    server: &McpServer,
+    files: &TokenFiles,
+    port: Option<u16>,
+    face: &dyn SignIn,
+) -> Result<(), String> {
+    let url = server.endpoint.url().ok_or("a server that is a program has no sign-in")?;
+    let settings = &server.oauth;
+    // The library makes clients of its own: they need the one provider of TLS.
+    parallax_http::client(&parallax_http::ClientOptions::default())
+        .map_err(|error| error.to_string())?;
+    let tokens =
+        ServerTokens { files: files.clone(), server: server.name.clone(), url: url.to_owned() };
+    let mut manager = manager(tokens).await?;
+    if let (Some(authorize), Some(token)) = (&settings.authorization_url, &settings.token_url) {
+        let mut metadata = AuthorizationMetadata::default();
+        metadata.authorization_endpoint.clone_from(authorize);
+        metadata.token_endpoint.clone_from(token);
+        metadata.registration_endpoint.clone_from(&settings.registration_url);
+        metadata.issuer.clone_from(&settings.issuer);
+        manager.set_metadata(metadata);
+    } else {
+        let found = manager.resolve_metadata().await;
+        let found = found.map_err(|error| format!("the server's sign-in is not found: {error}"))?;
+        manager.set_metadata(found.metadata);
+    }
+    let callback = Callback::listen(settings.redirect_uri.as_deref(), port)
+        .await
+        .map_err(|error| format!("no port to come back to: {error}"))?;
+    let mut request = AuthorizationRequest::new(callback.redirect()).with_client_name("Parallax");
+    request = match settings.scopes.is_empty() {
+        true => request.with_initial_scope_selection(),
+        false => request.with_scopes(settings.scopes.iter().cloned()),
+    };
+    if let Some(id) = &settings.client_id {
+        request = request.with_preregistered_client(id.clone());
+        if let Some(secret) = &settings.client_secret {
+            request = request.with_client_secret(secret.expose());
+        }
+    }
+    let session = AuthorizationSession::new(manager, request)
+        .await
+        .map_err(|(_, error)| format!("the server's sign-in cannot be used: {error}"))?;
+    let mut address = url::Url::parse(session.get_authorization_url())
+        .map_err(|error| format!("the server's sign-in has no address: {error}"))?;
+    if !matches!(address.scheme(), "https" | "http") {
+        return Err("the server's sign-in is not a web page".to_owned());
+    }
+    if !settings.audiences.is_empty() {
+        address.query_pairs_mut().append_pair("audience", &settings.audiences.join(" "));
+    }
+    face.show(address.as_str());
+    let back = tokio::select! {
+        back = callback.wait() => back,
+        Some(pasted) = face.pasted() => Some(pasted),
+    };
+    let back = back.ok_or("the browser did not come back within five minutes")?;
+    session
+        .handle_callback_url(back.trim())
+        .await
+        .map_err(|error| format!("the sign-in failed: {error}"))?;
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Tokens on disk: one file with all of them, in the form that other programs
+//! of the family read too.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::files;
+
+const FILE: &str = "mcp-oauth-tokens.json";
+const LIMIT: u64 = 4 * 1024 * 1024;
+
+/// Where tokens are: ours is written, those of others are read.
+#[derive(Debug, Clone)]
+pub struct TokenFiles {
+    ours: PathBuf,
+    theirs: Vec<PathBuf>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    server_name: String,
+    token: Token,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp_server_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
+    #[serde(default)]
+    updated_at: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Token {
+    access_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<u64>,
+    #[serde(default)]
+    token_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+}
+
+impl TokenFiles {
+    /// Ours in `home`, and those of other homes, which are only read.
+    pub fn new(home: &Path, others: &[PathBuf]) -> Self {
+        Self { ours: home.join(FILE), theirs: others.iter().map(|home| home.join(FILE)).collect() }
+    }
+
+    /// Whether there is a token for the server.
+    pub fn has(&self, server: &str, url: &str) -> bool {
+        self.find(server, url).is_some()
+    }
+
+    /// Forgets the token of a server. `false` when there was none of ours.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn forget(&self, server: &str) -> std::io::Result<bool> {
+        let mut all = read(&self.ours);
+        let before = all.len();
+        all.retain(|entry| entry.server_name != server);
+        if all.len() == before {
+            return Ok(false);
+        }
+        files::write(&self.ours, &all)?;
+        Ok(true)
+    }
+
+    /// A token goes only to the server that it was given for.
+    fn find(&self, server: &str, url: &str) -> Option<Entry> {
+        let fits = |entry: &Entry| {
+            entry.server_name == server
+                && entry.mcp_server_url.as_deref().is_none_or(|known| same(known, url))
+        };
+        let files = std::iter::once(&self.ours).chain(&self.theirs);
+        files.flat_map(|file| read(file)).find(fits)
+    }
+
+    fn put(&self, entry: Entry) -> std::io::Result<()> {
+        let mut all = read(&self.ours);
+        all.retain(|other| other.server_name != entry.server_name);
+        all.push(entry);
+        files::write(&self.ours, &all)
+    }
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+fn read(path: &Path) -> Vec<Entry> {
+    files::read(path, LIMIT).unwrap_or_default()
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The tokens of one server, as the protocol's library wants them.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerTokens {
+    pub(crate) files: TokenFiles,
+    pub(crate) server: String,
+    pub(crate) url: String,
+}
+
+type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
+
+impl ServerTokens {
+    fn load_now(&self) -> Option<StoredCredentials> {
+        let entry = self.files.find(&self.server, &self.url)?;
+        let updated = entry.updated_at;
+        let expires_in = entry.token.expires_at.map(|at| at.saturating_sub(updated) / 1000);
+        let response = json!({
+            "access_token": entry.token.access_token,
+            "token_type": "bearer",
+            "expires_in": expires_in,
+            "refresh_token": entry.token.refresh_token,
+            "scope": entry.token.scope,
+        });
+        let response = serde_json::from_value(response).ok()?;
+        let scopes = entry.token.scope.as_deref().unwrap_or_default();
+        let stored = StoredCredentials::new(
+            entry.client_id.unwrap_or_default(),
+            Some(response),
+            scopes.split_whitespace().map(str::to_owned).collect(),
+            Some(updated / 1000),
+        );
+        Some(stored.with_issuer(entry.issuer))
+    }
+
+    fn save_now(&self, credentials: &StoredCredentials) -> Result<(), AuthError> {
+        let failed = |why: String| AuthError::InternalError(why);
+        let Some(response) = &credentials.token_response else { return Ok(()) };
+        let response: Value =
+            serde_json::to_value(response).map_err(|error| failed(error.to_string()))?;
+        let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
+        let updated_at = now();
+        let expires_in = response.get("expires_in").and_then(Value::as_u64);
+        let entry = Entry {
+            server_name: self.server.clone(),
+            token: Token {
+                access_token: text("access_token").unwrap_or_default(),
+                refresh_token: text("refresh_token"),
+                expires_at: expires_in.map(|seconds| updated_at + seconds.saturating_mul(1000)),
+                token_type: "Bearer".to_owned(),
+                scope: text("scope").or_else(|| {
+                    let scopes = credentials.granted_scopes.join(" ");
+                    (!scopes.is_empty()).then_some(scopes)
+                }),
+            },
+            client_id: Some(credentials.client_id.clone()).filter(|id| !id.is_empty()),
+            token_url: None,
+            mcp_server_url: Some(self.url.clone()),
+            issuer: credentials.issuer.clone(),
+            updated_at,
+        };
+        self.files.put(entry).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Written out as the trait of the library is made.
+impl CredentialStore for ServerTokens {
+    fn load<'a, 'b>(&'a self) -> Later<'b, Option<StoredCredentials>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move { Ok(self.load_now()) })
+    }
+
+    fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Later<'b, ()>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move { self.save_now(&credentials) })
+    }
+
+    fn clear<'a, 'b>(&'a self) -> Later<'b, ()>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let forgotten = self.files.forget(&self.server);
+            forgotten.map(drop).map_err(|error| AuthError::InternalError(error.to_string()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_found_again_and_go_nowhere_else() {
+        let home = tempfile::tempdir().expect("a folder");
+        let other = tempfile::tempdir().expect("a folder");
+        let theirs = r#"[{"serverName":"t","token":{"accessToken":"theirs","tokenType":"Bearer"},
+            "mcpServerUrl":"https://t.example/mcp","updatedAt":1}]"#;
+        std::fs::write(other.path().join(FILE), theirs).expect("written");
+        let files = TokenFiles::new(home.path(), &[other.path().to_owned()]);
+        let tokens = |server: &str, url: &str| ServerTokens {
+            files: files.clone(),
+            server: server.to_owned(),
+            url: url.to_owned(),
+        };
+        assert!(tokens("t", "https://t.example/mcp/").load_now().is_some());
+        assert!(tokens("t", "https://evil.example/mcp").load_now().is_none());
+        let response = json!({"access_token": "a", "token_type": "bearer", "expires_in": 60,
+            "refresh_token": "r", "scope": "x y"});
+        let response = serde_json::from_value(response).expect("a response");
+        let stored = StoredCredentials::new("client".into(), Some(response), Vec::new(), None);
+        let ours = tokens("s", "https://s.example/mcp");
+        ours.save_now(&stored).expect("saved");
+        let loaded = ours.load_now().expect("there");
+        assert_eq!((loaded.client_id.as_str(), loaded.granted_scopes.len()), ("client", 2));
+        let file = home.path().join(FILE);
+        let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let text = std::fs::read_to_string(&file).expect("the file");
+        assert!(text.contains("\"accessToken\":\"a\"") && text.contains("\"expiresAt\""), "{text}");
+        assert!(files.forget("s").expect("forgotten"));
+        assert!(!files.has("s", "https://s.example/mcp"));
+    }
+}

@@ -1,0 +1,89 @@
+//! Reading a list that comes in pages, from a server that may never stop.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+/// Pages that are asked for.
+const MOST_PAGES: usize = 100;
+/// Entries that are kept.
+const MOST_ENTRIES: usize = 2_000;
+
+/// A list as far as it was read.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Pages {
+    /// The entries.
+    pub(crate) entries: Vec<Value>,
+    /// Why the reading stopped before the end of the list.
+    pub(crate) cut: Option<&'static str>,
+}
+
+/// Reads a list page by page: `ask` gets the cursor and gives the result, in
+/// which `key` holds the entries.
+pub(crate) async fn read<E, F>(
+    key: &str,
+    mut ask: impl FnMut(Option<String>) -> F,
+) -> Result<Pages, E>
+where
+    F: Future<Output = Result<Value, E>>,
+{
+    let mut pages = Pages::default();
+    let mut seen = HashSet::new();
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let mut result = ask(cursor.take()).await?;
+        if let Some(Value::Array(entries)) = result.get_mut(key).map(Value::take) {
+            let room = MOST_ENTRIES - pages.entries.len();
+            if entries.len() > room {
+                pages.entries.extend(entries.into_iter().take(room));
+                pages.cut = Some("it has more than 2,000 entries");
+                return Ok(pages);
+            }
+            pages.entries.extend(entries);
+        }
+        match result.get("nextCursor").and_then(Value::as_str) {
+            None | Some("") => return Ok(pages),
+            Some(next) if !seen.insert(next.to_owned()) => {
+                pages.cut = Some("the server repeats a page");
+                return Ok(pages);
+            }
+            Some(next) => cursor = Some(next.to_owned()),
+        }
+    }
+    pages.cut = Some("it has more than 100 pages");
+    Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use serde_json::json;
+
+    use super::*;
+
+    async fn pages(answer: impl Fn(Option<String>) -> Value) -> Pages {
+        read::<Infallible, _>("tools", |cursor| std::future::ready(Ok(answer(cursor))))
+            .await
+            .expect("no failure")
+    }
+
+    #[tokio::test]
+    async fn all_pages_are_read_and_no_more() {
+        let two = pages(|cursor| match cursor.as_deref() {
+            None => json!({"tools": [1], "nextCursor": "b"}),
+            _ => json!({"tools": [2]}),
+        });
+        assert_eq!(two.await, Pages { entries: vec![json!(1), json!(2)], cut: None });
+        let repeating = pages(|_| json!({"tools": [1], "nextCursor": "a"})).await;
+        assert_eq!((repeating.entries.len(), repeating.cut.is_some()), (2, true));
+        let endless = pages(|cursor| {
+            let number = cursor.map_or(0, |cursor| cursor.parse::<u32>().expect("ours"));
+            json!({"tools": [number], "nextCursor": (number + 1).to_string()})
+        });
+        assert_eq!(endless.await.entries.len(), 100);
+        let many = pages(|_| json!({"tools": vec![0; 5_000]})).await;
+        assert_eq!((many.entries.len(), many.cut.is_some()), (2_000, true));
+        assert_eq!(pages(|_| json!({"tools": "x"})).await, Pages::default());
+    }
+}

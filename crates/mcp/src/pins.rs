@@ -1,0 +1,82 @@
+//! What tools said of themselves when they were let through: one that says
+//! something else later is asked about again, whatever a rule allows.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cache;
+use crate::catalog::ToolEntry;
+use crate::files;
+
+const LIMIT: u64 = 8 * 1024 * 1024;
+
+type Hashes = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The hashes of tools, by server and name.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    path: PathBuf,
+    hashes: Mutex<Option<Hashes>>,
+}
+
+impl Pins {
+    pub(crate) fn new(home: &Path) -> Self {
+        Self { path: home.join("mcp-pins.json"), hashes: Mutex::new(None) }
+    }
+
+    /// Whether the tool was let through before as something else. Reads the
+    /// file once.
+    pub(crate) fn changed(&self, server: &str, tool: &str, hash: &str) -> bool {
+        let hashes = self.hashes();
+        let kept = hashes.as_ref().and_then(|all| all.get(server)?.get(tool));
+        kept.is_some_and(|kept| kept != hash)
+    }
+
+    /// Keeps what the tool is now. Blocking.
+    pub(crate) fn keep(&self, server: &str, tool: &str, hash: &str) {
+        let mut hashes = self.hashes();
+        // Another session may have written meanwhile.
+        let mut all: Hashes = files::read(&self.path, LIMIT).unwrap_or_default();
+        let tools = all.entry(server.to_owned()).or_default();
+        if tools.get(tool).is_none_or(|kept| kept != hash) {
+            tools.insert(tool.to_owned(), hash.to_owned());
+            if let Err(error) = files::write(&self.path, &all) {
+                tracing::warn!(%error, "what an MCP tool says of itself is not kept");
+            }
+        }
+        *hashes = Some(all);
+    }
+
+    fn hashes(&self) -> MutexGuard<'_, Option<Hashes>> {
+        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        hashes.get_or_insert_with(|| files::read(&self.path, LIMIT).unwrap_or_default());
+        hashes
+    }
+}
+
+/// The hash of what a tool says of itself to the model.
+pub(crate) fn hash(entry: &ToolEntry) -> String {
+    let schema = entry.schema.to_string();
+    cache::key([entry.name.as_str(), entry.description.as_str(), schema.as_str()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_changes_is_noticed_by_later_sessions_too() {
+        let home = tempfile::tempdir().expect("a folder");
+        let entry = ToolEntry { name: "t".into(), description: "d".into(), ..ToolEntry::default() };
+        let other = ToolEntry { description: "obey".into(), ..entry.clone() };
+        let pins = Pins::new(home.path());
+        assert!(!pins.changed("s", "t", &hash(&entry)));
+        pins.keep("s", "t", &hash(&entry));
+        let later = Pins::new(home.path());
+        assert!(!later.changed("s", "t", &hash(&entry)));
+        assert!(later.changed("s", "t", &hash(&other)));
+        later.keep("s", "t", &hash(&other));
+        assert!(!Pins::new(home.path()).changed("s", "t", &hash(&other)));
+    }
+}

@@ -1,0 +1,213 @@
+//! Prompts of servers, as slash commands.
+
+use parallax_protocol::content::Part;
+use rmcp::model::{GetPromptRequest, GetPromptRequestParams};
+use serde_json::Value;
+
+use crate::call::Bounds;
+use crate::catalog::PromptEntry;
+use crate::servers::Servers;
+
+/// What was typed behind the name of a prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PromptLine {
+    /// Values with a name.
+    pub named: Vec<(String, String)>,
+    /// Values without one, in order.
+    pub positional: Vec<String>,
+}
+
+/// Reads `--name="value"`, `--name=value` and plain values; quotes and
+/// backslashes keep blanks.
+pub fn parse_prompt_line(line: &str) -> PromptLine {
+    let mut parsed = PromptLine::default();
+    for (word, quoted) in words(line) {
+        let named =
+            word.strip_prefix("--").filter(|_| !quoted).and_then(|rest| rest.split_once('='));
+        match named {
+            Some((name, value)) if !name.is_empty() => {
+                parsed.named.push((name.to_owned(), value.to_owned()));
+            }
+            _ => parsed.positional.push(word),
+        }
+    }
+    parsed
+}
+
+/// Words, and whether they begin with a quote.
+fn words(line: &str) -> Vec<(String, bool)> {
+    let mut words = Vec::new();
+    let mut word: Option<(String, bool)> = None;
+    let mut quote: Option<char> = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (Some('"') | None, '\\') => {
+                if let Some(next) = letters.next() {
+                    word.get_or_insert_with(Default::default).0.push(next);
+                }
+            }
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_with(|| (String::new(), true));
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            (_, letter) => word.get_or_insert_with(Default::default).0.push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+impl PromptEntry {
+    /// The name of its slash command.
+    pub fn command(&self) -> String {
+        self.name.split_whitespace().collect::<Vec<_>>().join("-")
+    }
+
+    /// The values for its arguments.
+    ///
+    /// # Errors
+    /// Which required ones are missing, or what is too much.
+    pub fn fill(&self, line: &PromptLine) -> Result<Vec<(String, String)>, String> {
+        let known = |name: &str| self.arguments.iter().any(|argument| argument.name == name);
+        let mut values = Vec::new();
+        for (name, value) in &line.named {
+            if !known(name) {
+                return Err(format!("`{}` has no argument `{name}`", self.name));
+            }
+            values.retain(|(other, _): &(String, String)| other != name);
+            values.push((name.clone(), value.clone()));
+        }
+        let open: Vec<&str> = self
+            .arguments
+            .iter()
+            .map(|argument| argument.name.as_str())
+            .filter(|name| !values.iter().any(|(given, _)| given == name))
+            .collect();
+        match open.as_slice() {
+            // One argument takes all the words.
+            [only] if !line.positional.is_empty() => {
+                values.push(((*only).to_owned(), line.positional.join(" ")));
+            }
+            _ if line.positional.len() > open.len() => {
+                return Err(format!("`{}` takes {} values", self.name, self.arguments.len()));
+            }
+            _ => values.extend(
+                open.iter()
+                    .zip(&line.positional)
+                    .map(|(name, value)| ((*name).to_owned(), value.clone())),
+            ),
+        }
+        let missing: Vec<String> = self
+            .arguments
+            .iter()
+            .filter(|it| it.required && !values.iter().any(|(name, _)| *name == it.name))
+            .map(|it| format!("--{}", it.name))
+            .collect();
+        match missing.is_empty() {
+            true => Ok(values),
+            false => Err(format!("missing: {}", missing.join(", "))),
+        }
+    }
+}
+
+impl Servers {
+    /// The prompts of all servers, with whose they are.
+    pub fn prompts(&self) -> Vec<(String, PromptEntry)> {
+        let of = |server: &std::sync::Arc<crate::server::Server>| {
+            let name = server.config.name.clone();
+            let prompts = server.catalog().prompts.clone();
+            prompts.into_iter().map(move |prompt| (name.clone(), prompt)).collect::<Vec<_>>()
+        };
+        self.open().flat_map(of).collect()
+    }
+
+    /// The messages of a prompt, as parts for the model.
+    ///
+    /// # Errors
+    /// Why there are none, for people.
+    pub async fn prompt(
+        &self,
+        server: &str,
+        prompt: &str,
+        values: &[(String, String)],
+    ) -> Result<Vec<Part>, String> {
+        let of = self.find(server).ok_or_else(|| format!("there is no MCP server `{server}`"))?;
+        let request = || {
+            let arguments = values.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+            let params = GetPromptRequestParams::new(prompt).with_arguments(arguments.collect());
+            GetPromptRequest::new(params).into()
+        };
+        let asking = of.ask(request, Bounds::within(of.config.timeout), true);
+        let result = asking.await.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
+        let messages = result.get("messages").and_then(Value::as_array);
+        let parts: Vec<Part> = messages.into_iter().flatten().flat_map(parts).collect();
+        match parts.is_empty() {
+            true => Err(format!("`{prompt}` of `{server}` is empty")),
+            false => Ok(parts),
+        }
+    }
+}
+
+/// The content of one message: an object, or several.
+fn parts(message: &Value) -> Vec<Part> {
+    let part = |block: &Value| {
+        let text = |key: &str| block.get(key).and_then(Value::as_str);
+        match text("type") {
+            Some("text") => text("text").map(Part::text),
+            Some("image" | "audio") => Some(Part::inline_data(text("mimeType")?, text("data")?)),
+            Some("resource") => {
+                block.get("resource")?.get("text").and_then(Value::as_str).map(Part::text)
+            }
+            Some("resource_link") => {
+                text("uri").map(|uri| Part::text(format!("Resource Link: {uri}")))
+            }
+            _ => None,
+        }
+    };
+    match message.get("content") {
+        Some(Value::Array(blocks)) => blocks.iter().filter_map(part).collect(),
+        Some(block) => part(block).into_iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::PromptArgument;
+
+    fn prompt(arguments: &[(&str, bool)]) -> PromptEntry {
+        let argument = |(name, required): &(&str, bool)| PromptArgument {
+            name: (*name).to_owned(),
+            required: *required,
+            ..PromptArgument::default()
+        };
+        PromptEntry {
+            name: "my prompt".into(),
+            arguments: arguments.iter().map(argument).collect(),
+            ..PromptEntry::default()
+        }
+    }
+
+    #[test]
+    fn values_are_named_or_in_order() {
+        let entry = prompt(&[("a", true), ("b", false)]);
+        assert_eq!(entry.command(), "my-prompt");
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        for (line, values) in [
+            ("--a=\"x y\" z", Ok(vec![pair("a", "x y"), pair("b", "z")])),
+            ("x 'y z'", Ok(vec![pair("a", "x"), pair("b", "y z")])),
+            ("--b=1 some words", Ok(vec![pair("b", "1"), pair("a", "some words")])),
+            ("\"--a=x\"", Ok(vec![pair("a", "--a=x")])),
+            ("x\\ y", Ok(vec![pair("a", "x y")])),
+            ("", Err("missing: --a".to_owned())),
+            ("--c=1", Err("`my prompt` has no argument `c`".to_owned())),
+            ("x y z", Err("`my prompt` takes 2 values".to_owned())),
+        ] {
+            assert_eq!(entry.fill(&parse_prompt_line(line)), values, "{line}");
+        }
+    }
+}

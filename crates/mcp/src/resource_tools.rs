@@ -1,0 +1,206 @@
+//! `list_mcp_resources` and `read_mcp_resource`.
+
+use std::fmt::Write as _;
+
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use crate::resources::{NoResource, read};
+use crate::servers::Servers;
+use crate::untrusted::wrap;
+
+/// Entries of a list.
+const MOST: usize = 1_000;
+
+pub(crate) struct ListResources {
+    spec: ToolSpec,
+    servers: Servers,
+}
+
+pub(crate) struct ReadResource {
+    spec: ToolSpec,
+    servers: Servers,
+}
+
+impl ListResources {
+    pub(crate) fn new(servers: Servers) -> Self {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "serverName": {"type": "string", "description": "Only the resources of this MCP server."}
+            }
+        });
+        let spec = spec(
+            "list_mcp_resources",
+            "ListMcpResources",
+            "Lists the resources that the MCP servers offer.",
+            parameters,
+        );
+        Self { spec, servers }
+    }
+}
+
+impl ReadResource {
+    pub(crate) fn new(servers: Servers) -> Self {
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "uri": {"type": "string", "description": "The address of the resource, or `server:address`."}
+            },
+            "required": ["uri"]
+        });
+        let spec = spec(
+            "read_mcp_resource",
+            "ReadMcpResource",
+            "Reads a resource of an MCP server.",
+            parameters,
+        );
+        Self { spec, servers }
+    }
+}
+
+fn spec(name: &str, display_name: &str, description: &str, parameters: Value) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        display_name: display_name.to_owned(),
+        description: description.to_owned(),
+        parameters,
+        kind: ToolKind::Search,
+        sharing: Sharing::Shared,
+        aliases: Vec::new(),
+    }
+}
+
+impl Tool for ListResources {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let server = match args.get("serverName") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(name.clone()),
+            Some(_) => return Err(invalid("`serverName` must be a text")),
+        };
+        let servers = self.servers.clone();
+        Ok(Box::new(List { servers, server, effects: Effects::default() }))
+    }
+}
+
+impl Tool for ReadResource {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let uri = args.get("uri").and_then(Value::as_str).filter(|uri| !uri.trim().is_empty());
+        let uri = uri.ok_or_else(|| invalid("`uri` must be a text"))?.trim().to_owned();
+        let servers = self.servers.clone();
+        Ok(Box::new(Read { servers, uri, effects: Effects::default() }))
+    }
+}
+
+fn invalid(message: &str) -> ToolError {
+    ToolError::new(ToolErrorKind::InvalidToolParams, message)
+}
+
+struct List {
+    servers: Servers,
+    server: Option<String>,
+    effects: Effects,
+}
+
+impl Invocation for List {
+    fn title(&self) -> String {
+        match &self.server {
+            Some(server) => format!("resources of {server}"),
+            None => "resources of all MCP servers".to_owned(),
+        }
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let mut lines = String::new();
+            let mut count = 0;
+            let wanted = |name: &str| self.server.as_deref().is_none_or(|wanted| wanted == name);
+            for server in self.servers.open().filter(|server| wanted(&server.config.name)) {
+                let catalog = server.catalog();
+                for entry in catalog.resources.iter().chain(&catalog.templates) {
+                    count += 1;
+                    if count <= MOST {
+                        let _ = write!(
+                            lines,
+                            "\n- {}:{} | {}",
+                            server.config.name, entry.uri, entry.name
+                        );
+                        if let Some(description) = &entry.description {
+                            let _ = write!(lines, " | {}", description.replace('\n', " "));
+                        }
+                    }
+                }
+            }
+            if count == 0 {
+                return Outcome::text("No MCP resources found.");
+            }
+            if count > MOST {
+                let _ = write!(lines, "\n- … {} more", count - MOST);
+            }
+            // Names and descriptions are the servers' words.
+            let text = format!("Available MCP Resources:{lines}");
+            Outcome::text(wrap(&text)).shown(Display::text(format!("{count} resources")))
+        })
+    }
+}
+
+struct Read {
+    servers: Servers,
+    uri: String,
+    effects: Effects,
+}
+
+impl Invocation for Read {
+    fn title(&self) -> String {
+        self.uri.clone()
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let found = match self.servers.owner(&self.uri) {
+                None => Err(NoResource::Unknown),
+                Some((server, uri)) => {
+                    let reading = read(&server, uri, run.cancel.clone()).await;
+                    let failed =
+                        |error| NoResource::Failed { server: server.config.name.clone(), error };
+                    reading.map_err(failed)
+                }
+            };
+            match found {
+                Ok(text) => Outcome::text(wrap(&text)).shown(Display::text(text)),
+                Err(NoResource::Unknown) => Outcome::failure(ToolError::new(
+                    ToolErrorKind::McpResourceNotFound,
+                    format!(
+                        "No MCP server has the resource `{}`; `list_mcp_resources` says which \
+                         there are",
+                        self.uri
+                    ),
+                )),
+                Err(NoResource::Failed { server, error }) => Outcome::failure(ToolError::new(
+                    ToolErrorKind::McpToolError,
+                    format!("The MCP server `{server}` cannot give `{}`: {error}", self.uri),
+                )),
+            }
+        })
+    }
+}

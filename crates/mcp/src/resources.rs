@@ -1,0 +1,113 @@
+//! Reading resources of servers, for tools and for `@server:uri` in prompts.
+
+use std::sync::Arc;
+
+use parallax_protocol::CancellationToken;
+use rmcp::model::{ReadResourceRequest, ReadResourceRequestParams};
+use serde_json::Value;
+
+use crate::blocks::clip;
+use crate::call::Bounds;
+use crate::error::McpError;
+use crate::server::Server;
+use crate::servers::Servers;
+use crate::untrusted::wrap;
+
+/// Contents that are read of one resource.
+const MOST_CONTENTS: usize = 200;
+
+/// Why a resource is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NoResource {
+    /// No server has it.
+    Unknown,
+    /// Its server failed.
+    Failed { server: String, error: McpError },
+}
+
+impl Servers {
+    /// The server and address that are meant by `server:uri`; `None` when no
+    /// server is called so.
+    pub fn resource_address<'a>(&self, text: &'a str) -> Option<(String, &'a str)> {
+        // The longest name: one may begin as another does.
+        self.open()
+            .filter_map(|server| {
+                let rest = text.strip_prefix(server.config.name.as_str())?.strip_prefix(':')?;
+                (!rest.is_empty()).then(|| (server.config.name.clone(), rest))
+            })
+            .max_by_key(|(name, _)| name.len())
+    }
+
+    /// The text of a resource, marked as text of strangers: all its texts, and a
+    /// line for each content that is none.
+    ///
+    /// # Errors
+    /// Why it cannot be read, for people.
+    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<String, String> {
+        let of = self.find(server).ok_or_else(|| format!("there is no MCP server `{server}`"))?;
+        let read = read(of, uri, CancellationToken::new()).await.map(|text| wrap(&text));
+        read.map_err(|error| format!("`{server}:{uri}` cannot be read: {error}"))
+    }
+
+    /// The server that has a resource, and its address there.
+    pub(crate) fn owner<'a>(&self, uri: &'a str) -> Option<(Arc<Server>, &'a str)> {
+        let lists = |uri: &str| {
+            self.open()
+                .find(|server| server.catalog().resources.iter().any(|entry| entry.uri == uri))
+                .cloned()
+        };
+        if let Some(server) = lists(uri) {
+            return Some((server, uri));
+        }
+        let named = self.resource_address(uri);
+        if let Some((name, rest)) = named {
+            return self.find(&name).cloned().map(|server| (server, rest));
+        }
+        // A pattern of one server may cover it: only the server can tell.
+        let mut covering = self.open().filter(|server| {
+            server.catalog().templates.iter().any(|entry| covers(&entry.uri, uri))
+        });
+        covering.next().cloned().map(|server| (server, uri))
+    }
+}
+
+/// Whether an address begins as a pattern does.
+fn covers(pattern: &str, uri: &str) -> bool {
+    let fixed = pattern.split('{').next().unwrap_or_default();
+    !fixed.is_empty() && uri.starts_with(fixed)
+}
+
+pub(crate) async fn read(
+    server: &Arc<Server>,
+    uri: &str,
+    cancel: CancellationToken,
+) -> Result<String, McpError> {
+    let request = || ReadResourceRequest::new(ReadResourceRequestParams::new(uri)).into();
+    let bounds = Bounds { cancel, ..Bounds::within(server.config.timeout) };
+    let result = server.ask(request, bounds, true).await?;
+    let contents = result.get("contents").and_then(Value::as_array);
+    let longest = server.shared.longest_text;
+    let texts = contents.into_iter().flatten().take(MOST_CONTENTS).map(|content| {
+        let field = |key: &str| content.get(key).and_then(Value::as_str);
+        match field("text") {
+            Some(text) => clip(text, longest),
+            None => {
+                let mime = field("mimeType").unwrap_or("application/octet-stream");
+                format!("[Binary content: {mime}]")
+            }
+        }
+    });
+    Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::covers;
+
+    #[test]
+    fn patterns_cover_addresses() {
+        assert!(covers("notes://{id}", "notes://3"));
+        assert!(!covers("notes://{id}", "other://3"));
+        assert!(!covers("{+any}", "other://3"));
+    }
+}

@@ -1,0 +1,370 @@
+//! Schemas of arguments: what is declared of them, and checking against them.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+/// The argument of the scheduler, which every call may carry.
+const WAIT: &str = "wait_for_previous";
+/// A schema nested deeper than this is not followed.
+const DEEPEST: usize = 64;
+/// The nodes of a schema that are copied when references are filled in.
+const MOST_NODES: usize = 20_000;
+
+/// How schemas are declared to the model (`mcp.schemas`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SchemaForm {
+    /// As the server sent them.
+    #[default]
+    Verbatim,
+    /// Only with what the OpenAPI subset of some services has.
+    OpenApi,
+}
+
+/// What is declared of a tool's arguments.
+pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
+    let mut schema = match form {
+        SchemaForm::Verbatim => schema.clone(),
+        SchemaForm::OpenApi => open_api(schema),
+    };
+    nullable(&mut schema, 0);
+    if let Some(fields) = schema.as_object_mut() {
+        fields.entry("type").or_insert_with(|| "object".into());
+        let properties = fields.entry("properties").or_insert_with(|| json!({}));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.entry(WAIT).or_insert_with(|| {
+                json!({
+                    "type": "boolean",
+                    "description": "Set to true to wait for all previously requested tools in this turn to complete before starting. Set to false (or omit) to run in parallel."
+                })
+            });
+        }
+    }
+    schema
+}
+
+/// `["string", "null"]` becomes `string` with `nullable`.
+fn nullable(schema: &mut Value, depth: usize) {
+    if depth > DEEPEST {
+        return;
+    }
+    match schema {
+        Value::Object(fields) => {
+            let other = fields.get("type").and_then(Value::as_array).and_then(|types| {
+                let [one, two] = types.as_slice() else { return None };
+                match (one.as_str()?, two.as_str()?) {
+                    ("null", other) | (other, "null") if other != "null" => Some(other.to_owned()),
+                    _ => None,
+                }
+            });
+            if let Some(other) = other {
+                fields.insert("type".to_owned(), other.into());
+                fields.insert("nullable".to_owned(), true.into());
+            }
+            fields.values_mut().for_each(|field| nullable(field, depth + 1));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| nullable(item, depth + 1)),
+        _ => {}
+    }
+}
+
+/// The schema with references filled in and without what the subset lacks. A
+/// reference to what it stands in becomes any object.
+fn open_api(schema: &Value) -> Value {
+    let mut work = OpenApi { root: schema, within: Vec::new(), nodes: 0 };
+    work.convert(schema, 0)
+}
+
+struct OpenApi<'a> {
+    root: &'a Value,
+    /// The references that are being filled in.
+    within: Vec<String>,
+    nodes: usize,
+}
+
+/// Formats that the subset knows.
+const FORMATS: [&str; 7] = ["int32", "int64", "float", "double", "enum", "date-time", "byte"];
+const KEPT: [&str; 17] = [
+    "type",
+    "format",
+    "title",
+    "description",
+    "nullable",
+    "enum",
+    "maxItems",
+    "minItems",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minimum",
+    "maximum",
+    "example",
+];
+
+impl OpenApi<'_> {
+    fn convert(&mut self, schema: &Value, depth: usize) -> Value {
+        self.nodes += 1;
+        let any = || json!({"type": "object"});
+        let Some(fields) = schema.as_object() else { return json!({}) };
+        if depth > DEEPEST || self.nodes > MOST_NODES {
+            return any();
+        }
+        if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
+            let target = reference
+                .strip_prefix('#')
+                .and_then(|pointer| self.root.pointer(pointer))
+                .filter(|_| !self.within.iter().any(|within| within == reference))
+                .cloned();
+            let Some(target) = target else { return any() };
+            self.within.push(reference.to_owned());
+            let mut filled = self.convert(&target, depth + 1);
+            self.within.pop();
+            if let (Some(filled), Some(said)) = (filled.as_object_mut(), fields.get("description"))
+            {
+                filled.insert("description".to_owned(), said.clone());
+            }
+            return filled;
+        }
+        let mut kept = Map::new();
+        for (key, value) in fields {
+            let value = match key.as_str() {
+                "properties" => self.properties(value, depth),
+                "items" if value.is_object() => self.convert(value, depth + 1),
+                "anyOf" | "oneOf" => {
+                    let branches = value.as_array().into_iter().flatten();
+                    let branches = branches.map(|branch| self.convert(branch, depth + 1)).collect();
+                    kept.insert("anyOf".to_owned(), Value::Array(branches));
+                    continue;
+                }
+                "const" => {
+                    if let Some(text) = value.as_str() {
+                        kept.insert("enum".to_owned(), json!([text]));
+                    }
+                    continue;
+                }
+                "default" if !fields.contains_key("anyOf") && !fields.contains_key("oneOf") => {
+                    value.clone()
+                }
+                "enum" if !is_texts(value) => continue,
+                "format" if !FORMATS.iter().any(|known| value.as_str() == Some(known)) => continue,
+                "type" if value.as_array().is_some_and(|types| types.len() > 2) => continue,
+                key if KEPT.contains(&key) => value.clone(),
+                _ => continue,
+            };
+            kept.insert(key.clone(), value);
+        }
+        let merged = fields.get("allOf").and_then(Value::as_array).cloned().unwrap_or_default();
+        for part in &merged {
+            if let Value::Object(part) = self.convert(part, depth + 1) {
+                merge(&mut kept, part);
+            }
+        }
+        only_known(&mut kept);
+        Value::Object(kept)
+    }
+
+    fn properties(&mut self, value: &Value, depth: usize) -> Value {
+        let fields = value.as_object().into_iter().flatten();
+        Value::Object(
+            fields.map(|(name, it)| (name.clone(), self.convert(it, depth + 1))).collect(),
+        )
+    }
+}
+
+fn is_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
+}
+
+/// One branch of `allOf` into the whole.
+fn merge(into: &mut Map<String, Value>, part: Map<String, Value>) {
+    for (key, value) in part {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(there)), Value::Object(more)) if key == "properties" => {
+                there.extend(more);
+            }
+            (Some(Value::Array(there)), Value::Array(more)) if key == "required" => {
+                there.extend(more);
+            }
+            (Some(_), _) => {}
+            (None, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+/// A property that is required must be one that is there.
+fn only_known(fields: &mut Map<String, Value>) {
+    let known: HashSet<String> = fields
+        .get("properties")
+        .and_then(Value::as_object)
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default();
+    if let Some(Value::Array(required)) = fields.get_mut("required") {
+        required.retain(|name| name.as_str().is_some_and(|name| known.contains(name)));
+        if required.is_empty() {
+            fields.shift_remove("required");
+        }
+    }
+}
+
+/// A checker for arguments; `None` when the schema is broken, or could make the
+/// checking go round in circles: then the server checks alone.
+pub(crate) fn validator(schema: &Value) -> Option<jsonschema::Validator> {
+    if !is_finite(schema) {
+        return None;
+    }
+    jsonschema::options()
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .build(schema)
+        .ok()
+}
+
+/// Keywords whose schemas are about the same value, not about a part of it.
+const SAME_VALUE: [&str; 8] = ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
+
+/// Whether no reference leads back to itself without taking a step into the
+/// value. What cannot be told counts as not finite.
+fn is_finite(schema: &Value) -> bool {
+    let text = schema.to_string();
+    if text.contains("\"$dynamicRef\"") || text.contains("\"$recursiveRef\"") {
+        return false;
+    }
+    let mut starts = vec![schema];
+    collect(schema, &mut starts, 0);
+    let mut budget = MOST_NODES;
+    starts.into_iter().all(|start| ends(schema, start, &mut Vec::new(), &mut budget))
+}
+
+/// The targets of all references.
+fn collect<'a>(schema: &'a Value, into: &mut Vec<&'a Value>, depth: usize) {
+    if depth > 2 * DEEPEST || into.len() > 500 {
+        return;
+    }
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("$ref").is_some_and(Value::is_string) {
+                into.push(schema);
+            }
+            fields.values().for_each(|field| collect(field, into, depth + 1));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, into, depth + 1)),
+        _ => {}
+    }
+}
+
+/// Follows what is about the same value, until it ends or comes back.
+fn ends<'a>(
+    root: &'a Value,
+    schema: &'a Value,
+    within: &mut Vec<&'a str>,
+    budget: &mut usize,
+) -> bool {
+    let Some(fields) = schema.as_object() else { return true };
+    if *budget == 0 || within.len() > DEEPEST {
+        return false;
+    }
+    *budget -= 1;
+    for key in SAME_VALUE {
+        let fine = match fields.get(key) {
+            None => true,
+            Some(Value::String(reference)) if key == "$ref" => {
+                if within.contains(&reference.as_str()) {
+                    return false;
+                }
+                // Only what is inside this document is known.
+                let Some(pointer) = reference.strip_prefix('#') else { return false };
+                match root.pointer(pointer) {
+                    Some(target) => {
+                        within.push(reference);
+                        let fine = ends(root, target, within, budget);
+                        within.pop();
+                        fine
+                    }
+                    // An anchor, or nothing.
+                    None => false,
+                }
+            }
+            Some(Value::Array(branches)) => {
+                branches.iter().all(|branch| ends(root, branch, within, budget))
+            }
+            Some(branch) => ends(root, branch, within, budget),
+        };
+        if !fine {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_declared_as_sent_but_for_null_and_waiting() {
+        let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false,
+            "properties": {"a": {"type": ["string", "null"]}, "b": true,
+                "c": {"type": "array", "items": {"type": ["null", "integer"]}},
+                "d": {"type": ["string", "integer", "null"]}, "e": {"$ref": "#/$defs/e"}},
+            "$defs": {"e": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}}});
+        let declared = declared(&schema, SchemaForm::Verbatim);
+        let properties = &declared["properties"];
+        assert_eq!(properties["a"], json!({"type": "string", "nullable": true}));
+        assert_eq!(properties["b"], json!(true));
+        assert_eq!(properties["c"]["items"], json!({"type": "integer", "nullable": true}));
+        assert_eq!(properties["d"], schema["properties"]["d"]);
+        assert_eq!(properties[WAIT]["type"], "boolean");
+        assert_eq!(
+            (&declared["$schema"], &declared["additionalProperties"], &declared["$defs"]),
+            (&schema["$schema"], &schema["additionalProperties"], &schema["$defs"])
+        );
+    }
+
+    #[test]
+    fn references_are_filled_in_and_unknown_keys_dropped() {
+        let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false,
+            "properties": {
+                "node": {"$ref": "#/$defs/node", "description": "the root"},
+                "kind": {"const": "k"}, "n": {"enum": [1, 2], "type": "integer"},
+                "when": {"type": "string", "format": "uri", "default": "x"},
+                "both": {"allOf": [{"properties": {"p": {"type": "string"}}, "required": ["p"]},
+                    {"properties": {"q": {"type": "string"}}}]}},
+            "required": ["node", "gone"],
+            "$defs": {"node": {"type": "object", "description": "a node",
+                "properties": {"next": {"$ref": "#/$defs/node"}}}}});
+        let declared = declared(&schema, SchemaForm::OpenApi);
+        assert!(!declared.to_string().contains("$ref"));
+        let properties = &declared["properties"];
+        assert_eq!(properties["node"]["description"], "the root");
+        assert_eq!(properties["node"]["properties"]["next"], json!({"type": "object"}));
+        assert_eq!(properties["kind"], json!({"enum": ["k"]}));
+        assert_eq!(properties["n"], json!({"type": "integer"}));
+        assert_eq!(properties["when"], json!({"type": "string", "default": "x"}));
+        assert_eq!(properties["both"]["required"], json!(["p"]));
+        assert!(properties["both"]["properties"]["q"].is_object());
+        assert_eq!(declared["required"], json!(["node"]));
+    }
+
+    #[test]
+    fn arguments_are_checked_where_that_comes_to_an_end() {
+        let tree =
+            json!({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["a"]});
+        let check = validator(&tree).expect("it takes a step with each round");
+        assert!(check.is_valid(&json!({"a": 1, "next": {"a": 1}})));
+        assert!(!check.is_valid(&json!({"a": 1, "next": {}})));
+        for circular in [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"properties": {"x": {"$ref": "#/$defs/a"}},
+                "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}}),
+            json!({"$ref": "https://x.example/schema.json"}),
+            json!({"type": 3}),
+        ] {
+            assert!(validator(&circular).is_none(), "{circular}");
+        }
+    }
+}

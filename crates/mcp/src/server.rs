@@ -1,0 +1,494 @@
+//! One server: started when it is needed, started again when it is gone.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use parallax_config::mcp::{Endpoint, Gate, McpServer};
+use rmcp::model::ClientRequest;
+use rmcp::service::RunningServiceCancellationToken;
+use rmcp::{Peer, RoleClient};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::ask::Asker;
+use crate::cache::{self, Known};
+use crate::call::{Bounds, Listeners, request};
+use crate::catalog::Catalog;
+use crate::connect::Connection;
+use crate::error::McpError;
+use crate::handler::Handler;
+use crate::servers::Shared;
+use crate::status::{ServerStatus, Status};
+use crate::tail::Tail;
+
+/// How long a server may take to begin, whatever its `timeout` says.
+const HANDSHAKE: Duration = Duration::from_secs(60);
+/// The waits before a lost server is started again.
+const WAITS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+/// So many starts in [`PERIOD`], then it is left alone.
+const MOST_STARTS: usize = 5;
+const PERIOD: Duration = Duration::from_secs(600);
+/// A failure is told again without a new attempt for so long.
+const STALE: Duration = Duration::from_secs(2);
+/// How long the end of a session waits for a server.
+const PARTING: Duration = Duration::from_millis(2_000);
+
+/// A server of the session.
+pub(crate) struct Server {
+    pub(crate) config: McpServer,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) listeners: Listeners,
+    pub(crate) tail: Tail,
+    /// The server told that its lists are others now.
+    pub(crate) changed: Notify,
+    key: String,
+    state: Mutex<State>,
+    /// Held by the one who starts it.
+    starting: tokio::sync::Mutex<()>,
+    closing: AtomicBool,
+}
+
+struct State {
+    status: Status,
+    link: Option<Link>,
+    catalog: Arc<Catalog>,
+    /// Whether the catalog is of this session.
+    live: bool,
+    /// Whether nothing is known of the server, so that waiting may help.
+    unknown: bool,
+    error: Option<McpError>,
+    failed_at: Option<Instant>,
+    handshake: Option<Duration>,
+    starts: VecDeque<Instant>,
+    notes: Vec<String>,
+    generation: u64,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+struct Link {
+    peer: Peer<RoleClient>,
+    stop: RunningServiceCancellationToken,
+}
+
+impl Server {
+    /// A server that is not started. What it offered earlier counts at once.
+    pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
+        let key = key(&config, &shared.around.directory);
+        let mut state = State {
+            status: Status::of_gate(config.gate),
+            link: None,
+            catalog: Arc::default(),
+            live: false,
+            unknown: false,
+            error: None,
+            failed_at: None,
+            handshake: None,
+            starts: VecDeque::new(),
+            notes: config.notes.clone(),
+            generation: 0,
+            tasks: Vec::new(),
+        };
+        if config.gate == Gate::Open {
+            match shared.cache.get(&key) {
+                Known::Offered(catalog) => {
+                    state.catalog = Arc::from(catalog);
+                    state.status = Status::Cached;
+                }
+                Known::Failed => {}
+                Known::Nothing => state.unknown = true,
+            }
+        }
+        Self {
+            config,
+            shared,
+            listeners: Listeners::default(),
+            tail: Tail::default(),
+            changed: Notify::new(),
+            key,
+            state: Mutex::new(state),
+            starting: tokio::sync::Mutex::new(()),
+            closing: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it may run.
+    pub(crate) fn is_open(&self) -> bool {
+        self.config.gate == Gate::Open && !self.closing.load(Ordering::Acquire)
+    }
+
+    /// What it offers, as far as is known.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.state().catalog)
+    }
+
+    /// Whether nothing is known of it yet, and may be soon.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_open() && self.state().unknown
+    }
+
+    /// It was waited for long enough. It may still come.
+    pub(crate) fn give_up_waiting(self: &Arc<Self>) {
+        if std::mem::replace(&mut self.state().unknown, false) {
+            let server = Arc::clone(self);
+            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, None));
+        }
+    }
+
+    /// Whether it must be started to know what it offers.
+    pub(crate) fn needs_start(&self, lazy: bool) -> bool {
+        let state = self.state();
+        self.config.gate == Gate::Open && !(lazy && state.status == Status::Cached)
+    }
+
+    /// The folders that it may know of.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        (self.shared.roots)()
+    }
+
+    pub(crate) fn asker(&self) -> Option<Arc<dyn Asker>> {
+        self.shared.asker.clone()
+    }
+
+    /// How it stands, for people.
+    pub(crate) fn status(&self) -> ServerStatus {
+        let state = self.state();
+        let mut catalog = Catalog::clone(&state.catalog);
+        catalog.tools.retain(|tool| self.config.counts(&tool.name));
+        ServerStatus {
+            config: self.config.clone(),
+            status: state.status,
+            error: state.error.as_ref().map(ToString::to_string),
+            handshake: state.handshake,
+            implementation: state.catalog.implementation.clone(),
+            tail: self.tail.text(),
+            catalog,
+            notes: state.notes.clone(),
+        }
+    }
+
+    /// The open connection; opens it when there is none.
+    pub(crate) async fn link(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
+        if let Some(peer) = self.open_link() {
+            return Ok(peer);
+        }
+        // In a task of its own: whoever waits may go away.
+        let server = Arc::clone(self);
+        let starting = tokio::spawn(async move {
+            let _turn = server.starting.lock().await;
+            match server.open_link() {
+                Some(peer) => Ok(peer),
+                None => server.start().await,
+            }
+        });
+        starting.await.unwrap_or(Err(McpError::Lost))
+    }
+
+    pub(crate) fn open_link(&self) -> Option<Peer<RoleClient>> {
+        let state = self.state();
+        let link = state.link.as_ref()?;
+        (!link.peer.is_transport_closed()).then(|| link.peer.clone())
+    }
+
+    /// Forgets failures, so that the next start is tried at once.
+    pub(crate) fn forgive(&self) {
+        let mut state = self.state();
+        state.starts.clear();
+        state.failed_at = None;
+    }
+
+    async fn start(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
+        self.may_start()?;
+        self.set_status(Status::Connecting);
+        let begun = Instant::now();
+        let limit = match self.config.timeout_set {
+            true => self.config.timeout.min(HANDSHAKE),
+            false => HANDSHAKE,
+        };
+        let opening = tokio::time::timeout(limit, self.open());
+        let opened = opening.await.unwrap_or(Err(McpError::Timeout { after: limit }));
+        let opened = match opened {
+            Err(McpError::Lost) => Err(McpError::Start { why: self.last_words() }),
+            other => other,
+        };
+        match opened {
+            Ok((connection, catalog, notes)) => {
+                Ok(self.adopt(connection, catalog, notes, begun.elapsed()))
+            }
+            Err(error) => {
+                self.failed(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn may_start(&self) -> Result<(), McpError> {
+        if !self.is_open() {
+            let why = format!("it is {}", self.state().status.as_str());
+            return Err(McpError::Closed { why });
+        }
+        let mut state = self.state();
+        if let (Some(at), Some(error)) = (state.failed_at, &state.error)
+            && at.elapsed() < STALE
+        {
+            return Err(error.clone());
+        }
+        while state.starts.front().is_some_and(|start| start.elapsed() > PERIOD) {
+            state.starts.pop_front();
+        }
+        if state.starts.len() > MOST_STARTS {
+            let why = format!(
+                "it was started {MOST_STARTS} times within ten minutes and never stayed; see \
+                 `/mcp`, then `/mcp reload`"
+            );
+            return Err(McpError::Closed { why });
+        }
+        state.starts.push_back(Instant::now());
+        Ok(())
+    }
+
+    /// What it said last, for a failure that says nothing itself.
+    fn last_words(&self) -> String {
+        match self.tail.last_line() {
+            Some(line) => format!("it ended at once; its last words: {line}"),
+            None => "it ended at once and said nothing".to_owned(),
+        }
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<(Connection, Catalog, Vec<String>), McpError> {
+        let handler = Handler::new(Arc::downgrade(self), self.shared.asker.is_some());
+        let connection = self.shared.around.connect(&self.config, handler, &self.tail).await?;
+        let (catalog, notes) = self.list(connection.peer()).await?;
+        if catalog.is_empty() {
+            let why = "it offers no tools, prompts or resources".to_owned();
+            drop(connection);
+            return Err(McpError::Start { why });
+        }
+        Ok((connection, catalog, notes))
+    }
+
+    /// Takes over a connection that is open, and watches it.
+    fn adopt(
+        self: &Arc<Self>,
+        connection: Connection,
+        catalog: Catalog,
+        notes: Vec<String>,
+        handshake: Duration,
+    ) -> Peer<RoleClient> {
+        let peer = connection.peer().clone();
+        let stop = connection.cancellation_token();
+        let generation = {
+            let mut state = self.state();
+            state.generation += 1;
+            state.link = Some(Link { peer: peer.clone(), stop });
+            state.status = Status::Connected;
+            state.error = None;
+            state.failed_at = None;
+            state.handshake = Some(handshake);
+            state.notes = self.config.notes.clone();
+            state.notes.extend(notes);
+            state.generation
+        };
+        self.offer(catalog);
+        let watched = Arc::downgrade(self);
+        let watch = tokio::spawn(async move {
+            let reason = connection.waiting().await;
+            tracing::debug!(?reason, "an MCP connection ended");
+            if let Some(server) = watched.upgrade() {
+                server.lost(generation);
+            }
+        });
+        let refreshed = Arc::downgrade(self);
+        let refresher = tokio::spawn(async move {
+            while let Some(server) = refreshed.upgrade()
+                && server.state().generation == generation
+            {
+                let told = tokio::time::timeout(PARTING, server.changed.notified());
+                if told.await.is_ok() {
+                    server.refresh().await;
+                }
+            }
+        });
+        self.state().tasks = vec![watch, refresher];
+        peer
+    }
+
+    /// What it offers now. Kept on disk when it is something else.
+    pub(crate) fn offer(self: &Arc<Self>, catalog: Catalog) -> bool {
+        let catalog = Arc::new(catalog);
+        let (changed, first) = {
+            let mut state = self.state();
+            let changed = *state.catalog != *catalog;
+            let first = !state.live;
+            state.catalog = Arc::clone(&catalog);
+            state.live = true;
+            state.unknown = false;
+            (changed, first)
+        };
+        if changed || first {
+            let server = Arc::clone(self);
+            tokio::task::spawn_blocking(move || {
+                server.shared.cache.put(&server.key, Some(&catalog));
+            });
+        }
+        // Also when nothing changed: somebody may wait for it to be known.
+        self.shared.changed();
+        changed
+    }
+
+    fn failed(self: &Arc<Self>, error: McpError) {
+        let forget = {
+            let mut state = self.state();
+            state.link = None;
+            state.status = match &error {
+                McpError::SignIn => Status::NeedsSignIn,
+                _ => Status::Disconnected,
+            };
+            state.error = Some(error);
+            state.failed_at = Some(Instant::now());
+            std::mem::replace(&mut state.unknown, false) || state.catalog.is_empty()
+        };
+        if forget && !self.closing.load(Ordering::Acquire) {
+            let server = Arc::clone(self);
+            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, None));
+        }
+        self.shared.changed();
+    }
+
+    /// The connection of that generation is gone.
+    fn lost(self: &Arc<Self>, generation: u64) {
+        {
+            let mut state = self.state();
+            if state.generation != generation {
+                return;
+            }
+            state.generation += 1;
+            state.link = None;
+            state.status = Status::Disconnected;
+            state.error = Some(McpError::Lost);
+        }
+        if !self.is_open() {
+            return;
+        }
+        tracing::debug!(server = self.config.name, "an MCP server is gone; it is started again");
+        let server = Arc::downgrade(self);
+        tokio::spawn(async move {
+            for wait in WAITS {
+                tokio::time::sleep(wait).await;
+                let Some(server) = server.upgrade().filter(|server| server.is_open()) else {
+                    return;
+                };
+                if server.link().await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// What people should hear about it, besides what its settings say.
+    pub(crate) fn set_notes(&self, notes: Vec<String>) {
+        let mut state = self.state();
+        state.notes = self.config.notes.clone();
+        state.notes.extend(notes);
+    }
+
+    fn set_status(&self, status: Status) {
+        self.state().status = status;
+    }
+
+    /// Ends the connection and the process.
+    pub(crate) async fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.disconnect().await;
+    }
+
+    /// Ends the connection; it may be opened again.
+    pub(crate) async fn disconnect(&self) {
+        let (link, tasks) = {
+            let mut state = self.state();
+            state.generation += 1;
+            if state.link.is_some() {
+                state.status = Status::Disconnected;
+            }
+            (state.link.take(), std::mem::take(&mut state.tasks))
+        };
+        let Some(link) = link else { return };
+        link.stop.cancel();
+        drop(link.peer);
+        let mut tasks = tasks.into_iter();
+        if let Some(watch) = tasks.next() {
+            drop(tokio::time::timeout(PARTING, watch).await);
+        }
+        tasks.for_each(|task| task.abort());
+    }
+
+    /// Tells it that the folders are others now.
+    pub(crate) async fn roots_changed(&self) {
+        if let Some(peer) = self.open_link() {
+            let notice = rmcp::model::RootsListChangedNotification::default();
+            // Gone already is as good.
+            let _ = tokio::time::timeout(PARTING, peer.send_notification(notice.into())).await;
+        }
+    }
+
+    /// Sends a request, starting the server first if need be.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        build: impl Fn() -> ClientRequest,
+        bounds: Bounds,
+        repeatable: bool,
+    ) -> Result<Value, McpError> {
+        let Bounds { timeout, cancel, progress } = bounds;
+        let mut left = if repeatable { 2 } else { 1 };
+        loop {
+            left -= 1;
+            let peer = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(McpError::Cancelled),
+                peer = self.link() => peer?,
+            };
+            let bounds = Bounds { timeout, cancel: cancel.clone(), progress: progress.clone() };
+            match request(&peer, build(), bounds, &self.listeners).await {
+                // The link was down, not the request wrong.
+                Err(McpError::Lost | McpError::Sending { .. }) if left > 0 => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+/// All that decides what a server offers.
+fn key(config: &McpServer, directory: &std::path::Path) -> String {
+    let directory = directory.to_string_lossy();
+    let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
+    match &config.endpoint {
+        Endpoint::Stdio { command, args, env, cwd } => {
+            pieces.push(command);
+            pieces.extend(args.iter().map(String::as_str));
+            pieces.push("env");
+            pieces.extend(env.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
+            pieces.push(&directory);
+            pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
+        }
+        Endpoint::Http { url, headers }
+        | Endpoint::Sse { url, headers }
+        | Endpoint::HttpThenSse { url, headers } => {
+            pieces.push(url);
+            pieces.extend(headers.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
+        }
+    }
+    cache::key(pieces)
+}

@@ -1,0 +1,313 @@
+//! All servers of a session, and their tools.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_config::mcp::McpServer;
+use parallax_exec::Processes;
+use parallax_exec::environment::Redaction;
+use parallax_http::ClientOptions;
+use parallax_protocol::BoxFuture;
+use parallax_protocol::tool::{Tool, ToolSource};
+use tokio::sync::watch;
+
+use crate::ask::Asker;
+use crate::cache::Cache;
+use crate::connect::Surroundings;
+use crate::names::full_name;
+use crate::oauth::TokenFiles;
+use crate::pins::Pins;
+use crate::resource_tools::{ListResources, ReadResource};
+use crate::schema::SchemaForm;
+use crate::server::Server;
+use crate::status::ServerStatus;
+use crate::tool::McpTool;
+
+/// How long a call of a tool that is not known yet waits for its server.
+const LOOKING: Duration = Duration::from_secs(60);
+
+/// Characters of what one server wants the model to know.
+const INSTRUCTIONS: usize = 20_000;
+
+/// What the servers of a session are made of.
+pub struct ServersOptions {
+    /// The servers, also those that may not start.
+    pub servers: Vec<McpServer>,
+    /// `~/.parallax`, for what servers offered and what was approved.
+    pub home: PathBuf,
+    /// Other homes whose tokens of sign-ins are read.
+    pub tokens_of_others: Vec<PathBuf>,
+    /// Where servers run when they say nothing.
+    pub directory: PathBuf,
+    /// The variables of this program.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Which of them stay here.
+    pub redaction: Redaction,
+    /// Starts the servers, and ends them with the session.
+    pub processes: Processes,
+    /// How the network is reached.
+    pub http: ClientOptions,
+    /// The folders of the workspace.
+    pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    /// Who can be asked.
+    pub asker: Option<Arc<dyn Asker>>,
+    /// Whether a server that is known starts only when it is called (`mcp.lazy`).
+    pub lazy: bool,
+    /// How long the first request waits for servers of which nothing is known.
+    pub first_wait: Duration,
+    /// How schemas are declared (`mcp.schemas`).
+    pub schemas: SchemaForm,
+    /// Characters of one text of a result; 0: all.
+    pub longest_text: usize,
+}
+
+/// What all servers share.
+pub(crate) struct Shared {
+    pub(crate) around: Surroundings,
+    pub(crate) cache: Cache,
+    pub(crate) pins: Pins,
+    pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) schemas: SchemaForm,
+    pub(crate) longest_text: usize,
+    version: AtomicU64,
+    news: watch::Sender<()>,
+}
+
+impl Shared {
+    /// Something is known that was not.
+    pub(crate) fn changed(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.news.send_replace(());
+    }
+}
+
+/// The servers of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct Servers {
+    inner: Arc<Inner>,
+}
+
+type Tools = Vec<Arc<dyn Tool>>;
+
+struct Inner {
+    shared: Arc<Shared>,
+    servers: Vec<Arc<Server>>,
+    lazy: bool,
+    first_wait: Duration,
+    /// The tools, and the version that they are of.
+    made: Mutex<Option<(u64, Tools)>>,
+}
+
+impl Servers {
+    /// Reads what is known from earlier. Nothing is started. Blocking: it reads
+    /// small files.
+    pub fn new(options: ServersOptions) -> Self {
+        let shared = Arc::new(Shared {
+            around: Surroundings {
+                processes: options.processes,
+                variables: options.variables,
+                redaction: options.redaction,
+                directory: options.directory,
+                http: options.http,
+                tokens: TokenFiles::new(&options.home, &options.tokens_of_others),
+            },
+            cache: Cache::new(&options.home),
+            pins: Pins::new(&options.home),
+            roots: options.roots,
+            asker: options.asker,
+            schemas: options.schemas,
+            longest_text: options.longest_text,
+            version: AtomicU64::new(0),
+            news: watch::channel(()).0,
+        });
+        let server = |config| Arc::new(Server::new(config, Arc::clone(&shared)));
+        let servers = options.servers.into_iter().map(server).collect();
+        Self {
+            inner: Arc::new(Inner {
+                shared,
+                servers,
+                lazy: options.lazy,
+                first_wait: options.first_wait,
+                made: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// Starts, in the background, the servers of which it must be learnt what
+    /// they offer. Must run on a tokio runtime.
+    pub fn start(&self) {
+        for server in &self.inner.servers {
+            if server.needs_start(self.inner.lazy) {
+                let server = Arc::clone(server);
+                tokio::spawn(async move {
+                    if let Err(error) = server.link().await {
+                        tracing::debug!(server = server.config.name, %error, "no MCP server");
+                    }
+                });
+            }
+        }
+    }
+
+    /// How all servers stand.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.inner.servers.iter().map(|server| server.status()).collect()
+    }
+
+    /// Starts a server now, whatever is known of it.
+    ///
+    /// # Errors
+    /// There is none of that name, or it cannot be started.
+    pub async fn connect(&self, name: &str) -> Result<(), String> {
+        let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
+        server.forgive();
+        server.link().await.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Ends all connections and opens them again.
+    pub async fn reload(&self) {
+        let ends = self.inner.servers.iter().map(|server| async {
+            server.disconnect().await;
+            server.forgive();
+        });
+        futures_util::future::join_all(ends).await;
+        let starts = self.inner.servers.iter().filter(|server| server.is_open());
+        let starts = starts.map(|server| async move { server.link().await.is_ok() });
+        futures_util::future::join_all(starts).await;
+    }
+
+    /// Tells servers that the folders of the workspace are others now.
+    pub async fn roots_changed(&self) {
+        let told = self.inner.servers.iter().map(|server| server.roots_changed());
+        futures_util::future::join_all(told).await;
+    }
+
+    /// Ends all servers.
+    pub async fn close(&self) {
+        let ends = self.inner.servers.iter().map(|server| server.close());
+        futures_util::future::join_all(ends).await;
+    }
+
+    /// What the servers want the model to know, with their names.
+    pub fn instructions(&self) -> Vec<(String, String)> {
+        let open = self.inner.servers.iter().filter(|server| server.is_open());
+        open.filter_map(|server| {
+            let text = server.catalog().instructions.clone()?;
+            let text: String = text.chars().take(INSTRUCTIONS).collect();
+            (!text.trim().is_empty()).then(|| (server.config.name.clone(), text))
+        })
+        .collect()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<Server>> {
+        self.inner.servers.iter().find(|server| server.config.name == name)
+    }
+
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.inner.servers.iter().filter(|server| server.is_open())
+    }
+
+    /// Waits until `done`, or so long.
+    async fn until(self, limit: Duration, done: impl Fn(&Self) -> bool) {
+        let mut news = self.inner.shared.news.subscribe();
+        let waiting = async {
+            while !done(&self) {
+                // The sender is ours: it is never gone.
+                if news.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        drop(tokio::time::timeout(limit, waiting).await);
+    }
+
+    fn make(&self) -> Vec<Arc<dyn Tool>> {
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut resources = false;
+        for server in self.open() {
+            let catalog = server.catalog();
+            resources |= !catalog.resources.is_empty() || !catalog.templates.is_empty();
+            for entry in catalog.tools.iter().filter(|entry| server.config.counts(&entry.name)) {
+                let tool = McpTool::new(Arc::clone(server), entry.clone());
+                let name = tool.spec().name.clone();
+                // Of two with one name the later counts.
+                match places.get(&name).and_then(|place| tools.get_mut(*place)) {
+                    Some(place) => *place = Arc::new(tool),
+                    None => {
+                        places.insert(name, tools.len());
+                        tools.push(Arc::new(tool));
+                    }
+                }
+            }
+        }
+        if resources {
+            tools.push(Arc::new(ListResources::new(self.clone())));
+            tools.push(Arc::new(ReadResource::new(self.clone())));
+        }
+        tools
+    }
+}
+
+impl ToolSource for Servers {
+    fn version(&self) -> u64 {
+        self.inner.shared.version.load(Ordering::Acquire)
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let version = self.version();
+        let mut made = self.inner.made.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some((known, tools)) if *known == version => tools.clone(),
+            _ => {
+                let tools = self.make();
+                *made = Some((version, tools.clone()));
+                tools
+            }
+        }
+    }
+
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let servers = self.clone();
+        let limit = self.inner.first_wait;
+        Box::pin(async move {
+            if !limit.is_zero() {
+                servers
+                    .clone()
+                    .until(limit, |all| !all.open().any(|server| server.is_awaited()))
+                    .await;
+                // Nobody waits for these again, in later sessions neither.
+                servers.open().for_each(|server| server.give_up_waiting());
+            }
+        })
+    }
+
+    fn context(&self) -> Option<String> {
+        let block = |(name, text): (String, String)| {
+            format!(
+                "The following are instructions provided by the tool server '{name}':\n\
+                 ---[start of server instructions]---\n{text}\n\
+                 ---[end of server instructions]---"
+            )
+        };
+        let blocks: Vec<String> = self.instructions().into_iter().map(block).collect();
+        (!blocks.is_empty()).then(|| blocks.join("\n\n"))
+    }
+
+    fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
+        let mine: Vec<Arc<Server>> = self
+            .open()
+            .filter(|server| name.starts_with(&full_name(&server.config.name, "")))
+            .cloned()
+            .collect();
+        Box::pin(async move {
+            let looking = mine.iter().map(|server| async move { server.link().await.is_ok() });
+            let looking = futures_util::future::join_all(looking);
+            drop(tokio::time::timeout(LOOKING, looking).await);
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! The older way over HTTP: a stream of events brings messages, and the address
+//! to which ours are sent.
+
+use std::collections::HashMap;
+use std::io;
+
+use futures_util::StreamExt as _;
+use parallax_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use parallax_http::reqwest::{Client, Response, StatusCode};
+use rmcp::model::ServerJsonRpcMessage;
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::BufReader;
+use tokio_util::io::StreamReader;
+use url::Url;
+
+use crate::error::McpError;
+use crate::lines::{LONGEST, Lines, Pace};
+use crate::oauth::Bearer;
+
+type Bytes = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<bytes::Bytes>> + Send>>;
+
+/// A connection over a stream of events.
+pub(crate) struct Sse {
+    client: Client,
+    messages: Url,
+    headers: HeaderMap,
+    bearer: Option<Bearer>,
+    events: Events,
+    pace: Pace,
+}
+
+impl Sse {
+    /// Opens the stream and waits for the address of messages.
+    pub(crate) async fn open(
+        client: Client,
+        url: &str,
+        headers: HashMap<HeaderName, HeaderValue>,
+        bearer: Option<Bearer>,
+    ) -> Result<Self, McpError> {
+        let failed = |why: String| McpError::Start { why };
+        let url: Url = url.parse().map_err(|error| failed(format!("`{url}`: {error}")))?;
+        let headers: HeaderMap = headers.into_iter().collect();
+        let mut response = get(&client, &url, &headers, bearer.as_ref()).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(bearer) = &bearer
+            && bearer.renew().await
+        {
+            response = get(&client, &url, &headers, Some(bearer)).await?;
+        }
+        if response.status() == StatusCode::UNAUTHORIZED {
+            return Err(McpError::SignIn);
+        }
+        if !response.status().is_success() {
+            return Err(failed(format!("the server answers with {}", response.status())));
+        }
+        let mut events = Events::new(response);
+        loop {
+            let Some(event) = events.next().await else { return Err(McpError::Lost) };
+            if event.kind == "endpoint" {
+                let messages = url.join(event.data.trim());
+                let messages = messages.map_err(|error| failed(format!("no address: {error}")))?;
+                // Our headers may be secrets: they stay with this server.
+                if messages.origin() != url.origin() {
+                    return Err(failed("it sends messages to another server".to_owned()));
+                }
+                return Ok(Self { client, messages, headers, bearer, events, pace: Pace::new() });
+            }
+        }
+    }
+}
+
+async fn get(
+    client: &Client,
+    url: &Url,
+    headers: &HeaderMap,
+    bearer: Option<&Bearer>,
+) -> Result<Response, McpError> {
+    let mut request =
+        client.get(url.clone()).headers(headers.clone()).header("Accept", "text/event-stream");
+    if let Some(token) = match bearer {
+        Some(bearer) => bearer.token().await,
+        None => None,
+    } {
+        request = request.bearer_auth(token);
+    }
+    request
+        .send()
+        .await
+        .map_err(|error| McpError::Start { why: crate::call::chain(&error.without_url()) })
+}
+
+impl Transport<RoleClient> for Sse {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (client, url, headers) =
+            (self.client.clone(), self.messages.clone(), self.headers.clone());
+        let bearer = self.bearer.clone();
+        async move {
+            let post = async |bearer: Option<&Bearer>| {
+                let mut request = client.post(url.clone()).headers(headers.clone()).json(&item);
+                if let Some(bearer) = bearer
+                    && let Some(token) = bearer.token().await
+                {
+                    request = request.bearer_auth(token);
+                }
+                request.send().await.map_err(|error| io::Error::other(error.without_url()))
+            };
+            let mut response = post(bearer.as_ref()).await?;
+            if response.status() == StatusCode::UNAUTHORIZED
+                && let Some(bearer) = &bearer
+                && bearer.renew().await
+            {
+                response = post(Some(bearer)).await?;
+            }
+            match response.status().is_success() {
+                true => Ok(()),
+                false => {
+                    Err(io::Error::other(format!("the server answers with {}", response.status())))
+                }
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            self.pace.wait().await;
+            let event = self.events.next().await?;
+            if !matches!(event.kind.as_str(), "" | "message") {
+                continue;
+            }
+            match serde_json::from_str::<ServerJsonRpcMessage>(&event.data) {
+                Ok(message) => return Some(message),
+                Err(error) => tracing::debug!(%error, "an event of an MCP server is no message"),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.events.closed = true;
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Event {
+    kind: String,
+    data: String,
+}
+
+/// The events of a stream. Losing a future of it loses nothing.
+struct Events {
+    lines: Lines<BufReader<StreamReader<Bytes, bytes::Bytes>>>,
+    event: Event,
+    closed: bool,
+}
+
+impl Events {
+    fn new(response: Response) -> Self {
+        let bytes = response.bytes_stream().map(|chunk| chunk.map_err(io::Error::other));
+        let bytes: Bytes = Box::pin(bytes);
+        let lines = Lines::new(BufReader::new(StreamReader::new(bytes)));
+        Self { lines, event: Event::default(), closed: false }
+    }
+
+    /// The next event; `None` at the end, or when one is too large.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if self.closed {
+                return None;
+            }
+            let line = self.lines.next().await.ok()??;
+            let line = String::from_utf8_lossy(&line);
+            if line.is_empty() {
+                if self.event.data.is_empty() {
+                    self.event.kind.clear();
+                    continue;
+                }
+                return Some(std::mem::take(&mut self.event));
+            }
+            let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => value.clone_into(&mut self.event.kind),
+                "data" if self.event.data.len() + value.len() > LONGEST => return None,
+                "data" => {
+                    if !self.event.data.is_empty() {
+                        self.event.data.push('\n');
+                    }
+                    self.event.data.push_str(value);
+                }
+                // Comments, ids and waits are not ours.
+                _ => {}
+            }
+        }
+    }
+}

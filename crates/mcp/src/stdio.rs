@@ -1,0 +1,162 @@
+//! A server as a child process: one JSON message a line.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_exec::{Served, ServedStreams};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::Mutex;
+
+use crate::lines::{Lines, Pace};
+use crate::tail::Tail;
+
+/// What a server may write between two messages that is no message.
+const MOST_NOISE: usize = 16 * 1024 * 1024;
+/// How long a message that is being written may hold up the end.
+const PARTING: Duration = Duration::from_millis(100);
+/// The messages in one batch.
+const MOST_IN_BATCH: usize = 1_000;
+
+/// The streams of a server. Closing it ends the server with all that it
+/// started; so does dropping it.
+pub(crate) struct Stdio {
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    lines: Lines<BufReader<ChildStdout>>,
+    pace: Pace,
+    noise: usize,
+    batch: VecDeque<ServerJsonRpcMessage>,
+    process: Option<Served>,
+    tail: Tail,
+}
+
+impl Stdio {
+    /// Takes the streams over. What the server complains goes into `tail`.
+    pub(crate) fn new(process: Served, streams: ServedStreams, tail: Tail) -> Self {
+        // Ends with the stream, which ends with the process.
+        tokio::spawn(tail.clone().drain(streams.stderr));
+        Self {
+            stdin: Arc::new(Mutex::new(Some(streams.stdin))),
+            lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
+            pace: Pace::new(),
+            noise: 0,
+            batch: VecDeque::new(),
+            process: Some(process),
+            tail,
+        }
+    }
+
+    /// Takes the messages of a line. `false` when the server writes too much
+    /// that is none.
+    fn take(&mut self, line: &[u8]) -> bool {
+        match messages(line) {
+            Some(messages) => {
+                self.noise = 0;
+                self.batch.extend(messages);
+                true
+            }
+            None => {
+                self.tail.push(line.get(..line.len().min(1_000)).unwrap_or_default());
+                self.tail.push(b"\n");
+                self.noise += line.len() + 1;
+                self.noise <= MOST_NOISE
+            }
+        }
+    }
+}
+
+/// The messages of a line: one, or a batch.
+fn messages(line: &[u8]) -> Option<Vec<ServerJsonRpcMessage>> {
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Some(vec![message]);
+    }
+    let items = match serde_json::from_slice(line).ok()? {
+        Value::Array(items) if items.len() <= MOST_IN_BATCH => items,
+        item @ Value::Object(_) => vec![item],
+        _ => return None,
+    };
+    let read = |mut item: Value| {
+        // Some servers leave out what never changes.
+        item.as_object_mut()?.entry("jsonrpc").or_insert_with(|| "2.0".into());
+        serde_json::from_value(item).ok()
+    };
+    let messages: Vec<_> = items.into_iter().filter_map(read).collect();
+    (!messages.is_empty()).then_some(messages)
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let stdin = Arc::clone(&self.stdin);
+        async move { write(&stdin, &item).await }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(message) = self.batch.pop_front() {
+                return Some(message);
+            }
+            self.pace.wait().await;
+            let line = match self.lines.next().await {
+                Ok(line) => line?,
+                Err(_) => {
+                    self.tail.push(b"\nParallax: a message is larger than 32 MiB\n");
+                    return None;
+                }
+            };
+            if !line.is_empty() && !self.take(&line) {
+                self.tail.push(b"\nParallax: it floods its output with what is no message\n");
+                return None;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // The end of its input asks the server to end.
+        if let Ok(mut stdin) = tokio::time::timeout(PARTING, self.stdin.lock()).await {
+            *stdin = None;
+        }
+        if let Some(process) = self.process.take()
+            && let Some(ending) = process.end().await
+        {
+            tracing::debug!(?ending, "an MCP server ended");
+        }
+        Ok(())
+    }
+}
+
+async fn write(stdin: &Mutex<Option<ChildStdin>>, item: &ClientJsonRpcMessage) -> io::Result<()> {
+    let mut text = serde_json::to_vec(item)?;
+    text.push(b'\n');
+    let mut stdin = stdin.lock().await;
+    let stdin = stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+    stdin.write_all(&text).await?;
+    stdin.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_found_in_what_servers_write() {
+        let count = |line: &str| messages(line.as_bytes()).map(|messages| messages.len());
+        let pong = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        assert_eq!(count(pong), Some(1));
+        assert_eq!(count(r#"{"id":1,"result":{}}"#), Some(1));
+        assert_eq!(count(&format!("[{pong},{pong},3]")), Some(2));
+        for noise in ["", "listening on stdio", "[]", "3", "{\"a\"", "{\"a\":1}"] {
+            assert_eq!(count(noise), None, "{noise}");
+        }
+    }
+}

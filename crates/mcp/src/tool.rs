@@ -1,0 +1,227 @@
+//! A tool of a server, as the engine knows tools.
+
+use std::sync::{Arc, OnceLock};
+
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::{
+    Effects, Invocation, Outcome, Preview, Run, Scope, Served, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use rmcp::model::{CallToolRequest, CallToolRequestParams};
+use serde_json::Value;
+
+use crate::blocks::Reading;
+use crate::call::Bounds;
+use crate::catalog::ToolEntry;
+use crate::error::McpError;
+use crate::names::{full_name, tool_name};
+use crate::server::Server;
+use crate::{pins, schema};
+
+/// Characters of the arguments in a title.
+const TITLE: usize = 200;
+
+pub(crate) struct McpTool {
+    spec: ToolSpec,
+    served: Served,
+    shared: Arc<Of>,
+}
+
+/// What a tool and its calls share.
+struct Of {
+    server: Arc<Server>,
+    entry: ToolEntry,
+    hash: String,
+    check: OnceLock<Option<jsonschema::Validator>>,
+}
+
+impl McpTool {
+    pub(crate) fn new(server: Arc<Server>, entry: ToolEntry) -> Self {
+        let of = server.config.name.as_str();
+        let (name, full) = (tool_name(of, &entry.name), full_name(of, &entry.name));
+        let spec = ToolSpec {
+            // Rules that name server and tool come to the long name.
+            aliases: if full == name { Vec::new() } else { vec![full] },
+            name,
+            display_name: format!("{} ({of} MCP Server)", entry.name),
+            description: entry.description.clone(),
+            parameters: schema::declared(&entry.schema, server.shared.schemas),
+            kind: ToolKind::Other,
+            sharing: Sharing::Shared,
+        };
+        let served = Served {
+            server: of.to_owned(),
+            tool: entry.name.clone(),
+            annotations: entry.annotations.clone(),
+        };
+        let hash = pins::hash(&entry);
+        Self { spec, served, shared: Arc::new(Of { server, entry, hash, check: OnceLock::new() }) }
+    }
+}
+
+impl Of {
+    fn is_changed(&self) -> bool {
+        let pins = &self.server.shared.pins;
+        !self.server.config.trust
+            && pins.changed(&self.server.config.name, &self.entry.name, &self.hash)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading {
+            server: &self.server.config.name,
+            tool: &self.entry.name,
+            longest: self.server.shared.longest_text,
+        }
+    }
+
+    /// Keeps what was approved.
+    async fn keep(self: &Arc<Self>, mode: ApprovalMode) {
+        // Where nobody looked at the change it stays one.
+        if self.server.config.trust || (mode == ApprovalMode::Yolo && self.is_changed()) {
+            return;
+        }
+        let of = Arc::clone(self);
+        let keeping = tokio::task::spawn_blocking(move || {
+            of.server.shared.pins.keep(&of.server.config.name, &of.entry.name, &of.hash);
+        });
+        // A panic there is told by the runtime.
+        let _ = keeping.await;
+    }
+
+    /// Whether the server says something else of the tool now than what was
+    /// declared and approved; `None`: it has no such tool any more.
+    fn still(&self) -> Option<bool> {
+        let catalog = self.server.catalog();
+        let now = catalog.tools.iter().find(|entry| entry.name == self.entry.name)?;
+        Some(pins::hash(now) == self.hash)
+    }
+
+    async fn call(self: Arc<Self>, arguments: Object, run: Run) -> Outcome {
+        self.keep(run.mode).await;
+        // What was declared may be of an earlier session.
+        if let Err(error) = self.server.link().await {
+            return self.failure(&error);
+        }
+        let asks_again = run.mode != ApprovalMode::Yolo && !self.server.config.trust;
+        match self.still() {
+            Some(false) if asks_again => {
+                return self.reading().error(
+                    "The tool was not called: its server now describes it differently. The new \
+                     description is declared from now on; call it again if it still fits.",
+                );
+            }
+            None => return self.reading().error("The server no longer has this tool."),
+            _ => {}
+        }
+        let request = || {
+            let params = CallToolRequestParams::new(self.entry.name.clone())
+                .with_arguments(arguments.clone());
+            CallToolRequest::new(params).into()
+        };
+        let bounds = Bounds {
+            timeout: self.server.config.timeout,
+            cancel: run.cancel.clone(),
+            progress: Some(Arc::clone(&run.progress)),
+        };
+        let repeatable = self.entry.hint("readOnlyHint") || self.entry.hint("idempotentHint");
+        match self.server.ask(request, bounds, repeatable).await {
+            Ok(result) => self.reading().outcome(&result),
+            Err(error) => self.failure(&error),
+        }
+    }
+
+    fn failure(&self, error: &McpError) -> Outcome {
+        let name = &self.server.config.name;
+        let words = match error {
+            McpError::Server { code, message } => {
+                return self.reading().error(&format!("{message} (error {code})"));
+            }
+            McpError::SignIn => format!(
+                "The MCP server `{name}` wants a sign-in: the user can run `/mcp auth {name}` or \
+                 `parallax mcp auth {name}`"
+            ),
+            McpError::Cancelled => "The call was cancelled by the user".to_owned(),
+            other => {
+                let tail =
+                    self.server.tail.last_line().map(|line| format!("; its last words: {line}"));
+                format!("The MCP server `{name}` failed: {other}{}", tail.unwrap_or_default())
+            }
+        };
+        Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, words))
+    }
+}
+
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn served(&self) -> Option<&Served> {
+        Some(&self.served)
+    }
+
+    fn doubt(&self) -> Option<String> {
+        self.shared.is_changed().then(|| {
+            format!(
+                "the MCP server `{}` describes its tool `{}` differently than when it was last \
+                 allowed",
+                self.served.server, self.served.tool
+            )
+        })
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let check = self.shared.check.get_or_init(|| schema::validator(&self.shared.entry.schema));
+        let mut value = Value::Object(args);
+        if let Some(check) = check {
+            let problems: Vec<String> = check
+                .iter_errors(&value)
+                .take(5)
+                .map(|error| match error.instance_path().to_string().as_str() {
+                    "" => error.to_string(),
+                    path => format!("{path}: {error}"),
+                })
+                .collect();
+            if !problems.is_empty() {
+                let message: String = problems.join("; ").chars().take(2_000).collect();
+                return Err(ToolError::new(ToolErrorKind::InvalidToolParams, message));
+            }
+        }
+        let arguments = value.as_object_mut().map(std::mem::take).unwrap_or_default();
+        let of = Arc::clone(&self.shared);
+        Ok(Box::new(Call { of, arguments, effects: Effects::default() }))
+    }
+}
+
+struct Call {
+    of: Arc<Of>,
+    arguments: Object,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let of = &self.of;
+        let arguments = Value::Object(self.arguments.clone()).to_string();
+        let arguments: String = arguments.chars().take(TITLE).collect();
+        format!("{} ({} MCP Server) {arguments}", of.entry.name, of.server.config.name)
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Mcp {
+            server: self.of.server.config.name.clone(),
+            tool: self.of.entry.name.clone(),
+            description: self.of.entry.description.clone(),
+            arguments: self.arguments.clone(),
+        })
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(self.of.call(self.arguments, run))
+    }
+}

@@ -1,0 +1,8 @@
+//! One server at a time, as the engine would use it, with the server of
+//! `tests/mcp/server.py`.
+
+#![cfg(unix)]
+#![expect(clippy::expect_used, reason = "a test says what it expects")]
+
+mod servers;
+mod support;

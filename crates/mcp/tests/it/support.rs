@@ -1,0 +1,91 @@
+//! A set of servers in a folder of their own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_config::mcp::{McpServer, McpSource};
+use parallax_exec::Processes;
+use parallax_exec::environment::Redaction;
+use parallax_http::ClientOptions;
+use parallax_mcp::{Asker, SchemaForm, Servers, ServersOptions};
+use parallax_protocol::CancellationToken;
+use parallax_protocol::ids::CallId;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::{NoProgress, Outcome, Progress, Run, Scope, Tool, ToolSource};
+use serde_json::{Value, json};
+
+pub struct World {
+    pub folder: tempfile::TempDir,
+    pub servers: Servers,
+    pub processes: Processes,
+}
+
+impl World {
+    pub fn new(r#do: &str, asker: Option<Arc<dyn Asker>>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
+        let script = script.canonicalize().expect("the server");
+        let log = folder.path().join("log");
+        let value = json!({"command": "python3", "args": [script, "--do", r#do, "--log", log]});
+        let server = McpServer::read("s", &value, McpSource::User).expect("a server");
+        let processes = Processes::new(folder.path().join("processes"));
+        let root = folder.path().to_owned();
+        let servers = Servers::new(ServersOptions {
+            servers: vec![server],
+            home: folder.path().join("home"),
+            tokens_of_others: Vec::new(),
+            directory: folder.path().to_owned(),
+            variables: std::env::vars_os().collect(),
+            redaction: Redaction::default(),
+            processes: processes.clone(),
+            http: ClientOptions::default(),
+            roots: Arc::new(move || vec![root.clone()]),
+            asker,
+            lazy: true,
+            first_wait: Duration::from_secs(20),
+            schemas: SchemaForm::Verbatim,
+            longest_text: 40_000,
+        });
+        Self { folder, servers, processes }
+    }
+
+    /// Starts the server and waits for it.
+    pub async fn started(r#do: &str) -> Self {
+        let world = Self::new(r#do, None);
+        world.servers.connect("s").await.expect("connected");
+        world
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.servers.tools().iter().map(|tool| tool.spec().name.clone()).collect()
+    }
+
+    fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        let tools = self.servers.tools();
+        tools.into_iter().find(|tool| tool.spec().name == name).expect("the tool")
+    }
+
+    pub async fn call(&self, tool: &str, args: Value) -> Outcome {
+        self.call_with(tool, args, Arc::new(NoProgress)).await
+    }
+
+    pub async fn call_with(&self, tool: &str, args: Value, progress: Arc<dyn Progress>) -> Outcome {
+        let scope = Scope {
+            call: CallId::new("c"),
+            name: tool.to_owned(),
+            mode: ApprovalMode::Default,
+            interactive: true,
+        };
+        let args = args.as_object().cloned().expect("an object");
+        match self.tool(tool).prepare(args, &scope) {
+            Ok(call) => call.run(Run::new(CancellationToken::new(), progress)).await,
+            Err(error) => Outcome::failure(error),
+        }
+    }
+
+    pub async fn end(self) {
+        self.servers.close().await;
+        self.processes.shutdown().await;
+    }
+}

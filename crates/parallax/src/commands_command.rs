@@ -1,0 +1,159 @@
+//! `parallax commands`: which custom slash commands there are, and what is wrong
+//! with their files.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use parallax_headless::{ExitCode, one_line};
+use parallax_protocol::event::Failure;
+use parallax_sdk::Launch;
+use parallax_sdk::custom_commands::{Catalog, CommandInfo, CommandSource};
+use serde_json::{Value, json};
+
+use crate::extending::{Said, Scope, refused};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CommandsAction {
+    /// List the commands by source, with their files
+    List,
+    /// Say which file a name means, and which others have it
+    Which {
+        /// The name, with or without the slash
+        name: String,
+    },
+    /// Look all files over; the exit code is 1 when one is broken
+    Check,
+    /// Write a template for a command
+    New {
+        /// The name: `git:commit` is `git/commit.toml`
+        name: String,
+        /// Whose it is
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// A name that nothing has, a file that cannot be written.
+pub(crate) fn run(launch: &Launch, action: &CommandsAction) -> Result<Said, Failure> {
+    let catalog = launch.command_catalog();
+    match action {
+        CommandsAction::List => Ok(list(&catalog)),
+        CommandsAction::Which { name } => which(&catalog, name),
+        CommandsAction::Check => Ok(check(&catalog)),
+        CommandsAction::New { name, scope } => {
+            let path = launch.new_command(name, (*scope).into())?;
+            let shown = one_line(&path.display().to_string());
+            Ok(Said::new(format!("Written: {shown}\n"), json!({"file": path.to_string_lossy()})))
+        }
+    }
+}
+
+fn source(command: &CommandInfo) -> String {
+    match &command.source {
+        CommandSource::Project => "workspace".to_owned(),
+        CommandSource::User => "user".to_owned(),
+        CommandSource::Extension(name) => format!("extension {name}"),
+    }
+}
+
+fn to_json(command: &CommandInfo) -> Value {
+    json!({
+        "name": command.name,
+        "aliases": command.aliases,
+        "description": command.description,
+        "source": source(command),
+        "arguments": command.argument_hint,
+        "file": command.path.to_string_lossy(),
+        "unused": command.unused,
+    })
+}
+
+fn list(catalog: &Catalog) -> Said {
+    let mut text = String::new();
+    let mut sources: Vec<String> = catalog.commands().iter().map(source).collect();
+    sources.sort();
+    sources.dedup();
+    for group in &sources {
+        // Writing into a text cannot fail.
+        let _ = writeln!(text, "{}:", one_line(group));
+        for command in catalog.commands().iter().filter(|command| source(command) == *group) {
+            let usage = format!("/{} {}", command.name, command.argument_hint);
+            let _ = writeln!(text, "  {}  {}", one_line(usage.trim()), command.description);
+            let _ = writeln!(text, "      {}", one_line(&command.path.display().to_string()));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("There are no custom commands; `parallax commands new NAME` begins one\n");
+    }
+    for notice in catalog.notices() {
+        let _ = writeln!(text, "{}", one_line(notice));
+    }
+    for problem in catalog.problems() {
+        let _ = writeln!(text, "broken: {}", one_line(problem));
+    }
+    let json = json!({
+        "commands": catalog.commands().iter().map(to_json).collect::<Vec<_>>(),
+        "problems": catalog.problems().collect::<Vec<_>>(),
+    });
+    Said::new(text, json)
+}
+
+fn which(catalog: &Catalog, name: &str) -> Result<Said, Failure> {
+    let name = name.strip_prefix('/').unwrap_or(name);
+    let Some(command) = catalog.find(name) else {
+        let near: Vec<String> =
+            catalog.near(name).iter().map(|name| format!("`/{name}`")).collect();
+        let near =
+            if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
+        return Err(refused(format!("There is no custom command `/{name}`{near}")));
+    };
+    let file = |command: &CommandInfo| one_line(&command.path.display().to_string());
+    let mut text = format!("/{} is {} ({})\n", name, file(command), source(command));
+    let stem = command.path.file_stem();
+    let others: Vec<&CommandInfo> = catalog
+        .commands()
+        .iter()
+        .filter(|other| other.path != command.path && other.path.file_stem() == stem)
+        .filter(|other| other.name.ends_with(name.trim_start_matches("workspace.")))
+        .collect();
+    for other in &others {
+        let _ = writeln!(text, "/{} is {} ({})", other.name, file(other), source(other));
+    }
+    let mut json = to_json(command);
+    if let Value::Object(fields) = &mut json {
+        let others = others.iter().map(|other| to_json(other)).collect();
+        fields.insert("others".to_owned(), Value::Array(others));
+    }
+    Ok(Said::new(text, json))
+}
+
+fn check(catalog: &Catalog) -> Said {
+    let mut text = String::new();
+    for problem in catalog.problems() {
+        let _ = writeln!(text, "{}", one_line(problem));
+    }
+    let broken = !text.is_empty();
+    for command in catalog.commands().iter().filter(|command| !command.unused.is_empty()) {
+        let path: PathBuf = command.path.clone();
+        let fields = command.unused.join("`, `");
+        let line = format!("{}: these fields have no meaning here: `{fields}`", path.display());
+        let _ = writeln!(text, "{}", one_line(&line));
+    }
+    if text.is_empty() {
+        let count = catalog.commands().len();
+        text = format!("{count} command(s), nothing wrong\n");
+    }
+    let unused: Vec<Value> = catalog
+        .commands()
+        .iter()
+        .filter(|command| !command.unused.is_empty())
+        .map(|command| json!({"file": command.path.to_string_lossy(), "fields": command.unused}))
+        .collect();
+    let json = json!({"problems": catalog.problems().collect::<Vec<_>>(), "unused": unused});
+    let code = if broken { ExitCode::GENERAL } else { ExitCode::SUCCESS };
+    Said { text, json, code }
+}

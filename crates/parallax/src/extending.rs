@@ -1,0 +1,160 @@
+//! Subcommands for what people add to the program: custom commands, skills, hooks.
+
+use std::io::{self, Write as _};
+
+use clap::{Args, Subcommand, ValueEnum};
+use parallax_headless::{ExitCode, OutputFormat};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::settings::SettingScope;
+use parallax_sdk::{Launch, LaunchOptions};
+use serde_json::Value;
+
+use crate::commands_command::{self, CommandsAction};
+use crate::hooks_command::{self, HooksAction};
+use crate::skills_command::{self, SkillsAction};
+use crate::surroundings::Surroundings;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Extending {
+    /// See, check and begin custom slash commands
+    Commands {
+        #[command(subcommand)]
+        action: CommandsAction,
+        #[command(flatten)]
+        printing: Json,
+    },
+    /// See and manage skills
+    #[command(alias = "skill")]
+    Skills {
+        #[command(subcommand)]
+        action: SkillsAction,
+        #[command(flatten)]
+        printing: Json,
+    },
+    /// See, accept and switch hooks
+    #[command(alias = "hook")]
+    Hooks {
+        #[command(subcommand)]
+        action: HooksAction,
+        #[command(flatten)]
+        printing: Json,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Json {
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// For which projects a change holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scope {
+    /// All of yours
+    User,
+    /// This one
+    #[value(alias = "project")]
+    Workspace,
+}
+
+impl From<Scope> for SettingScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::User => Self::User,
+            Scope::Workspace => Self::Workspace,
+        }
+    }
+}
+
+/// The same for people and for programs.
+pub(crate) struct Said {
+    pub(crate) text: String,
+    pub(crate) json: Value,
+    pub(crate) code: ExitCode,
+}
+
+impl Said {
+    /// What went well.
+    pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
+        Self { text: text.into(), json, code: ExitCode::SUCCESS }
+    }
+}
+
+impl Extending {
+    /// Does it, prints it, and gives the exit code.
+    ///
+    /// # Errors
+    /// Words that cannot be used, files that cannot be read or written.
+    pub(crate) fn run(&self, around: Surroundings) -> Result<ExitCode, Failure> {
+        let launch = launch()?;
+        let said = match self {
+            Self::Commands { action, .. } => commands_command::run(&launch, action),
+            Self::Skills { action, .. } => skills_command::run(&launch, action, around),
+            Self::Hooks { action, .. } => hooks_command::run(&launch, action),
+        }?;
+        let text = match self.format() {
+            OutputFormat::Text => said.text,
+            _ => format!("{:#}\n", said.json),
+        };
+        let mut stdout = io::stdout();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Ok(ExitCode::GENERAL),
+            _ => Ok(said.code),
+        }
+    }
+
+    /// How it is printed, failures too.
+    pub(crate) fn format(&self) -> OutputFormat {
+        let (Self::Commands { printing, .. }
+        | Self::Skills { printing, .. }
+        | Self::Hooks { printing, .. }) = self;
+        if printing.json { OutputFormat::Json } else { OutputFormat::Text }
+    }
+}
+
+/// Reads the settings. Of a folder that is not trusted nothing is read, and
+/// nothing of it is shown.
+fn launch() -> Result<Launch, Failure> {
+    let directory = std::env::current_dir()
+        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+    Launch::prepare(LaunchOptions {
+        directory,
+        variables: std::env::vars_os().collect(),
+        look_only: true,
+        ephemeral: true,
+        version: env!("CARGO_PKG_VERSION"),
+        ..LaunchOptions::default()
+    })
+}
+
+/// A failure that the person can mend.
+pub(crate) fn refused(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+/// Asks on the terminal; without one only `--consent` agrees.
+///
+/// # Errors
+/// Nobody agreed.
+pub(crate) fn agree(text: &str, consent: bool, around: Surroundings) -> Result<(), Failure> {
+    let mut stderr = io::stderr();
+    // Nobody is there to read it when this fails.
+    let _ = stderr.write_all(text.as_bytes());
+    if consent {
+        return Ok(());
+    }
+    if !around.stdin_is_terminal {
+        return Err(refused(
+            "nobody can be asked here: repeat it with `--consent` to agree".to_owned(),
+        ));
+    }
+    let _ = stderr.write_all(b"Go on? [y/N] ");
+    let _ = stderr.flush();
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    match read.map(|_| answer.trim().to_lowercase()) {
+        Ok(answer) if answer == "y" || answer == "yes" => Ok(()),
+        _ => Err(refused("nothing was done".to_owned())),
+    }
+}

@@ -1,0 +1,58 @@
+//! The interactive face, as the command line asks for it.
+
+use std::time::Instant;
+
+use parallax_headless::ExitCode;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::Launch;
+use parallax_tui::debug_console::LogBook;
+use parallax_tui::{FaceOptions, Left};
+
+use crate::invocation::Settings;
+use crate::{log, start};
+
+/// What was typed.
+pub(crate) struct Typed {
+    pub(crate) prompt: Option<String>,
+    pub(crate) screen_reader: bool,
+    pub(crate) settings: Settings,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Talks with the person until they leave.
+///
+/// # Errors
+/// Why there was nothing to talk about.
+pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCode, Failure> {
+    let begun = Instant::now();
+    let launch = start::options(&typed.settings)?;
+    // A sandbox for the whole program starts it anew inside.
+    if typed.settings.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
+        let prepared = Launch::prepare(launch.clone())?;
+        let arguments = std::env::args_os().skip(1).collect();
+        if let Some(enclosure) = prepared.enclosure(arguments, stdin_is_terminal)? {
+            return enclosure.run().await.map(ExitCode);
+        }
+    }
+    let book = LogBook::default();
+    let home = typed.settings.debug.then(crate::crash::home).flatten();
+    log::collect(&book, home.as_deref());
+    let options = FaceOptions {
+        launch,
+        prompt: typed.prompt,
+        screen_reader: typed.screen_reader,
+        warnings: typed.warnings,
+        log: book,
+        begun,
+    };
+    crate::crash::face_has_the_terminal();
+    match parallax_tui::run(options).await? {
+        Left::Quit => Ok(ExitCode::SUCCESS),
+        Left::Signal(number) => Ok(ExitCode::signal(number)),
+        Left::NoTerminal => Err(Failure {
+            kind: FailureKind::Input,
+            message: "the terminal cannot be used".to_owned(),
+            status: None,
+        }),
+    }
+}

@@ -1,0 +1,338 @@
+//! `parallax mcp`: which MCP servers there are, and changing that.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use parallax_config::mcp::{
+    Edited, EnablementFiles, Endpoint, McpScope, McpServer, McpSource, add_server, remove_server,
+    same_name, scope_file,
+};
+use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_protocol::Object;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::{Launch, LaunchOptions, McpProbe, ProbeState};
+use serde_json::{Value, json};
+
+use crate::mcp_arguments::{AddArguments, McpAction};
+use crate::mcp_sign_in::auth;
+
+/// Does it, prints it, and gives the exit code. Must run on a runtime.
+///
+/// # Errors
+/// Words that cannot be used, settings that cannot be read or written.
+pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
+    match action {
+        McpAction::Add { words } => match AddArguments::read(&words) {
+            Ok(add) => write(&add.name, add.scope, &object(&add)?),
+            Err(error) if !error.use_stderr() => Ok(say(&error.to_string())),
+            Err(error) => Err(refused(error.to_string().trim_start_matches("error: ").to_owned())),
+        },
+        McpAction::AddJson { name, json, scope } => {
+            let value: Value = serde_json::from_str(&json)
+                .map_err(|error| refused(format!("the server is not valid JSON: {error}")))?;
+            let server = value
+                .as_object()
+                .ok_or_else(|| refused("the server must be an object".to_owned()))?;
+            write(&name, scope, server)
+        }
+        McpAction::Remove { name, scope } => remove(&name, scope),
+        McpAction::Get { name, json } => get(&name, json),
+        McpAction::List { json } => list(json).await,
+        McpAction::Enable { name, session } => switch(&name, session, true),
+        McpAction::Disable { name, session } => switch(&name, session, false),
+        McpAction::Auth { name, forget, no_browser } => auth(&name, forget, no_browser).await,
+    }
+}
+
+/// How failures are printed.
+pub(crate) fn format(action: &McpAction) -> OutputFormat {
+    match action {
+        McpAction::List { json: true } | McpAction::Get { json: true, .. } => OutputFormat::Json,
+        _ => OutputFormat::Text,
+    }
+}
+
+pub(crate) fn launch() -> Result<Launch, Failure> {
+    let directory = std::env::current_dir()
+        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
+    Launch::prepare(LaunchOptions {
+        directory,
+        variables: std::env::vars_os().collect(),
+        version: env!("CARGO_PKG_VERSION"),
+        look_only: true,
+        ..LaunchOptions::default()
+    })
+}
+
+/// The object of a server as settings have it.
+fn object(add: &AddArguments) -> Result<Object, Failure> {
+    let mut fields = Object::new();
+    let mut set = |key: &str, value: Value| {
+        fields.insert(key.to_owned(), value);
+    };
+    if add.transport == "stdio" {
+        set("command", json!(add.command_or_url));
+        if !add.args.is_empty() {
+            set("args", json!(add.args));
+        }
+        if !add.env.is_empty() {
+            set("env", Value::Object(pairs(&add.env, '=', "--env NAME=value")?));
+        }
+        if let Some(cwd) = &add.cwd {
+            set("cwd", json!(cwd.to_string_lossy()));
+        }
+        if !add.header.is_empty() {
+            return Err(refused("`--header` is for `--transport http` and `sse`".to_owned()));
+        }
+    } else {
+        if !add.args.is_empty() {
+            let words = add.args.join(" ");
+            return Err(refused(format!("a server with an address takes no arguments: `{words}`")));
+        }
+        if !add.env.is_empty() || add.cwd.is_some() {
+            return Err(refused("`--env` and `--cwd` are for programs".to_owned()));
+        }
+        set("url", json!(add.command_or_url));
+        set("type", json!(add.transport));
+        if !add.header.is_empty() {
+            set("headers", Value::Object(pairs(&add.header, ':', "--header \"Name: value\"")?));
+        }
+    }
+    if let Some(timeout) = add.timeout {
+        set("timeout", json!(timeout));
+    }
+    if add.trust {
+        set("trust", json!(true));
+    }
+    if let Some(description) = &add.description {
+        set("description", json!(description));
+    }
+    if !add.include_tools.is_empty() {
+        set("includeTools", json!(add.include_tools));
+    }
+    if !add.exclude_tools.is_empty() {
+        set("excludeTools", json!(add.exclude_tools));
+    }
+    Ok(fields)
+}
+
+/// `NAME=value`, cut at the first sign.
+fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
+    let pair = |text: &String| {
+        let (name, value) = text
+            .split_once(sign)
+            .filter(|(name, _)| !name.trim().is_empty())
+            .ok_or_else(|| refused(format!("`{}` must look like `{form}`", one_line(text))))?;
+        Ok((name.trim().to_owned(), json!(if sign == ':' { value.trim() } else { value })))
+    };
+    texts.iter().map(pair).collect()
+}
+
+fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failure> {
+    McpServer::read(name, &Value::Object(server.clone()), McpSource::User)
+        .map_err(|error| refused(error.to_string()))?;
+    let launch = launch()?;
+    let file = scope_file(scope, launch.config_homes(), launch.directory())
+        .ok_or_else(|| refused("the home folder is no project: use `--scope user`".to_owned()))?;
+    let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
+    let verb = if edited == Edited::Updated { "updated in" } else { "added to" };
+    let mut text = format!(
+        "MCP server \"{}\" {verb} {} settings. ({})\n",
+        one_line(name),
+        word(scope),
+        server.get("type").and_then(Value::as_str).unwrap_or("stdio")
+    );
+    let settings = launch.mcp_servers();
+    if let Some(there) =
+        settings.servers.iter().find(|it| it.name == name && it.source == McpSource::User)
+        && scope == McpScope::Project
+    {
+        let _ = writeln!(
+            text,
+            "Your own settings have a server \"{}\" too: a project cannot replace it, so the \
+             project's does not count.",
+            one_line(&there.name)
+        );
+    }
+    Ok(say(&text))
+}
+
+fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
+    let launch = launch()?;
+    let file = scope_file(scope, launch.config_homes(), launch.directory());
+    let edited = match &file {
+        Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
+        None => Edited::NotThere,
+    };
+    let name = one_line(name);
+    Ok(say(&match edited {
+        Edited::Removed => format!("Server \"{name}\" removed from {} settings.\n", word(scope)),
+        _ => format!("Server \"{name}\" not found in {} settings.\n", word(scope)),
+    }))
+}
+
+fn word(scope: McpScope) -> &'static str {
+    match scope {
+        McpScope::User => "user",
+        McpScope::Project => "project",
+    }
+}
+
+pub(crate) fn find(launch: &Launch, name: &str) -> Result<McpServer, Failure> {
+    let found = launch.mcp_servers();
+    found.servers.into_iter().find(|server| same_name(name, &server.name)).ok_or_else(|| {
+        refused(format!(
+            "there is no MCP server `{}`; `parallax mcp list` lists them",
+            one_line(name)
+        ))
+    })
+}
+
+fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let server = find(&launch()?, name)?;
+    if json {
+        return Ok(say(&format!("{:#}\n", described(&server))));
+    }
+    let mut text = format!("{} ({})\n", one_line(&server.name), source(&server.source));
+    let _ = writeln!(text, "  {}: {}", server.endpoint.kind(), one_line(&server.endpoint.target()));
+    if let Endpoint::Stdio { env, .. } = &server.endpoint
+        && !env.is_empty()
+    {
+        let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
+        let _ = writeln!(text, "  variables: {}", one_line(&names.join(", ")));
+    }
+    let _ = writeln!(text, "  timeout: {} ms", server.timeout.as_millis());
+    if server.trust {
+        text.push_str("  its tools run without questions\n");
+    }
+    for note in &server.notes {
+        let _ = writeln!(text, "  {}", one_line(note));
+    }
+    Ok(say(&text))
+}
+
+/// Names of variables and headers only: their values may be secrets.
+fn described(server: &McpServer) -> Value {
+    json!({
+        "name": server.name,
+        "source": source(&server.source),
+        "type": server.endpoint.kind(),
+        "target": server.endpoint.target(),
+        "timeout": u64::try_from(server.timeout.as_millis()).unwrap_or(u64::MAX),
+        "trust": server.trust,
+        "description": server.description,
+        "includeTools": server.include,
+        "excludeTools": server.exclude,
+        "notes": server.notes,
+    })
+}
+
+fn source(source: &McpSource) -> String {
+    match source {
+        McpSource::ConfigFile => "mcp-config.json".to_owned(),
+        McpSource::Extension(name) => format!("from {}", one_line(name)),
+        McpSource::System => "system settings".to_owned(),
+        McpSource::User => "user settings".to_owned(),
+        McpSource::Workspace => "project settings".to_owned(),
+        McpSource::ServerCommand => "mcp.serverCommand".to_owned(),
+    }
+}
+
+async fn list(json: bool) -> Result<ExitCode, Failure> {
+    let launch = launch()?;
+    let (probes, warnings) = launch.probe_servers().await;
+    for warning in &warnings {
+        warn(warning);
+    }
+    if json {
+        let list: Vec<Value> = probes.iter().map(probed).collect();
+        return Ok(say(&format!("{:#}\n", Value::Array(list))));
+    }
+    if probes.is_empty() {
+        return Ok(say("No MCP servers configured.\n"));
+    }
+    if !launch.trusted() {
+        warn("the folder is not trusted: no MCP server is started (see `parallax trust`)");
+    }
+    let mut text = "Configured MCP servers:\n\n".to_owned();
+    for probe in &probes {
+        let server = &probe.server;
+        let (sign, word) = words(probe.state);
+        let owner = match &server.source {
+            McpSource::Extension(name) => format!(" (from {})", one_line(name)),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{sign} {}{owner}: {} ({}) - {word}",
+            one_line(&server.name),
+            one_line(&server.endpoint.target()),
+            server.endpoint.kind()
+        );
+        if let Some(error) = &probe.error {
+            let _ = writeln!(text, "    {}", one_line(error));
+        }
+    }
+    Ok(say(&text))
+}
+
+fn words(state: ProbeState) -> (&'static str, &'static str) {
+    match state {
+        ProbeState::Connected => ("✓", "Connected"),
+        ProbeState::Disconnected => ("✗", "Disconnected"),
+        ProbeState::NeedsSignIn => ("✗", "Needs a sign-in"),
+        ProbeState::Disabled => ("○", "Disabled"),
+        ProbeState::Blocked => ("⛔", "Blocked"),
+    }
+}
+
+fn probed(probe: &McpProbe) -> Value {
+    let mut value = described(&probe.server);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("status".to_owned(), json!(words(probe.state).1.to_lowercase()));
+        fields.insert("error".to_owned(), json!(probe.error));
+        fields.insert("tools".to_owned(), json!(probe.tools));
+    }
+    value
+}
+
+fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
+    let verb = if on { "enable" } else { "disable" };
+    if session {
+        return Err(refused(format!(
+            "`--session` is about the session that runs: say `/mcp {verb} {name} --session` in it"
+        )));
+    }
+    let launch = launch()?;
+    let server = find(&launch, name)?;
+    let files = EnablementFiles::of(launch.config_homes());
+    files.set(&server.name, on).map_err(|error| config(&error))?;
+    let mut text = format!("MCP server \"{}\" {verb}d.\n", one_line(&server.name));
+    let blocked = server.gate == parallax_config::mcp::Gate::Blocked;
+    if on && blocked {
+        text.push_str(
+            "It still does not start: the settings `mcp.allowed` or `mcp.excluded` keep it out.\n",
+        );
+    }
+    Ok(say(&text))
+}
+
+pub(crate) fn say(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode(1),
+    }
+}
+
+fn warn(text: &str) {
+    // Where stderr is gone nobody can be told.
+    let _ = writeln!(io::stderr(), "warning: {}", one_line(text));
+}
+
+pub(crate) fn refused(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+fn config(error: &parallax_config::ConfigError) -> Failure {
+    Failure { kind: FailureKind::Config, message: error.to_string(), status: None }
+}

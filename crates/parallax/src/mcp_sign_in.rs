@@ -1,0 +1,72 @@
+//! `parallax mcp auth`: signing in to a server, with a browser or without.
+
+use std::io::{self, Write as _};
+
+use parallax_config::mcp::Gate;
+use parallax_headless::{ExitCode, one_line};
+use parallax_mcp::SignIn;
+use parallax_protocol::BoxFuture;
+use parallax_protocol::event::Failure;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::mcp_command::{find, launch, refused, say};
+
+/// Signs in, or forgets a sign-in.
+///
+/// # Errors
+/// There is no such server, or the sign-in failed.
+pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Failure> {
+    let launch = launch()?;
+    let server = find(&launch, name)?;
+    let name = one_line(&server.name);
+    let files = launch.token_files();
+    if forget {
+        let forgotten = files.forget(&server.name);
+        let forgotten = forgotten.map_err(|error| refused(format!("the tokens stay: {error}")))?;
+        return Ok(say(&match forgotten {
+            true => format!("The sign-in to \"{name}\" is forgotten.\n"),
+            false => format!("There is no sign-in to \"{name}\".\n"),
+        }));
+    }
+    if server.gate == Gate::Untrusted {
+        return Err(refused("the folder is not trusted (see `parallax trust`)".to_owned()));
+    }
+    let port = launch.oauth_port();
+    let face = Terminal { no_browser };
+    parallax_mcp::sign_in(&server, &files, port, &face)
+        .await
+        .map_err(|why| refused(format!("`{name}`: {why}")))?;
+    Ok(say(&format!("Signed in to \"{name}\".\n")))
+}
+
+struct Terminal {
+    no_browser: bool,
+}
+
+impl SignIn for Terminal {
+    fn show(&self, address: &str) {
+        let how = match self.no_browser {
+            true => "open this address, then paste the address that the browser ends up at",
+            false => "open this address if no browser does",
+        };
+        // Where stderr is gone nobody can be told.
+        let _ = writeln!(io::stderr(), "To sign in, {how}:\n\n{}\n", one_line(address));
+        if !self.no_browser {
+            parallax_exec::program::open_address(address);
+        }
+    }
+
+    fn pasted(&self) -> BoxFuture<'static, Option<String>> {
+        if !self.no_browser {
+            return Box::pin(std::future::pending());
+        }
+        Box::pin(async {
+            let mut line = String::new();
+            match BufReader::new(tokio::io::stdin()).read_line(&mut line).await {
+                Ok(length) if length > 0 => Some(line.trim().to_owned()),
+                // Nobody pastes: the browser may still come back by itself.
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! `parallax skills`: which skills there are, and which the agent may use.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use parallax_headless::one_line;
+use parallax_protocol::event::Failure;
+use parallax_sdk::Launch;
+use parallax_sdk::skill_files::FetchedSkills;
+use serde_json::{Value, json};
+
+use crate::extending::{Said, Scope, agree};
+use crate::surroundings::Surroundings;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsAction {
+    /// List the skills
+    List {
+        /// Also those that are switched off
+        #[arg(long)]
+        all: bool,
+    },
+    /// Install skills from a folder or a git address
+    Install {
+        /// The folder or address
+        source: String,
+        /// The folder in it
+        #[arg(long, value_name = "FOLDER")]
+        path: Option<PathBuf>,
+        /// For which projects
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+        /// Agree without being asked
+        #[arg(long)]
+        consent: bool,
+    },
+    /// Use the skills of a folder where they are
+    Link {
+        /// The folder
+        folder: String,
+        /// For which projects
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+        /// Agree without being asked
+        #[arg(long)]
+        consent: bool,
+    },
+    /// Remove a skill that was installed or linked
+    Uninstall {
+        /// The skill
+        name: String,
+        /// For which projects
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+    },
+    /// Switch a skill on
+    Enable {
+        /// The skill
+        name: String,
+        /// For which projects
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+    },
+    /// Switch a skill off
+    Disable {
+        /// The skill
+        name: String,
+        /// For which projects
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// A source that cannot be used, a skill that is not there, nobody who agrees.
+pub(crate) fn run(
+    launch: &Launch,
+    action: &SkillsAction,
+    around: Surroundings,
+) -> Result<Said, Failure> {
+    match action {
+        SkillsAction::List { all } => Ok(list(launch, *all)),
+        SkillsAction::Install { source, path, scope, consent } => {
+            let skills = launch.fetch_skills(source, path.as_deref())?;
+            agree(&shown(&skills, "installed", source), *consent, around)?;
+            let folders = launch.install_skills(&skills, (*scope).into())?;
+            Ok(done("Installed", &skills, &folders))
+        }
+        SkillsAction::Link { folder, scope, consent } => {
+            let skills = launch.fetch_skills(folder, None)?;
+            agree(&shown(&skills, "linked", folder), *consent, around)?;
+            let links = launch.link_skills(&skills, (*scope).into())?;
+            Ok(done("Linked", &skills, &links))
+        }
+        SkillsAction::Uninstall { name, scope } => {
+            let folder = launch.uninstall_skill(name, (*scope).into())?;
+            let said = format!("Removed: {}\n", one_line(&folder.display().to_string()));
+            Ok(Said::new(said, json!({"removed": folder.to_string_lossy()})))
+        }
+        SkillsAction::Enable { name, scope } => switch(launch, name, true, *scope),
+        SkillsAction::Disable { name, scope } => switch(launch, name, false, *scope),
+    }
+}
+
+fn list(launch: &Launch, all: bool) -> Said {
+    let found = launch.skills();
+    let mut text = String::new();
+    let listed = || found.skills.iter().filter(|skill| all || !skill.disabled);
+    for skill in listed() {
+        let off = if skill.disabled { ", off" } else { "" };
+        // Writing into a text cannot fail.
+        let _ = writeln!(text, "{} ({}{off})", one_line(&skill.name), skill.tier.as_str());
+        let _ = writeln!(text, "  {}", one_line(&skill.description));
+        let _ = writeln!(text, "  {}", one_line(&skill.file.display().to_string()));
+    }
+    if text.is_empty() {
+        text.push_str("There are no skills; `parallax skills install SOURCE` gets some\n");
+    }
+    for warning in &found.warnings {
+        let _ = writeln!(text, "note: {}", one_line(warning));
+    }
+    let skills: Vec<Value> = listed()
+        .map(|skill| {
+            json!({
+                "name": skill.name,
+                "description": skill.description,
+                "source": skill.tier.as_str(),
+                "file": skill.file.to_string_lossy(),
+                "enabled": !skill.disabled,
+            })
+        })
+        .collect();
+    Said::new(text, json!({"skills": skills, "warnings": found.warnings}))
+}
+
+/// What a person agrees to.
+fn shown(skills: &FetchedSkills, what: &str, source: &str) -> String {
+    let mut text = format!("These skills of {} would be {what}:\n", one_line(source));
+    for skill in &skills.skills {
+        let _ = writeln!(text, "  {}: {}", one_line(&skill.name), one_line(&skill.description));
+    }
+    text.push_str(
+        "A skill tells the agent what to do, and may bring scripts that the agent runs.\n",
+    );
+    text
+}
+
+fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
+    let mut text = String::new();
+    let mut list = Vec::new();
+    for (skill, folder) in skills.skills.iter().zip(folders) {
+        let place = one_line(&folder.display().to_string());
+        let _ = writeln!(text, "{word}: {} ({place})", one_line(&skill.name));
+        list.push(json!({"name": skill.name, "folder": folder.to_string_lossy()}));
+    }
+    Said::new(text, json!({"skills": list}))
+}
+
+fn switch(launch: &Launch, name: &str, on: bool, scope: Scope) -> Result<Said, Failure> {
+    let known = launch.skills().skills.iter().any(|skill| skill.name.eq_ignore_ascii_case(name));
+    let file = launch.switch_skill(name, on, scope.into())?;
+    let word = if on { "on" } else { "off" };
+    let place = one_line(&file.display().to_string());
+    let mut text = format!("The skill `{}` is {word} ({place})\n", one_line(name));
+    if !known {
+        text.push_str("There is no skill of that name now\n");
+    }
+    Ok(Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()})))
+}

@@ -1,0 +1,142 @@
+//! Custom slash commands, as a user meets them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Conversation, World};
+
+/// The texts of the newest user content that the model got.
+fn sent(world: &World) -> String {
+    let requests = world.server.requests();
+    let body: Value =
+        serde_json::from_slice(&requests.last().expect("a request").body).expect("json");
+    let contents = body["contents"].as_array().expect("contents").clone();
+    let parts = contents.last().expect("a content")["parts"].as_array().expect("parts").clone();
+    let texts = parts.iter().filter_map(|part| part["text"].as_str());
+    texts.filter(|text| !text.starts_with("<session_context>")).collect()
+}
+
+fn world() -> World {
+    World::new(r#"[{"text": "done", "repeat": 0}]"#)
+}
+
+fn refused(world: &World, args: &[&str]) -> String {
+    let done = world.run(args);
+    assert_eq!(done.code(), 42, "{}", done.err());
+    assert!(world.server.requests().is_empty(), "the model was asked");
+    done.err()
+}
+
+#[test]
+fn a_command_becomes_its_prompt() {
+    let world = world();
+    let home = &world.home;
+    home.write_home(".gemini/commands/git/explain.toml", "prompt = 'Explain {{args}}!'").unwrap();
+    home.write_home(".gemini/commands/plain.toml", "prompt = 'Look around.'").unwrap();
+    home.write(
+        ".parallax/commands/fix.md",
+        "---\ndescription: Mend\n---\nFix $1 in $2 ($ARGUMENTS)\n",
+    )
+    .unwrap();
+    for (typed, prompt) in [
+        ("/git:explain  the $(id)  ", "Explain the $(id)!"),
+        ("/plain", "Look around."),
+        ("/plain here", "Look around.\n\n/plain here"),
+        ("/fix 'a b' c", "Fix a b in c ('a b' c)"),
+    ] {
+        world.run_well(&["-p", typed]);
+        assert_eq!(sent(&world), prompt);
+    }
+}
+
+#[test]
+fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
+    let world = world();
+    world.home.write_home(".gemini/commands/git/commit.toml", "prompt = 'x'").unwrap();
+    world.home.write_home(".gemini/commands/broken.toml", "prompt 'x'").unwrap();
+    let told = refused(&world, &["-p", "/git:comit now"]);
+    assert!(told.contains("There is no command `/git:comit`"), "{told}");
+    assert!(told.contains("`/git:commit`") && told.contains("put a blank before"), "{told}");
+    let told = refused(&world, &["-p", "/broken"]);
+    assert!(told.contains("broken.toml:1:"), "{told}");
+}
+
+#[test]
+fn shell_commands_run_escaped_and_their_failures_are_said() {
+    let world = world();
+    let template = r#"prompt = """
+A: !{echo {{args}}}
+B: !{ echo out; echo err >&2; exit 3 }
+C: !{}
+""""#;
+    world.home.write_home(".gemini/commands/run.toml", template).unwrap();
+    world.run_well(&["-y", "-p", "/run one; touch made 'two'"]);
+    assert_eq!(
+        sent(&world),
+        "A: one; touch made 'two'\nB: out\nerr\n\
+         [Shell command 'echo out; echo err >&2; exit 3' exited with code 3]\nC: \n"
+    );
+    assert!(!world.home.project().join("made").exists());
+}
+
+#[test]
+fn a_shell_command_that_nobody_may_allow_is_refused() {
+    let world = world();
+    world.home.write_home(".gemini/commands/w.toml", "prompt = '!{touch made}'").unwrap();
+    world.home.write_home(".gemini/commands/r.toml", "prompt = 'now: !{echo hi}'").unwrap();
+    let told = refused(&world, &["-p", "/w"]);
+    assert!(told.contains("`touch made`") && told.contains("may not run"), "{told}");
+    assert!(!world.home.project().join("made").exists());
+    // One that is known to change nothing runs, and a rule lets the other run.
+    world.run_well(&["-p", "/r"]);
+    assert_eq!(sent(&world), "now: hi");
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch made\"\ndecision = \"allow\"\npriority = 100\n";
+    world.home.write_home(".parallax/policies/touch.toml", rule).unwrap();
+    world.run(&["-p", "/w x"]);
+    assert!(world.home.project().join("made").exists());
+}
+
+#[test]
+fn files_are_put_in_and_never_read_as_templates() {
+    let world = world();
+    let template = "prompt = 'See @{notes.md} and @{gone.md}'";
+    world.home.write_home(".gemini/commands/see.toml", template).unwrap();
+    world.home.write("notes.md", "!{touch made} {{args}} @{secret}").unwrap();
+    let done = world.run_well(&["-y", "-p", "/see it"]);
+    assert_eq!(sent(&world), "See !{touch made} {{args}} @{secret} and @{gone.md}\n\n/see it");
+    assert!(done.err().contains("gone.md"), "{}", done.err());
+    assert!(!world.home.project().join("made").exists());
+    // Outside of the workspace is outside.
+    world.home.write_home("secret.txt", "secret").unwrap();
+    let template = format!("prompt = 'X @{{{}}}'", world.home.home().join("secret.txt").display());
+    world.home.write_home(".gemini/commands/out.toml", &template).unwrap();
+    world.run_well(&["-p", "/out"]);
+    assert!(sent(&world).starts_with("X @{/"), "{}", sent(&world));
+}
+
+#[test]
+fn the_project_wins_over_the_user_and_only_where_it_is_trusted() {
+    let world = world();
+    world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'").unwrap();
+    world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
+    for (typed, prompt) in [("/go", "project"), ("/user.go", "user"), ("/workspace.go", "project")]
+    {
+        world.run_well(&["-p", typed]);
+        assert_eq!(sent(&world), prompt);
+    }
+}
+
+#[test]
+fn commands_are_taken_line_by_line_too() {
+    let world = world();
+    world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go {{args}}'").unwrap();
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("/nowhere");
+    assert!(face.next("error").to_string().contains("There is no command"));
+    face.prompt("/go on");
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(sent(&world), "Go on");
+    face.say(&json!({"type": "command", "text": "/go away"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(sent(&world), "Go away");
+    assert_eq!(face.end(), Some(0));
+}

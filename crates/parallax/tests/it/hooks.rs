@@ -1,0 +1,314 @@
+//! Hooks, as a user meets them: real shell commands that hear of what happens.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::{Conversation, World};
+
+/// One call of a tool with an answer after it.
+fn script(command: &str) -> String {
+    let args = json!({"command": command});
+    json!([
+        {"calls": [{"name": "run_shell_command", "args": args}]},
+        {"text": "done", "repeat": 0}
+    ])
+    .to_string()
+}
+
+fn settings(world: &World, hooks: &Value) {
+    let text = json!({"hooks": hooks}).to_string();
+    world.home.write_home(".gemini/settings.json", &text).unwrap();
+}
+
+/// A group of one hook.
+fn one(command: &str) -> Value {
+    json!([{"hooks": [{"type": "command", "name": "h", "command": command}]}])
+}
+
+fn requests(world: &World) -> Vec<Value> {
+    let requests = world.server.requests();
+    requests.iter().map(|it| serde_json::from_slice(&it.body).expect("json")).collect()
+}
+
+fn lines(world: &World, path: &str) -> Vec<Value> {
+    let text = world.read(path);
+    text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
+}
+
+#[test]
+fn every_event_is_heard_at_its_place() {
+    let world = World::new(&script("echo hi"));
+    let keep = "cat >> heard.jsonl";
+    let mut hooks = serde_json::Map::new();
+    for event in [
+        "SessionStart",
+        "SessionEnd",
+        "BeforeAgent",
+        "AfterAgent",
+        "BeforeModel",
+        "AfterModel",
+        "BeforeToolSelection",
+        "BeforeTool",
+        "AfterTool",
+    ] {
+        hooks.insert(event.to_owned(), one(keep));
+    }
+    settings(&world, &Value::Object(hooks));
+    world.run_well(&["-p", "go", "-y"]);
+    let heard = lines(&world, "heard.jsonl");
+    let names: Vec<&str> =
+        heard.iter().map(|it| it["hook_event_name"].as_str().expect("a name")).collect();
+    assert_eq!(
+        names,
+        [
+            "SessionStart",
+            "BeforeAgent",
+            "BeforeModel",
+            "BeforeToolSelection",
+            "AfterModel",
+            "BeforeTool",
+            "AfterTool",
+            "BeforeModel",
+            "BeforeToolSelection",
+            "AfterModel",
+            "AfterAgent",
+            "SessionEnd",
+        ]
+    );
+    for it in &heard {
+        for field in ["session_id", "transcript_path", "cwd", "timestamp"] {
+            assert!(it[field].is_string(), "{it}");
+        }
+    }
+    assert_eq!(heard[0]["source"], "startup");
+    assert_eq!(heard[1]["prompt"], "go");
+    assert_eq!(heard[2]["llm_request"]["messages"][1]["role"], "user");
+    assert_eq!(heard[5]["tool_input"]["command"], "echo hi");
+    assert!(heard[6]["tool_response"]["llmContent"].as_str().expect("text").contains("hi"));
+    assert_eq!(heard[9]["llm_response"]["text"], "done");
+    assert_eq!(heard[10]["prompt_response"], "done");
+    assert_eq!(heard[11]["reason"], "exit");
+}
+
+#[test]
+fn a_person_who_is_asked_is_a_notification() {
+    let world = World::new(&script("touch made"));
+    settings(&world, &json!({"Notification": one("cat > asked.json")}));
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    crate::support::until("the hook", || world.read("asked.json").ends_with('\n'));
+    let heard: Value = serde_json::from_str(&world.read("asked.json")).expect("json");
+    assert_eq!(heard["notification_type"], "ToolPermission");
+    assert_eq!(heard["details"]["command"], "touch made");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+}
+
+#[test]
+fn calls_are_refused_changed_and_withheld() {
+    let refuse = "echo 'not this' >&2; exit 2";
+    let change = r#"echo '{"hookSpecificOutput": {"tool_input": {"command": "echo changed"}}}'"#;
+    let withhold = r#"echo '{"decision": "block", "reason": "too much"}'"#;
+    let add = r#"echo '{"hookSpecificOutput": {"additionalContext": "see <this>"}}'"#;
+    for (event, hook, read) in [
+        ("BeforeTool", refuse, "A hook refused this call: not this"),
+        ("BeforeTool", change, "Output: changed"),
+        ("AfterTool", withhold, "A hook withholds the result: too much"),
+        ("AfterTool", add, "<hook_context>see &lt;this&gt;</hook_context>"),
+        ("BeforeTool", r#"echo '{"decision": "ask"}'"#, "nobody can be asked here"),
+    ] {
+        let world = World::new(&script("echo hi"));
+        settings(&world, &json!({event: one(hook)}));
+        world.run_well(&["-p", "go", "-y"]);
+        let answer = &requests(&world)[1]["contents"];
+        let answer = answer.as_array().expect("contents").last().expect("one").to_string();
+        assert!(answer.contains(read), "{event} {hook}: {answer}");
+        assert_eq!(answer.contains("Output: hi"), hook == add, "{answer}");
+    }
+}
+
+#[test]
+fn prompts_are_refused_completed_and_continued() {
+    let world = World::new(&script("echo hi"));
+    settings(&world, &json!({"BeforeAgent": one("echo 'no prompts' >&2; exit 2")}));
+    let done = world.run(&["-p", "go"]);
+    assert!(world.server.requests().is_empty());
+    assert!(format!("{}{}", done.out(), done.err()).contains("no prompts"), "{}", done.err());
+
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let context = |text: &str| {
+        one(&format!(r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#))
+    };
+    // Once: the second time it is told that it was a hook that went on.
+    let again = r#"grep -q '"stop_hook_active":true' || echo '{"decision": "block", "reason": "also this"}'"#;
+    settings(
+        &world,
+        &json!({"SessionStart": context("from start"), "BeforeAgent": context("from prompt"), "AfterAgent": one(again)}),
+    );
+    world.run_well(&["-p", "go"]);
+    let requests = requests(&world);
+    assert_eq!(requests.len(), 2);
+    let first = requests[0]["contents"].to_string();
+    assert!(first.contains("from start") && first.contains("from prompt"), "{first}");
+    let last =
+        requests[1]["contents"].as_array().expect("contents").last().expect("one").to_string();
+    assert!(last.contains("also this") && last.contains("from prompt"), "{last}");
+    assert!(!last.contains("from start"), "{last}");
+}
+
+#[test]
+fn requests_and_answers_are_changed() {
+    let answer = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "mine"}}}'"#;
+    let world = World::new("[]");
+    settings(&world, &json!({"BeforeModel": one(answer)}));
+    assert_eq!(world.run_well(&["-p", "go"]).out(), "mine\n");
+    assert!(world.server.requests().is_empty());
+
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let config =
+        r#"echo '{"hookSpecificOutput": {"llm_request": {"config": {"temperature": 0.25}}}}'"#;
+    let tools = r#"echo '{"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file", "glob"]}}}'"#;
+    settings(
+        &world,
+        &json!({"BeforeModel": one(config), "BeforeToolSelection": one(tools), "AfterModel": one(answer)}),
+    );
+    let json: Value =
+        serde_json::from_str(&world.run_well(&["-p", "go", "-o", "json"]).out()).expect("json");
+    assert_eq!(json["response"], "mine");
+    let request = requests(&world)[0].clone();
+    assert_eq!(request["generationConfig"]["temperature"], 0.25);
+    let tools = request["tools"][0]["functionDeclarations"].as_array().expect("tools").clone();
+    assert_eq!(tools.len(), 2, "{tools:?}");
+}
+
+#[test]
+fn a_hook_that_fails_stops_nothing_unless_it_must_agree() {
+    let hooks = [
+        "sleep 60",
+        "kill -9 $$",
+        "head -c 20000000 /dev/urandom | tr -d '\\0'",
+        "printf '{\"decision\": '",
+        "exit 1",
+    ];
+    for hook in hooks {
+        for closed in [false, true] {
+            let world = World::new(&script("echo hi"));
+            let group = json!([{"matcher": "run_.*", "hooks": [
+                {"command": hook, "timeout": "300ms", "failClosed": closed}
+            ]}]);
+            settings(&world, &json!({"BeforeTool": group}));
+            let begun = Instant::now();
+            let done = world.run(&["-p", "go", "-y"]);
+            assert!(begun.elapsed().as_secs() < 15, "{hook}");
+            assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{hook} {}", done.err());
+            assert!(done.err().len() < 20_000, "{hook}: {} bytes", done.err().len());
+            let answer = requests(&world)[1]["contents"].to_string();
+            assert_eq!(answer.contains("Output: hi"), !closed, "{hook} {closed}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn matchers_choose_and_a_row_passes_changes_on() {
+    let world = World::new(&script("echo hi"));
+    let add = |name: &str| {
+        let text = format!(
+            r#"cat > {name}.json; echo '{{"hookSpecificOutput": {{"tool_input": {{"{name}": 1}}}}}}'"#
+        );
+        json!({"name": name, "command": text})
+    };
+    settings(
+        &world,
+        &json!({"BeforeTool": [
+            {"matcher": "read_file", "hooks": [{"command": "touch never"}]},
+            {"matcher": "run_shell", "sequential": true, "hooks": [add("one"), add("two"), add("two")]},
+            {"matcher": "(", "hooks": [{"command": "touch never"}]}
+        ]}),
+    );
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(!world.home.project().join("never").exists());
+    let second: Value = serde_json::from_str(&world.read("two.json")).expect("json");
+    assert_eq!(second["tool_input"]["one"], 1);
+    let first: Value = serde_json::from_str(&world.read("one.json")).expect("json");
+    assert!(first["tool_input"].get("two").is_none());
+}
+
+#[test]
+fn hooks_of_a_project_run_when_they_are_accepted_as_they_are() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let hooks = json!({"hooks": {"SessionStart": one("bash hooks/start.sh")}}).to_string();
+    world.home.write(".gemini/settings.json", &hooks).unwrap();
+    world.home.write("hooks/start.sh", "echo one >> ran").unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("parallax hooks accept"), "{}", done.err());
+    assert_eq!(world.read("ran"), "");
+    assert!(world.run_well(&["hooks", "list"]).out().contains("(project, not accepted)"));
+    world.run_well(&["hooks", "accept"]);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("ran"), "one\n");
+    // Another script is another hook.
+    world.home.write("hooks/start.sh", "echo two >> ran").unwrap();
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("ran"), "one\n");
+    world.run_well(&["hooks", "accept"]);
+    world.run_well(&["hooks", "disable", "h"]);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("ran"), "one\n");
+    world.run_well(&["hooks", "enable", "h"]);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("ran"), "one\ntwo\n");
+}
+
+#[test]
+fn hooks_get_no_keys_and_their_own_variables() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let hook = json!([{"hooks": [
+        {"command": "echo \"$GEMINI_API_KEY:$X:$CLAUDE_PROJECT_DIR\" > seen", "env": {"X": "y"}}
+    ]}]);
+    settings(&world, &json!({"SessionStart": hook}));
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("seen"), format!(":y:{}\n", world.home.project().display()));
+}
+
+#[test]
+fn a_hook_may_be_confined() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let hook = json!([{"hooks": [
+        {"command": "echo in > inside; echo out > ../outside", "sandbox": true}
+    ]}]);
+    settings(&world, &json!({"SessionStart": hook}));
+    world.run(&["-p", "go"]);
+    assert_eq!(world.read("inside"), "in\n");
+    assert!(!world.home.project().join("../outside").exists());
+}
+
+#[test]
+fn pieces_of_an_answer_are_told_only_to_those_who_ask() {
+    let script = r#"[{"chunks": [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]},
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "b"}]}, "finishReason": "STOP"}]}
+    ], "repeat": 0}]"#;
+    let world = World::new(script);
+    let group = json!([{"hooks": [
+        {"command": "echo >> whole"},
+        {"command": "echo >> pieces", "granularity": "chunk"}
+    ]}]);
+    settings(&world, &json!({"AfterModel": group}));
+    assert_eq!(world.run_well(&["-p", "go"]).out(), "ab\n");
+    assert_eq!((world.read("whole").len(), world.read("pieces").len()), (1, 2));
+}
+
+#[test]
+fn a_project_does_not_switch_off_the_guards_of_its_user() {
+    let world = World::new(&script("echo hi"));
+    settings(&world, &json!({"BeforeTool": one("echo no >&2; exit 2")}));
+    let project = json!({"hooksConfig": {"disabled": ["h"]}}).to_string();
+    world.home.write(".gemini/settings.json", &project).unwrap();
+    let refused = world.run(&["hooks", "disable", "h", "--scope", "workspace"]);
+    assert_eq!(refused.code(), 42, "{}", refused.err());
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(requests(&world)[1]["contents"].to_string().contains("A hook refused this call: no"));
+}

@@ -1,0 +1,108 @@
+//! Public MCP servers, as `scripts/mcp-servers` installs them. Where one is not
+//! there its test is left out, with a notice.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::mcp::{answer, declared, set};
+use crate::support::{World, until};
+
+/// A file below the folder of servers.
+fn installed(file: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
+    let file = target.join("mcp-servers").join(file);
+    if file.exists() {
+        return Some(file);
+    }
+    let notice = format!(
+        "left out: `{}` is not there (scripts/mcp-servers)
+",
+        file.display()
+    );
+    // A notice that cannot be written is none.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), notice.as_bytes());
+    None
+}
+
+fn node(package: &str, file: &str) -> Option<String> {
+    let file = format!("node_modules/@modelcontextprotocol/{package}/dist/{file}");
+    installed(&file).map(|file| file.display().to_string())
+}
+
+/// Calls one tool of a server and gives what the model read.
+fn output(world: &World, server: &Value) -> String {
+    set(world, &json!({"mcpServers": {"real": server}, "mcp": {"firstWaitMs": 15_000}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let answer = answer(world, 1);
+    assert!(answer["output"].is_string(), "{answer}");
+    answer["output"].as_str().unwrap_or_default().to_owned()
+}
+
+fn script(tool: &str, args: &Value) -> String {
+    json!([{"calls": [{"name": format!("mcp_real_{tool}"), "args": args}]}, {"text": "done"}])
+        .to_string()
+}
+
+#[test]
+fn everything_over_stdio() {
+    let Some(file) = node("server-everything", "index.js") else { return };
+    let world = World::new(&script("echo", &json!({"message": "hello"})));
+    let output = output(&world, &json!({"command": "node", "args": [file]}));
+    assert!(output.contains("Echo: hello"), "{output}");
+    let names = declared(&world, 0);
+    assert!(names.contains(&"read_mcp_resource".to_owned()) && names.len() > 15, "{names:?}");
+}
+
+#[test]
+fn everything_over_streamable_http() {
+    let Some(file) = node("server-everything", "index.js") else { return };
+    let world = World::new(&script("echo", &json!({"message": "far"})));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = port.local_addr().expect("an address");
+    drop(port);
+    let mut command = world.home.command(Path::new("node"), "");
+    command.args([&file, "streamableHttp"]).env("PORT", address.port().to_string());
+    let mut child = command.spawn().expect("started");
+    until("the server", || std::net::TcpStream::connect(address).is_ok());
+    let url = format!("http://{address}/mcp");
+    let output = output(&world, &json!({"url": url, "type": "http"}));
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(output.contains("Echo: far"), "{output}");
+}
+
+#[test]
+fn the_filesystem_server() {
+    let Some(file) = node("server-filesystem", "index.js") else { return };
+    let world = World::new(&script("read_text_file", &json!({"path": "a.txt"})));
+    world.home.write("a.txt", "what stands here").expect("a file");
+    let folder = world.home.project().display().to_string();
+    let output = output(&world, &json!({"command": "node", "args": [file, folder]}));
+    assert!(output.contains("what stands here"), "{output}");
+}
+
+#[test]
+fn the_memory_server() {
+    let Some(file) = node("server-memory", "index.js") else { return };
+    let entity = json!({"name": "Ada", "entityType": "person", "observations": ["counts"]});
+    let world = World::new(&script("create_entities", &json!({"entities": [entity]})));
+    let memory = world.home.root().join("memory.jsonl").display().to_string();
+    let server = json!({"command": "node", "args": [file], "env": {"MEMORY_FILE_PATH": memory}});
+    let output = output(&world, &server);
+    assert!(output.contains("Ada"), "{output}");
+    assert!(std::fs::read_to_string(memory).expect("the memory").contains("counts"));
+}
+
+#[test]
+fn a_server_of_the_python_sdk() {
+    let Some(python) = installed("python/bin/python") else { return };
+    if installed("python/bin/mcp").is_none() {
+        return;
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/python_server.py");
+    let world = World::new(&script("add", &json!({"a": 20, "b": 22})));
+    let server = json!({"command": python, "args": [here.canonicalize().expect("the server")]});
+    let output = output(&world, &server);
+    assert!(output.contains("42"), "{output}");
+}

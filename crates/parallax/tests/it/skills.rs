@@ -1,0 +1,135 @@
+//! Skills, as a user meets them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Conversation, World};
+
+const SKILL: &str =
+    "---\nname: review\ndescription: Use when: code is reviewed\n---\nLook twice. See notes.md.\n";
+
+/// One call of the tool, a read of a file beside it, then the end.
+fn world() -> World {
+    let notes = |world: &World| world.home.home().join(".agents/skills/review/notes.md");
+    let world = World::new("[]");
+    let file = notes(&world).display().to_string();
+    let script = json!([
+        {"calls": [{"name": "activate_skill", "args": {"name": "review"}}]},
+        {"calls": [{"name": "read_file", "args": {"file_path": file}}]},
+        {"text": "done"}
+    ]);
+    let world = World::in_home(world.home, &script.to_string());
+    world.home.write_home(".agents/skills/review/SKILL.md", SKILL).unwrap();
+    world.home.write_home(".agents/skills/review/notes.md", "the notes").unwrap();
+    world
+}
+
+fn body(world: &World, index: usize) -> String {
+    String::from_utf8(world.server.requests()[index].body.to_vec()).expect("text")
+}
+
+#[test]
+fn a_skill_is_told_by_name_and_read_when_it_is_wanted() {
+    let world = world();
+    world
+        .home
+        .write(".gemini/skills/off/SKILL.md", "---\nname: off\ndescription: x\n---\n")
+        .unwrap();
+    world.home.write(".gemini/settings.json", r#"{"skills": {"disabled": ["off"]}}"#).unwrap();
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    let title = ask["title"].as_str().expect("title");
+    assert!(title.contains("Use when: code is reviewed") && title.contains("2 file(s)"), "{title}");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(face.next("result")["status"], "success");
+    let first: Value = serde_json::from_str(&body(&world, 0)).expect("json");
+    let system = first["systemInstruction"]["parts"][0]["text"].as_str().expect("system");
+    assert!(system.contains("<name>review</name>") && !system.contains("<name>off</name>"));
+    assert!(!body(&world, 0).contains("Look twice"));
+    assert!(first["tools"].to_string().contains(r#""enum":["review"]"#));
+    assert!(body(&world, 1).contains("Look twice. See notes.md."));
+    assert!(body(&world, 2).contains("the notes"));
+    assert_eq!(face.end(), Some(0));
+}
+
+#[test]
+fn nobody_agreed_means_not_activated() {
+    let world = world();
+    world.run_well(&["-p", "go"]);
+    assert!(
+        !body(&world, 1).contains("Look twice") && body(&world, 1).contains("denied by policy")
+    );
+    assert!(!body(&world, 2).contains("the notes"));
+}
+
+#[test]
+fn skills_are_installed_switched_linked_and_removed() {
+    let world = World::new("[]");
+    let json = |args: &[&str]| -> Value {
+        let mut all = vec!["skills"];
+        all.extend(args);
+        all.push("--json");
+        serde_json::from_str(&world.run_well(&all).out()).expect("json")
+    };
+    world.home.write("pack/a/SKILL.md", "---\nname: alpha\ndescription: One\n---\n").unwrap();
+    world.home.write("pack/a/scripts/x.sh", "echo").unwrap();
+    let refused = world.run(&["skills", "install", "pack"]);
+    assert_eq!(refused.code(), 42);
+    assert!(refused.err().contains("alpha: One") && refused.err().contains("--consent"));
+    json(&["install", "pack", "--consent"]);
+    let installed = world.home.parallax().join("skills/alpha");
+    assert!(installed.join("scripts/x.sh").is_file());
+    assert_eq!(json(&["list"])["skills"][0]["name"], "alpha");
+    json(&["disable", "alpha"]);
+    assert_eq!(json(&["list"])["skills"], json!([]));
+    assert_eq!(json(&["list", "--all"])["skills"][0]["enabled"], false);
+    json(&["enable", "alpha"]);
+    json(&["uninstall", "alpha"]);
+    assert!(!installed.exists());
+    json(&["link", "pack", "--scope", "workspace", "--consent"]);
+    assert_eq!(json(&["list"])["skills"][0]["source"], "workspace");
+    json(&["uninstall", "alpha", "--scope", "workspace"]);
+    assert!(world.home.project().join("pack/a/SKILL.md").is_file());
+    // What leads out of the skill is refused, and nothing of it stays.
+    std::os::unix::fs::symlink("/etc/passwd", world.home.project().join("pack/a/link")).unwrap();
+    let refused = world.run(&["skills", "install", "pack", "--consent"]);
+    assert!(refused.err().contains("is a link"), "{}", refused.err());
+    assert_eq!(json(&["list"])["skills"], json!([]));
+}
+
+#[test]
+fn skills_come_from_git() {
+    let world = World::new("[]");
+    let git = |args: &[&str]| {
+        let mut command = world.home.command(std::path::Path::new("git"), "");
+        command.args(args).stdout(std::process::Stdio::null());
+        assert!(command.status().expect("git").success(), "{args:?}");
+    };
+    world.home.write("skills/b/SKILL.md", "---\nname: beta\ndescription: Two\n---\n").unwrap();
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "one"]);
+    let address = format!("file://{}", world.home.project().display());
+    world.run_well(&["skills", "install", &address, "--consent"]);
+    assert!(world.home.parallax().join("skills/beta/SKILL.md").is_file());
+    let refused = world.run(&["skills", "install", &address, "--path", "../..", "--consent"]);
+    assert!(refused.err().contains("leads out of"), "{}", refused.err());
+}
+
+#[test]
+fn commands_are_listed_found_and_checked() {
+    let world = World::new("[]");
+    world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'\nname = 'x'").unwrap();
+    world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
+    let list = world.run_well(&["commands", "list"]).out();
+    assert!(list.contains("workspace:\n  /go") && list.contains("user:\n  /user.go"), "{list}");
+    let which = world.run_well(&["commands", "which", "/go"]).out();
+    assert!(which.starts_with("/go is ") && which.contains("/user.go is "), "{which}");
+    let check = world.run_well(&["commands", "check"]).out();
+    assert!(check.contains("no meaning here: `name`"), "{check}");
+    world.home.write_home(".gemini/commands/bad.toml", "prompt = 1").unwrap();
+    assert_eq!(world.run(&["commands", "check"]).code(), 1);
+    world.run_well(&["commands", "new", "git:tidy"]);
+    assert!(world.home.parallax().join("commands/git/tidy.toml").is_file());
+    assert_eq!(world.run(&["commands", "new", "../x"]).code(), 42);
+}

@@ -1,0 +1,10 @@
+//! The program in a terminal, as a person sees it.
+
+mod answers;
+mod commands;
+mod first_run;
+mod leaving;
+mod questions;
+mod seat;
+mod snapshots;
+mod windows;

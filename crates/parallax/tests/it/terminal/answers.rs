@@ -1,0 +1,156 @@
+//! Answers as they come, and how they are stopped.
+
+use std::time::{Duration, Instant};
+
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::{World, until};
+
+const HALVES: &str = r#"[{"chunks":[{"text":"First half. "},{"gate":"half"},{"text":"Second half."},{"finish":"STOP"}]},{"text":"Second answer."},{"text":"Third answer."}]"#;
+
+#[test]
+fn markdown_is_shown_as_it_grows() {
+    let seat = Seat::ready(
+        r##"[{"chunks":[{"text":"# Plan\n\n1. read\n2. *write*\n\n```rust\nfn main() {"},{"gate":"code"},{"text":"}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"},{"finish":"STOP"}]}]"##,
+    );
+    seat.prompts("go");
+    seat.sees("fn main() {");
+    seat.world.server.open_gate("code");
+    seat.sees("fn main() {}");
+    seat.sees(COMPOSER);
+    let window = seat.window();
+    for shown in ["Plan", "1. read", "2. write", "a", "│"] {
+        assert!(window.contains(shown), "no {shown} in\n{window}");
+    }
+    for source in ["# Plan", "*write*", "```", "|---"] {
+        assert!(!window.contains(source), "{source} in\n{window}");
+    }
+}
+
+#[test]
+fn escape_stops_the_stream_and_keeps_what_came() {
+    let seat = Seat::ready(HALVES);
+    seat.prompts("hello");
+    seat.sees("First half.");
+    let pressed = Instant::now();
+    seat.press(Key::Esc);
+    seat.sees("Request cancelled");
+    // Far more than it takes, for busy machines; the bench has the figure.
+    assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
+    seat.prompts("and now?");
+    seat.sees("Second answer.");
+    seat.sees(COMPOSER);
+    until("the end of the first stream", || seat.world.server.requests()[0].aborted);
+    let contents = seat.world.server.requests()[1].contents();
+    let told = serde_json::to_string(&contents).expect("JSON");
+    assert!(told.contains("First half."), "{told}");
+    assert!(seat.window().contains("First half."));
+}
+
+#[test]
+fn what_is_typed_during_a_turn_steers_it_or_waits() {
+    let seat = Seat::ready(HALVES);
+    seat.prompts("hello");
+    seat.sees("First half.");
+    seat.prompts("more please");
+    seat.sees("› more please");
+    seat.types("and later this");
+    seat.sees("> and later this");
+    seat.press(Key::Tab);
+    seat.sees("› and later this");
+    seat.world.server.open_gate("half");
+    seat.sees("Second answer.");
+    seat.sees("Third answer.");
+    let window = seat.window();
+    let order = [
+        "> hello",
+        "Second half",
+        "> more please",
+        "Second answer",
+        "> and later this",
+        "Third answer",
+    ];
+    let places: Vec<usize> = order
+        .iter()
+        .map(|text| window.find(text).unwrap_or_else(|| panic!("no {text} in\n{window}")))
+        .collect();
+    assert!(places.is_sorted(), "{window}");
+}
+
+#[test]
+fn a_queued_message_is_taken_back_to_be_edited() {
+    let seat = Seat::ready(HALVES);
+    seat.prompts("hello");
+    seat.sees("First half.");
+    seat.types("later");
+    seat.sees("> later");
+    seat.press(Key::Tab);
+    seat.sees("› later");
+    seat.press(Key::Up);
+    seat.sees("> later");
+    seat.sees_no("› later");
+}
+
+#[test]
+fn a_shell_line_runs_and_the_model_reads_what_came() {
+    let seat = Seat::ready(r#"[{"text":"Hello."},{"text":"I see it."}]"#);
+    // A line of the shell wants an open session.
+    seat.prompts("hello");
+    seat.sees("Hello.");
+    seat.is_idle();
+    seat.types("!echo $((40+2)) in");
+    seat.sees("! echo $((40+2)) in");
+    seat.press(Key::Enter);
+    seat.sees("42 in");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+    seat.prompts("did you see that?");
+    seat.sees("I see it.");
+    let request = seat.world.server.requests().remove(1);
+    assert!(String::from_utf8_lossy(&request.body).contains("42 in"));
+}
+
+#[test]
+fn a_long_paste_is_folded_and_sent_whole() {
+    let seat = Seat::ready(r#"[{"text":"Read."}]"#);
+    let pasted: Vec<String> = (0..200).map(|line| format!("pasted line {line}")).collect();
+    seat.terminal.paste(&pasted.join("\n")).expect("paste");
+    seat.sees("[Pasted Text: 200 lines]");
+    seat.press(Key::Enter);
+    seat.sees("Read.");
+    let sent = serde_json::to_string(&seat.world.server.requests()[0].contents()).expect("JSON");
+    assert!(sent.contains("pasted line 199"), "{sent}");
+}
+
+#[test]
+fn a_running_command_dies_with_escape() {
+    let seat = Seat::in_world(
+        World::new(
+            r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 61 & sleep 62; touch too-late"}}]},{"text":"over"}]"#,
+        ),
+        &Start::default().arguments(&["--yolo"]),
+    );
+    seat.prompts("go");
+    seat.sees("started");
+    until("its processes", || sleepers(&seat).len() == 2);
+    let pressed = Instant::now();
+    seat.press(Key::Esc);
+    until("the end of all its processes", || sleepers(&seat).is_empty());
+    assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
+    seat.sees(COMPOSER);
+}
+
+/// The `sleep` processes in the seat's project.
+pub fn sleepers(seat: &Seat) -> Vec<i32> {
+    let project = seat.world.home.project();
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter(|entry| {
+            std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == project)
+                && std::fs::read(entry.path().join("cmdline"))
+                    .is_ok_and(|line| line.starts_with(b"sleep\0"))
+        })
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}

@@ -1,0 +1,75 @@
+//! Slash commands, from their names to what they show.
+
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+#[test]
+fn an_unknown_command_is_an_error_with_near_names() {
+    let seat = Seat::ready("[]");
+    seat.prompts("/hepl");
+    seat.sees("no command `/hepl`");
+    seat.sees("/help");
+    seat.sees(COMPOSER);
+    assert!(seat.world.server.requests().is_empty(), "it went to the model");
+}
+
+#[test]
+fn each_says_what_it_should() {
+    let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
+    seat.prompts("hello");
+    seat.sees("An answer.");
+    seat.is_idle();
+    for (command, says) in [
+        ("/stats", "Tokens by turn"),
+        ("/about", "sign-in"),
+        ("/tools", "(run_shell_command)"),
+        ("/help", "Lists and dialogs"),
+        ("/privacy", "rivacy"),
+        ("/docs", "docs"),
+    ] {
+        seat.sees(COMPOSER);
+        seat.prompts(command);
+        seat.has_seen(says);
+    }
+    assert_eq!(seat.world.server.requests().len(), 1);
+}
+
+#[test]
+fn completions_come_while_a_command_is_typed() {
+    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
+    seat.types("/the");
+    seat.sees("/the");
+    seat.sees("theme");
+    seat.press(Key::Tab);
+    seat.sees("> /theme");
+}
+
+#[test]
+fn a_theme_is_shown_as_one_moves_and_escape_brings_the_old_one_back() {
+    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 34));
+    seat.prompts("/theme");
+    seat.sees("❯ Default");
+    let colours = |seat: &Seat| -> Vec<String> {
+        seat.settles();
+        seat.terminal.look(|shown| {
+            let rows = (0..34).filter(|row| shown.rows()[*row].contains("fn greet"));
+            rows.flat_map(|row| {
+                shown.cells(row).iter().map(|cell| format!("{:?}", cell.pen())).collect::<Vec<_>>()
+            })
+            .collect()
+        })
+    };
+    let before = colours(&seat);
+    for _ in 0..4 {
+        seat.press(Key::Down);
+    }
+    seat.sees("❯ Dracula");
+    assert_ne!(colours(&seat), before, "no preview");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+    seat.prompts("/theme");
+    seat.sees("❯ Default");
+    assert_eq!(colours(&seat), before);
+}

@@ -1,0 +1,76 @@
+//! What comes before the first prompt.
+
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+#[test]
+fn without_a_key_it_asks_for_one_and_has_a_demo() {
+    let start = Start::default().without("GEMINI_API_KEY").without("GOOGLE_GEMINI_BASE_URL");
+    let seat = Seat::started(World::new("[]"), &start);
+    seat.sees("How shall Parallax reach a model?");
+    seat.sees("1. Paste a Gemini API key");
+    seat.press(Key::Char('3'));
+    seat.sees("The model's words are scripted.");
+    seat.sees(COMPOSER);
+}
+
+#[test]
+fn an_untrusted_folder_is_asked_about_before_anything_of_it_is_read() {
+    let world = World::new(r#"[{"text":"read"}]"#);
+    world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
+    world
+        .home
+        .write(".gemini/settings.json", r#"{"mcpServers":{"notes":{"command":"touch"}}}"#)
+        .expect("file");
+    let seat = Seat::started(world, &Start::default().without("GEMINI_CLI_TRUST_WORKSPACE"));
+    seat.sees("Do you trust");
+    for brings in ["MCP servers: notes (touch)", "context files: GEMINI.md"] {
+        assert!(seat.window().contains(brings), "{}", seat.window());
+    }
+    seat.press(Key::Char('3'));
+    seat.sees(COMPOSER);
+    seat.sees("untrusted");
+    seat.prompts("hello");
+    seat.sees("✦ read");
+    let request = seat.world.server.requests().remove(0);
+    assert!(!String::from_utf8_lossy(&request.body).contains("MARKER-OF-THE-FOLDER"));
+}
+
+#[test]
+fn trust_is_kept() {
+    let world = World::new(r#"[{"text":"read"}]"#);
+    world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
+    let start = Start::default().without("GEMINI_CLI_TRUST_WORKSPACE");
+    let seat = Seat::started(world, &start);
+    seat.sees("Do you trust");
+    seat.press(Key::Char('1'));
+    seat.sees(COMPOSER);
+    seat.prompts("hello");
+    seat.sees("✦ read");
+    let request = seat.world.server.requests().remove(0);
+    assert!(String::from_utf8_lossy(&request.body).contains("MARKER-OF-THE-FOLDER"));
+    let Seat { terminal, world } = seat;
+    drop(terminal);
+    let again = Seat::in_world(World::in_home(world.home, "[]"), &start);
+    assert!(!again.window().contains("Do you trust"));
+}
+
+#[test]
+fn keys_typed_before_the_first_frame_are_kept() {
+    let seat = Seat::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
+    // At once: the program is not even loaded.
+    seat.types("typed early");
+    seat.sees("> typed early");
+    seat.press(Key::Enter);
+    seat.sees("✦ heard");
+}
+
+#[test]
+fn a_terminal_that_answers_nothing_delays_nothing() {
+    let start = Start::default().answering(testkit::pty::Answers::silent());
+    let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
+    seat.prompts("hello");
+    seat.sees("✦ heard");
+}

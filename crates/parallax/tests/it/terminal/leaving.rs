@@ -1,0 +1,135 @@
+//! How the terminal is when the program has left it.
+
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::pty::{Ended, Key};
+
+use super::answers::sleepers;
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::{PROGRAM, World, until};
+
+const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 63"}}]},{"text":"over"}]"#;
+
+/// A shell that starts the program, so that the terminal is somebody's afterwards.
+fn in_a_shell(script: &str, line: &str) -> Seat {
+    let world = World::new(script);
+    let start = Start::default();
+    Seat::running(
+        world,
+        Path::new("/bin/bash"),
+        &["--norc", "-c", line, "bash", PROGRAM, "--yolo"],
+        &start,
+    )
+}
+
+/// Nothing that was switched on is on.
+fn assert_sane(seat: &Seat) {
+    seat.terminal.look(|shown| {
+        let modes: Vec<u16> = shown.modes().iter().copied().collect();
+        assert_eq!(modes, [7, 25], "modes left on");
+        assert!(!shown.disambiguates(), "the keyboard was not given back");
+        for clear in ["\x1b[2J", "\x1b[3J"] {
+            assert_eq!(shown.count(clear), 0, "{clear:?}");
+        }
+    });
+}
+
+fn pid(seat: &Seat) -> Pid {
+    Pid::from_raw(i32::try_from(seat.terminal.pid().expect("a process")).expect("small"))
+        .expect("a process")
+}
+
+#[test]
+fn control_c_twice_leaves() {
+    let seat = in_a_shell("[]", "stty -a > before; \"$@\"; echo status $?; stty -a > after");
+    seat.sees(COMPOSER);
+    seat.press(Key::Ctrl('c'));
+    seat.sees("again");
+    seat.press(Key::Ctrl('c'));
+    seat.ends();
+    seat.has_seen("status 0");
+    assert_sane(&seat);
+    assert_eq!(seat.world.read("before"), seat.world.read("after"));
+    // The composer is not among what stays.
+    assert!(!seat.lines().concat().contains(COMPOSER), "{:?}", seat.lines());
+}
+
+#[test]
+fn a_typed_quit_leaves() {
+    let seat = in_a_shell("[]", "\"$@\"; echo status $?");
+    seat.sees(COMPOSER);
+    seat.prompts("/quit");
+    seat.ends();
+    seat.has_seen("status 0");
+    assert_sane(&seat);
+}
+
+#[test]
+fn a_signal_ends_it_and_its_commands_and_gives_the_terminal_back() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let seat = Seat::in_world(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
+        let before = {
+            let fresh =
+                Seat::running(World::new("[]"), Path::new("/bin/cat"), &[], &Start::default());
+            fresh.terminal.line_discipline()
+        };
+        seat.prompts("go");
+        seat.sees("started");
+        assert_ne!(seat.terminal.line_discipline(), before, "raw while it runs");
+        kill_process(pid(&seat), signal).expect("signal");
+        let ended = seat.ends();
+        assert_eq!(ended, Ended { code, signal: None });
+        until("the end of its command", || sleepers(&seat).is_empty());
+        assert_sane(&seat);
+        assert_eq!(seat.terminal.line_discipline(), before);
+    }
+}
+
+#[test]
+fn a_closed_terminal_ends_it_and_its_commands() {
+    // `script` holds the terminal's other end, which closes when it is killed.
+    let line = format!("{PROGRAM} --yolo");
+    let words = ["-q", "-e", "-c", &line, "/dev/null"];
+    let seat =
+        Seat::running(World::new(BUSY), Path::new("/usr/bin/script"), &words, &Start::default());
+    seat.sees(COMPOSER);
+    seat.prompts("go");
+    seat.sees("started");
+    assert!(in_project(&seat) >= 3, "script, the program, its command");
+    kill_process(pid(&seat), Signal::KILL).expect("signal");
+    until("the end of all", || in_project(&seat) == 0);
+}
+
+/// How many processes are in the seat's project.
+fn in_project(seat: &Seat) -> usize {
+    let project = seat.world.home.project();
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let places = processes.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
+    places.filter(|place| *place == project).count()
+}
+
+#[test]
+fn suspended_and_resumed_it_goes_on() {
+    let seat = in_a_shell(
+        r#"[{"text":"before"},{"text":"after"}]"#,
+        "set -m; \"$@\"; echo stopped; stty -a | grep -o -- ' -\\?icanon'; read line; fg >/dev/null; echo gone",
+    );
+    seat.sees(COMPOSER);
+    seat.prompts("one");
+    seat.sees("✦ before");
+    seat.sees(COMPOSER);
+    seat.press(Key::Ctrl('z'));
+    seat.sees("again to suspend");
+    seat.press(Key::Ctrl('z'));
+    seat.sees("stopped");
+    seat.has_seen(" icanon");
+    assert_sane(&seat);
+    seat.types("\r");
+    seat.sees(COMPOSER);
+    seat.prompts("two");
+    seat.sees("✦ after");
+    seat.sees(COMPOSER);
+    seat.prompts("/quit");
+    seat.has_seen("gone");
+}

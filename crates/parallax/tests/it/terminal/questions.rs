@@ -1,0 +1,124 @@
+//! Questions, and each of their answers.
+
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+const TWICE: &str = r#"[
+    {"calls":[{"name":"run_shell_command","args":{"command":"touch first.txt","description":"Makes a file"}}]},
+    {"calls":[{"name":"run_shell_command","args":{"command":"touch first.txt second.txt"}}]},
+    {"text":"That is all."}]"#;
+
+const EDIT: &str = r#"[
+    {"calls":[{"name":"replace","args":{"file_path":"a.txt","instruction":"Louder","old_string":"one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n","new_string":"ONE\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n"}}]},
+    {"text":"That is all."}]"#;
+
+fn asked(script: &str, question: &str) -> Seat {
+    let world = World::new(script);
+    world.home.write("a.txt", "one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n").expect("file");
+    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    seat.prompts("go");
+    seat.sees(question);
+    seat
+}
+
+fn exists(seat: &Seat, path: &str) -> bool {
+    seat.world.home.project().join(path).exists()
+}
+
+/// The last content of the n-th request, as JSON.
+fn told(seat: &Seat, request: usize) -> String {
+    seat.world.asked(request + 1);
+    let contents = seat.world.server.requests()[request].contents();
+    contents.last().expect("a content").to_string()
+}
+
+#[test]
+fn a_command_is_shown_whole_with_the_rule_that_asks() {
+    let seat = asked(TWICE, "Run this command?");
+    let window = seat.window();
+    for shown in ["$ touch first.txt", "why asked:", "1. Yes, once", "(esc)"] {
+        assert!(window.contains(shown), "no {shown} in\n{window}");
+    }
+    assert!(!exists(&seat, "first.txt"));
+}
+
+#[test]
+fn yes_once_asks_again_for_the_next() {
+    let seat = asked(TWICE, "$ touch first.txt");
+    seat.press(Key::Char('1'));
+    seat.sees("$ touch first.txt second.txt");
+    assert!(exists(&seat, "first.txt") && !exists(&seat, "second.txt"));
+}
+
+#[test]
+fn yes_for_the_session_does_not_ask_again() {
+    let seat = asked(TWICE, "$ touch first.txt");
+    seat.press(Key::Char('2'));
+    seat.sees("That is all.");
+    assert!(exists(&seat, "first.txt") && exists(&seat, "second.txt"));
+}
+
+#[test]
+fn no_with_words_tells_the_model() {
+    let seat = asked(TWICE, "$ touch first.txt");
+    seat.press(Key::Char('3'));
+    seat.types("use another name");
+    seat.sees("use another name");
+    seat.press(Key::Enter);
+    seat.sees("$ touch first.txt second.txt");
+    assert!(told(&seat, 1).contains("use another name"));
+    assert!(!exists(&seat, "first.txt"));
+}
+
+#[test]
+fn escape_is_no() {
+    let seat = asked(TWICE, "$ touch first.txt");
+    seat.press(Key::Esc);
+    seat.sees_no("Run this command?");
+    seat.sees(COMPOSER);
+    assert!(!exists(&seat, "first.txt"));
+}
+
+#[test]
+fn a_change_is_shown_and_made() {
+    let seat = asked(EDIT, "Apply this change?");
+    let window = seat.window();
+    for shown in ["- one", "+ ONE", "1. Yes, once"] {
+        assert!(window.contains(shown), "no {shown} in\n{window}");
+    }
+    seat.press(Key::Char('1'));
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "ONE\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n");
+}
+
+#[test]
+fn a_change_is_taken_in_part() {
+    let seat = asked(EDIT, "Choose among the hunks");
+    seat.press(Key::Char('3'));
+    seat.sees("[x] @@");
+    seat.press(Key::Char(' '));
+    seat.sees("[ ] @@");
+    seat.press(Key::Enter);
+    // What is left of it is shown once more.
+    seat.sees("10 + TEN");
+    seat.press(Key::Char('1'));
+    seat.sees("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n");
+}
+
+#[test]
+fn a_refused_change_tells_the_model_why() {
+    let seat = asked(EDIT, "Apply this change?");
+    let window = seat.window();
+    let row = window.lines().find(|row| row.contains("tell the model")).expect("the choice");
+    let number = row.trim_start_matches(['❯', ' ']).chars().next().expect("a number");
+    seat.press(Key::Char(number));
+    seat.types("keep it quiet");
+    seat.sees("keep it quiet");
+    seat.press(Key::Enter);
+    seat.sees("That is all.");
+    assert!(told(&seat, 1).contains("keep it quiet"));
+    assert!(seat.world.read("a.txt").starts_with("one\n"));
+}

@@ -1,0 +1,181 @@
+//! A person in front of the program: a world, and a terminal in which it runs.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use testkit::pty::{Answers, Ended, Key, Setup, Terminal};
+
+use crate::support::{LIMIT, PROGRAM, World};
+
+/// How the program is started.
+#[derive(Clone)]
+pub struct Start<'a> {
+    pub size: (u16, u16),
+    pub arguments: &'a [&'a str],
+    /// Variables to set, or to take away.
+    pub environment: Vec<(&'a str, Option<&'a str>)>,
+    pub answers: Answers,
+}
+
+impl Default for Start<'_> {
+    fn default() -> Self {
+        Self { size: (80, 24), arguments: &[], environment: Vec::new(), answers: Answers::modern() }
+    }
+}
+
+impl<'a> Start<'a> {
+    pub fn sized(columns: u16, rows: u16) -> Self {
+        Self { size: (columns, rows), ..Self::default() }
+    }
+
+    pub fn with(mut self, name: &'a str, value: &'a str) -> Self {
+        self.environment.push((name, Some(value)));
+        self
+    }
+
+    pub fn without(mut self, name: &'a str) -> Self {
+        self.environment.push((name, None));
+        self
+    }
+
+    pub fn arguments(mut self, arguments: &'a [&'a str]) -> Self {
+        self.arguments = arguments;
+        self
+    }
+
+    pub fn answering(mut self, answers: Answers) -> Self {
+        self.answers = answers;
+        self
+    }
+}
+
+/// The program in a terminal.
+pub struct Seat {
+    pub terminal: Terminal,
+    pub world: World,
+}
+
+impl Seat {
+    /// Starts it with a script and waits for the composer.
+    pub fn ready(script: &str) -> Self {
+        Self::in_world(World::new(script), &Start::default())
+    }
+
+    /// Starts it and waits for the composer.
+    pub fn in_world(world: World, start: &Start<'_>) -> Self {
+        let seat = Self::started(world, start);
+        seat.sees(COMPOSER);
+        seat
+    }
+
+    /// Starts it.
+    pub fn started(world: World, start: &Start<'_>) -> Self {
+        Self::running(world, Path::new(PROGRAM), start.arguments, start)
+    }
+
+    /// Starts another program in its place, such as a shell that starts it.
+    pub fn running(world: World, program: &Path, arguments: &[&str], start: &Start<'_>) -> Self {
+        let mut environment = world.home.env(&world.server.url());
+        for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")] {
+            set(&mut environment, name, Some(value));
+        }
+        for (name, value) in &start.environment {
+            set(&mut environment, name, *value);
+        }
+        let project = world.home.project();
+        let setup = Setup {
+            program,
+            arguments: arguments.iter().map(OsString::from).collect(),
+            environment,
+            directory: &project,
+            size: start.size,
+            answers: start.answers.clone(),
+        };
+        let terminal = Terminal::start(&setup, LIMIT).expect("a terminal");
+        Self { terminal, world }
+    }
+
+    // --- hands
+
+    pub fn types(&self, text: &str) {
+        self.terminal.text(text).expect("the program listens");
+    }
+
+    pub fn press(&self, key: Key) {
+        self.terminal.key(key).expect("the program listens");
+    }
+
+    /// Types a prompt and sends it.
+    pub fn prompts(&self, text: &str) {
+        self.types(text);
+        self.sees(text);
+        self.press(Key::Enter);
+    }
+
+    // --- eyes
+
+    /// Waits for a text in the window.
+    #[track_caller]
+    pub fn sees(&self, text: &str) {
+        self.ok(self.terminal.wait_for(text));
+    }
+
+    /// Waits until a text is gone from the window.
+    #[track_caller]
+    pub fn sees_no(&self, text: &str) {
+        self.ok(self.terminal.wait_gone(text));
+    }
+
+    /// Waits until the agent has nothing to do; the title says so.
+    #[track_caller]
+    pub fn is_idle(&self) {
+        self.ok(self.terminal.wait("end of the turn", |shown| shown.title().contains("Ready")));
+    }
+
+    /// Waits for a text in the window or the scrollback.
+    #[track_caller]
+    pub fn has_seen(&self, text: &str) {
+        let seen = self.terminal.wait(&format!("`{text}` so far"), |shown| {
+            shown.lines().iter().any(|line| line.contains(text))
+        });
+        self.ok(seen);
+    }
+
+    #[track_caller]
+    fn ok(&self, waited: Result<(), String>) {
+        if let Err(problem) = waited {
+            let violations = self.world.server.violations().join("\n");
+            panic!("{problem}\n{violations}");
+        }
+    }
+
+    /// The window.
+    pub fn window(&self) -> String {
+        self.terminal.look(testkit::pty::Emulator::window)
+    }
+
+    /// Scrollback and window as lines.
+    pub fn lines(&self) -> Vec<String> {
+        self.terminal.look(testkit::pty::Emulator::lines)
+    }
+
+    /// Waits for the program's end.
+    #[track_caller]
+    pub fn ends(&self) -> Ended {
+        self.terminal.wait_end().unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Waits until nothing moves, for a picture of the whole.
+    pub fn settles(&self) {
+        self.terminal.settle(Duration::from_millis(250));
+    }
+}
+
+/// What stands in the empty composer.
+pub const COMPOSER: &str = "Type your message";
+
+fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: Option<&str>) {
+    environment.retain(|(known, _)| known != name);
+    environment.extend(value.map(|value| (name.into(), value.into())));
+}

@@ -1,0 +1,89 @@
+//! Screens as they are, in three sizes.
+
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (40, 20), (140, 50)];
+
+const ANSWER: &str = r##"[{"chunks":[
+    {"text":"# Two findings\n\nThe retry in `net/retry.rs` never **waits**: the delay is computed, then dropped.\n\n1. compute the delay\n2. sleep\n   - with jitter\n\n| attempt | delay |\n|--------:|-------|\n| 1 | 100 ms |\n| 2 | 200 ms |\n\n> It was so before.\n\n```rust\nlet delay = base * 2_u32.pow(attempt);\n```\n\n- [x] found\n- [ ] mended\n"},{"finish":"STOP"}
+]},
+{"calls":[{"name":"run_shell_command","args":{"command":"cargo test --quiet retry && git diff --stat","description":"Tests the retry"}}]},
+{"calls":[{"name":"replace","args":{"file_path":"retry.rs","instruction":"Wait","old_string":"    let delay = delay(attempt);\n    send()","new_string":"    let delay = delay(attempt);\n    sleep(delay);\n    send()"}}]},
+{"text":"Both are mended."}]"##;
+
+/// The window without what differs from run to run.
+fn picture(seat: &Seat) -> String {
+    seat.settles();
+    let mut window = seat.window();
+    let root = seat.world.home.root().display().to_string();
+    let name = seat.world.home.root().file_name().map(|name| name.to_string_lossy().into_owned());
+    // A name of the same length: rows are cut at the same place.
+    let fixed = |text: &str| "x".repeat(text.len());
+    window = window.replace(&root, &format!("/{}", fixed(&root[1..])));
+    if let Some(name) = name {
+        window = window.replace(&name, &fixed(&name));
+    }
+    window.replace(concat!("Parallax ", env!("CARGO_PKG_VERSION")), "Parallax VERSION")
+}
+
+fn assert_pictures(name: &str, arrive: impl Fn(&Seat)) {
+    for (columns, rows) in SIZES {
+        let world = World::new(ANSWER);
+        world
+            .home
+            .write(
+                "retry.rs",
+                "fn retry(attempt: u32) {\n    let delay = delay(attempt);\n    send()\n}\n",
+            )
+            .expect("file");
+        let seat = Seat::started(world, &Start::sized(columns, rows));
+        seat.sees("Type your message");
+        // The sandbox's state comes a moment later.
+        seat.settles();
+        arrive(&seat);
+        insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(format!("{name}-{columns}x{rows}"), picture(&seat));
+        });
+    }
+}
+
+#[test]
+fn the_start() {
+    assert_pictures("start", |_| {});
+}
+
+#[test]
+fn an_answer() {
+    assert_pictures("answer", |seat| {
+        seat.prompts("look");
+        seat.sees("mended");
+        seat.sees(COMPOSER);
+    });
+}
+
+#[test]
+fn a_shell_question() {
+    assert_pictures("shell-question", |seat| {
+        seat.prompts("look");
+        seat.sees("mended");
+        seat.sees(COMPOSER);
+        seat.prompts("test");
+        seat.sees("Run this command?");
+    });
+}
+
+#[test]
+fn an_edit_question() {
+    assert_pictures("edit-question", |seat| {
+        seat.prompts("look");
+        seat.sees("mended");
+        seat.sees(COMPOSER);
+        seat.prompts("test");
+        seat.sees("Run this command?");
+        seat.press(Key::Esc);
+        seat.sees("Apply this change?");
+    });
+}

@@ -1,0 +1,177 @@
+//! Windows of all sizes and kinds.
+
+use testkit::pty::{Answers, Key};
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+/// A reply of numbered lines that stops at ten gates.
+fn long_answer() -> String {
+    let mut chunks = Vec::new();
+    for part in 0..10 {
+        for line in 0..12 {
+            let number = part * 12 + line;
+            chunks.push(format!(
+                r#"{{"text":"- line {number:03} of a long answer that is written so that it does not fit into a narrow window at all\n"}}"#
+            ));
+        }
+        chunks.push(format!(r#"{{"gate":"part-{part}"}}"#));
+    }
+    chunks.push(r#"{"text":"\nThe end."},{"finish":"STOP"}"#.to_owned());
+    format!(r#"[{{"chunks":[{}]}}]"#, chunks.join(","))
+}
+
+/// Every line of the long answer is there once, in order.
+fn assert_whole(seat: &Seat) {
+    let text = seat.lines().join(" ");
+    let seen: Vec<usize> = text
+        .match_indices("line ")
+        .filter_map(|(at, _)| text.get(at + 5..at + 8)?.parse().ok())
+        .collect();
+    let expected: Vec<usize> = (0..120).collect();
+    assert_eq!(seen, expected, "{}", seat.terminal.look(testkit::pty::Emulator::dump));
+    seat.terminal.look(|shown| {
+        for clear in ["\x1b[2J", "\x1b[3J", "\x1bc"] {
+            assert_eq!(shown.count(clear), 0, "{clear:?}");
+        }
+    });
+}
+
+#[test]
+fn a_window_that_changes_ten_times_loses_and_doubles_nothing() {
+    let seat = Seat::in_world(World::new(&long_answer()), &Start::sized(120, 40));
+    seat.prompts("go");
+    for part in 0..10 {
+        seat.world.at_gate(&format!("part-{part}"));
+        seat.has_seen(&format!("line {:03}", part * 12 + 11));
+        let (columns, rows) = if part % 2 == 0 { (60, 20) } else { (120, 40) };
+        seat.terminal.resize(columns, rows).expect("resize");
+        // Both orders: the answer goes on at once, or when the frame is drawn.
+        if part % 3 == 0 {
+            seat.settles();
+        }
+        seat.world.server.open_gate(&format!("part-{part}"));
+    }
+    seat.sees("The end.");
+    seat.sees(COMPOSER);
+    assert_whole(&seat);
+    let rules = seat.lines().iter().filter(|line| line.contains(COMPOSER)).count();
+    assert_eq!(
+        rules,
+        1,
+        "ghosts of the composer: {}",
+        seat.terminal.look(testkit::pty::Emulator::dump)
+    );
+}
+
+#[test]
+fn a_long_answer_is_in_the_scrollback_once() {
+    for answers in [Answers::modern(), Answers::basic(), Answers::silent()] {
+        let seat =
+            Seat::in_world(World::new(&long_answer()), &Start::sized(100, 12).answering(answers));
+        for part in 0..10 {
+            seat.world.server.open_gate(&format!("part-{part}"));
+        }
+        seat.prompts("go");
+        seat.sees("The end.");
+        seat.sees(COMPOSER);
+        assert_whole(&seat);
+    }
+}
+
+#[test]
+fn a_tiny_window_works() {
+    let seat = Seat::started(
+        World::new(r#"[{"text":"Alpha beta gamma delta epsilon zeta eta theta."}]"#),
+        &Start::sized(20, 5),
+    );
+    seat.sees("Type your");
+    seat.prompts("hello");
+    seat.sees("theta.");
+    seat.sees("Type your");
+    let words: Vec<String> = seat
+        .lines()
+        .iter()
+        .flat_map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    for word in ["Alpha", "epsilon", "theta."] {
+        assert_eq!(words.iter().filter(|seen| *seen == word).count(), 1, "{word} in {words:?}");
+    }
+}
+
+#[test]
+fn the_alternate_screen_is_given_back() {
+    let world = World::new(r#"[{"text":"An answer."}]"#);
+    let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::in_world(world, &Start::default());
+    assert!(seat.terminal.look(|shown| shown.has_mode(1049)));
+    seat.prompts("hello");
+    seat.sees("An answer.");
+    seat.sees(COMPOSER);
+    seat.prompts("/quit");
+    seat.ends();
+    seat.terminal.look(|shown| {
+        assert_eq!(shown.modes().iter().copied().collect::<Vec<_>>(), [7, 25]);
+    });
+}
+
+#[test]
+fn a_screen_reader_gets_lines() {
+    let world = World::new(r#"[{"text":"An answer.\n\n- item\n"}]"#);
+    let seat = Seat::in_world(world, &Start::default().arguments(&["--screen-reader"]));
+    let mark = seat.terminal.mark();
+    seat.prompts("hello");
+    seat.sees("item");
+    seat.sees(COMPOSER);
+    let output = String::from_utf8_lossy(&seat.terminal.output_since(mark)).into_owned();
+    assert!(!output.contains("\x1b["), "{output:?}");
+    for sign in ["─", "│", "╭", "✦"] {
+        assert!(!output.replace("✦  Working", "").contains(sign), "{output:?}");
+    }
+}
+
+#[test]
+fn a_dumb_terminal_gets_no_sequence_at_all() {
+    let seat = Seat::in_world(
+        World::new(r#"[{"text":"An answer."}]"#),
+        &Start::default().with("TERM", "dumb"),
+    );
+    seat.prompts("hello");
+    seat.sees("An answer.");
+    seat.sees(COMPOSER);
+    seat.press(Key::Ctrl('c'));
+    seat.press(Key::Ctrl('c'));
+    seat.ends();
+    let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
+    assert!(!output.contains('\x1b'), "{output:?}");
+}
+
+#[test]
+fn without_colours_none_is_written() {
+    let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() {}\n```\n"}]"#;
+    let seat = Seat::in_world(World::new(script), &Start::default().with("NO_COLOR", "1"));
+    seat.prompts("hello");
+    seat.sees("fn main");
+    seat.sees(COMPOSER);
+    seat.terminal.look(|shown| {
+        for row in 0..24 {
+            for cell in shown.cells(row) {
+                assert!(cell.pen().foreground().is_none() && cell.pen().background().is_none());
+            }
+        }
+    });
+}
+
+#[test]
+fn the_default_theme_uses_the_sixteen_colours() {
+    let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() { let x = \"s\"; }\n```\n"}]"#;
+    let seat = Seat::in_world(World::new(script), &Start::default());
+    seat.prompts("hello");
+    seat.sees("fn main");
+    seat.sees(COMPOSER);
+    let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
+    for other in ["38;2;", "38;5;", "48;2;", "48;5;"] {
+        assert!(!output.contains(other), "{other}");
+    }
+}

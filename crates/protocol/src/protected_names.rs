@@ -1,0 +1,115 @@
+//! Names of files and folders that other programs run, or take orders from: one
+//! list for whoever asks before they are written, closes them to commands, or
+//! puts them back.
+//!
+//! Names are in lower case; compare them after [`fold`].
+
+/// Settings of tools, at any depth, with all below them. `.git` is none of them:
+/// what of it is protected depends on who writes.
+pub const SETTINGS: &[&str] =
+    &[".envrc", ".gemini", ".idea", ".mcp.json", ".parallax", ".ssh", ".vscode"];
+
+/// What shells and git read when they start.
+pub const START_UP: &[&str] = &[
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".cshrc",
+    ".gitconfig",
+    ".inputrc",
+    ".kshrc",
+    ".login",
+    ".logout",
+    ".mkshrc",
+    ".profile",
+    ".tcshrc",
+    ".xprofile",
+    ".xsessionrc",
+    ".zlogin",
+    ".zlogout",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+    "config.fish",
+];
+
+/// Files that tell agents what to do.
+pub const AGENT_RULES: &[&str] = &[
+    ".clinerules",
+    ".cursorrules",
+    ".goosehints",
+    ".roorules",
+    ".windsurfrules",
+    "agents.md",
+    "agents.override.md",
+    "claude.local.md",
+    "claude.md",
+    "copilot-instructions.md",
+    "gemini.md",
+    "parallax.md",
+    "qwen.md",
+];
+
+/// What other programs run or obey without being asked, by the last names of
+/// its path. An agent that is let edit still asks before it writes there; a
+/// command of a person's own may well make it.
+pub const ORDERS: &[&[&str]] = &[
+    &[".agents"],
+    &[".cargo", "config"],
+    &[".cargo", "config.toml"],
+    &[".claude"],
+    &[".config", "fish"],
+    &[".devcontainer"],
+    &[".devcontainer.json"],
+    &[".gitattributes"],
+    &[".github", "workflows"],
+    &[".gitmodules"],
+    &[".husky"],
+    &["fish", "conf.d"],
+];
+
+/// Whether the name, folded, is protected wherever it stands.
+pub fn is_protected(folded: &str) -> bool {
+    SETTINGS.contains(&folded) || START_UP.contains(&folded)
+}
+
+/// Whether the names of a path, folded, lead to or below one of [`ORDERS`].
+pub fn holds_orders(folded: &[String]) -> bool {
+    ORDERS.iter().any(|names| {
+        folded.windows(names.len()).any(|window| window.iter().zip(*names).all(|(a, b)| a == b))
+    })
+}
+
+/// A name as disks compare it that know no case, and that leave some characters
+/// out of account.
+pub fn fold(name: &str) -> String {
+    let ignored = |character: &char| {
+        matches!(character,
+            '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+    };
+    let folded: String =
+        name.chars().filter(|c| !ignored(c)).flat_map(char::to_lowercase).collect();
+    folded.trim_end_matches(['.', ' ']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_are_as_names_are_compared() {
+        let names = SETTINGS.iter().chain(START_UP).chain(AGENT_RULES);
+        for name in names.chain(ORDERS.iter().copied().flatten()) {
+            assert_eq!(fold(name), **name);
+        }
+        let names = |path: &str| path.split('/').map(fold).collect::<Vec<_>>();
+        for path in ["a/.Husky/pre-push", ".github/workflows/x.yml", "x/.gitattributes"] {
+            assert!(holds_orders(&names(path)), "{path}");
+        }
+        for path in [".github/CODEOWNERS", "workflows/x", ".cargo/registry", "husky"] {
+            assert!(!holds_orders(&names(path)), "{path}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The machine's network with a gate: other machines without this machine's
+//! servers, or the other way round. The command is in the machine's network,
+//! but each call that names an address waits until a process outside of the
+//! sandbox has read the address, judged it, and made the call in the
+//! command's place, on the command's own socket. The kernel never reads the
+//! command's memory again, so nothing can be exchanged after the check.
+
+mod address;
+mod caller;
+mod keeper;
+mod message;
+mod servers;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
+
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::kernel::notify::{self, Instruction};
+use crate::inside::kernel::{self, Side};
+use crate::plan::{Network, Plan};
+
+pub(crate) use keeper::Gate;
+
+/// What the child writes before the number of the file that it offers.
+const OFFER: u8 = b'g';
+
+/// Whether connections of the plan's command go through a gate.
+pub(crate) fn is_needed(plan: &Plan) -> bool {
+    matches!(plan.network, Network::Outward | Network::Loopback)
+}
+
+/// In the child: puts the filter on it, and waits until the supervisor has
+/// taken the file on which its calls are told.
+pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd) -> Outcome<()> {
+    let listener =
+        notify::put_filter(&program(plan.network)).unsupported("a filter that asks us")?;
+    let mut offer = vec![OFFER];
+    offer.extend(listener.as_raw_fd().to_ne_bytes());
+    let mut answer = [0; 1];
+    let asked = rustix::io::write(sync, &offer).and_then(|_| rustix::io::read(sync, &mut answer));
+    if asked == Ok(1) && answer == *b"y" {
+        return Ok(());
+    }
+    Err(Failure::Unsupported("the gate of the network was not taken over".to_owned()))
+}
+
+/// In the supervisor: takes the file that the child offers. Nothing, when the
+/// child had something else to say.
+pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<OwnedFd>> {
+    let mut offer = [0; 5];
+    let Ok(5) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
+    let [OFFER, number @ ..] = offer else { return Ok(None) };
+    let taken = pidfd_getfd(child, i32::from_ne_bytes(number), PidfdGetfdFlags::empty());
+    let word = if taken.is_ok() { b"y" } else { b"n" };
+    let _ = rustix::io::write(sync, word);
+    taken.map(Some).unsupported("the gate of the network")
+}
+
+/// A process that will keep a gate, started while this one is still outside
+/// of the cell: nothing in there sees it or reaches it.
+pub(crate) struct Apart {
+    wire: OwnedFd,
+}
+
+impl Apart {
+    /// Starts it; it ends by itself when nothing is given to it.
+    pub(crate) fn start(plan: &Plan, parent: &OwnedFd, cell: &OwnedFd) -> Outcome<Self> {
+        let (wire, its_wire) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .refused("a pair of sockets")?;
+        match kernel::fork(UnshareFlags::empty()).refused("a process")? {
+            Side::Parent(_) => Ok(Self { wire }),
+            Side::Child => {
+                drop(wire);
+                // The end of the command's terminal and of its group is not its end.
+                let _ = rustix::process::setsid();
+                if let Ok((listener, child)) = receive(&its_wire)
+                    && let Ok(gate) = Gate::new(plan, listener, parent, true)
+                    && see_as(&child, cell).is_ok()
+                    && crate::inside::keeper::go_quiet().is_ok()
+                {
+                    gate.keep();
+                }
+                kernel::leave(0)
+            }
+        }
+    }
+
+    /// Gives it the gate of the child. It ends with the last process behind it.
+    pub(crate) fn keep(self, listener: &OwnedFd, child: &OwnedFd) -> Outcome<()> {
+        let files = [listener.as_fd(), child.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let sent = sendmsg(&self.wire, &[IoSlice::new(b"g")], &mut control, SendFlags::NOSIGNAL);
+        sent.map(drop).refused("the gate of the network")
+    }
+}
+
+fn receive(wire: &OwnedFd) -> Outcome<(OwnedFd, OwnedFd)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let mut data = [IoSliceMut::new(&mut byte)];
+    recvmsg(wire, &mut data, &mut control, flags).refused("the gate of the network")?;
+    let mut files = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    let mut files = files.next().into_iter().flatten();
+    match (files.next(), files.next()) {
+        (Some(listener), Some(child)) => Ok((listener, child)),
+        _ => Err(Failure::Refused("the gate of the network was not handed over".to_owned())),
+    }
+}
+
+/// Takes over the view of files that the child has.
+fn see_as(child: &OwnedFd, cell: &OwnedFd) -> Result<(), Errno> {
+    move_into_thread_name_spaces(cell.as_fd(), ThreadNameSpaceType::USER)?;
+    move_into_thread_name_spaces(child.as_fd(), ThreadNameSpaceType::MOUNT)
+}
+
+/// A way to signal and look into the process, and one to its folder in `/proc`.
+pub(crate) fn handle_of(process: Pid) -> Result<OwnedFd, Errno> {
+    pidfd_open(process, PidfdFlags::empty())
+}
+
+/// The filter: calls that name an address are told. Where only the loopback
+/// is given, servers that others could reach are looked at too.
+fn program(network: Network) -> Vec<Instruction> {
+    const LOAD: u16 = 0x20;
+    const IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    /// Where the number of the call and the halves of its fifth argument are.
+    const NUMBER: u32 = 0;
+    const FIFTH: [u32; 2] = [48, 52];
+    let mut told = vec![libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg];
+    if network == Network::Loopback {
+        told.push(libc::SYS_listen);
+    }
+    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
+    let mut program = vec![(LOAD, 0, 0, NUMBER)];
+    for (index, call) in (0_u8..).zip(&told) {
+        // Over the rest of this list, and the seven that follow it, to the last.
+        let rest = u8::try_from(told.len()).unwrap_or(u8::MAX) - index - 1;
+        program.push((IF_EQUAL, rest + 6, 0, number(*call)));
+    }
+    program.extend([
+        (IF_EQUAL, 0, 4, number(libc::SYS_sendto)),
+        // Without an address it goes where the socket is connected to.
+        (LOAD, 0, 0, FIFTH[0]),
+        (IF_EQUAL, 0, 3, 0),
+        (LOAD, 0, 0, FIFTH[1]),
+        (IF_EQUAL, 0, 1, 0),
+        (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF),
+    ]);
+    program
+}
+
+/// Tries a gate with a connection that it must refuse. Forks; for a probe.
+pub(crate) fn try_it() -> Outcome<()> {
+    let parent = handle_of(rustix::process::getpid()).unsupported("pidfd")?;
+    let mut plan = Plan::new("/nowhere".into());
+    plan.network = Network::Loopback;
+    let (sync, child_sync) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .unsupported("a pair of sockets")?;
+    match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
+        Side::Child => {
+            drop(sync);
+            let tried = rustix::thread::set_no_new_privs(true)
+                .unsupported("no_new_privs")
+                .and_then(|()| close_behind(&plan, &child_sync))
+                .and_then(|()| knock());
+            kernel::leave(u8::from(tried.is_err()))
+        }
+        Side::Parent(pid) => {
+            drop(child_sync);
+            let child = handle_of(pid).unsupported("pidfd")?;
+            let listener = take(&child, &sync)?
+                .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
+            // It ends with the child, which is the only one behind it.
+            Gate::new(&plan, listener, &parent, false)?.keep();
+            let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())
+                .unsupported("waiting")?;
+            match status.and_then(|(_, status)| status.exit_status()) {
+                Some(0) => Ok(()),
+                _ => Err(Failure::Unsupported("the gate did not answer".to_owned())),
+            }
+        }
+    }
+}
+
+/// A connection that only a gate refuses in this way, and at once.
+fn knock() -> Outcome<()> {
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
+            .unsupported("a socket")?;
+    let far = std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(192, 0, 2, 1), 9);
+    match rustix::net::connect(&socket, &far) {
+        Err(Errno::NETUNREACH) => Ok(()),
+        _ => Err(Failure::Unsupported("the gate let a connection through".to_owned())),
+    }
+}

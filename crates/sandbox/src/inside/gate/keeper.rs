@@ -1,0 +1,294 @@
+//! Who keeps the gate: reads calls, judges their addresses and makes them.
+
+use std::ffi::OsStr;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::Errno;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, capabilities, set_capabilities};
+
+use super::address::{self, Address};
+use super::caller::Caller;
+use super::message::{self, Message};
+use super::servers::{self, Session};
+use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::kernel;
+use crate::inside::kernel::notify::{self, Notice};
+use crate::plan::{Network, Plan};
+
+/// Calls that may wait at once; a command that has more is told to come again.
+const MOST_AT_ONCE: usize = 256;
+/// Messages that one `sendmmsg` sends; the rest is sent by the next.
+const MOST_MESSAGES: u64 = 64;
+
+/// A gate and what is needed to keep it.
+pub(crate) struct Gate {
+    listener: OwnedFd,
+    /// Its end is the end of all.
+    parent: OwnedFd,
+    /// The machine's `/proc`, also from where that is not in view.
+    proc: OwnedFd,
+    network: Network,
+    session: Session,
+    name_servers: Vec<IpAddr>,
+    /// Where unix sockets may be connected to; none: what the view of files shows.
+    sockets: Option<Vec<PathBuf>>,
+    waiting: AtomicUsize,
+}
+
+impl Gate {
+    /// Looks around while the machine is in view. `mounts`: whether the command
+    /// has a view of files of its own.
+    pub(crate) fn new(
+        plan: &Plan,
+        listener: OwnedFd,
+        parent: &OwnedFd,
+        mounts: bool,
+    ) -> Outcome<Self> {
+        let proc = open("/proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let open = plan.sockets.iter().chain(&plan.writable);
+        Ok(Self {
+            listener,
+            parent: parent.try_clone().refused("the gate of the network")?,
+            proc: proc.refused("`/proc`")?,
+            network: plan.network,
+            session: if mounts { Session::Namespace } else { Session::Descendants },
+            name_servers: servers::name_servers(),
+            sockets: (!mounts).then(|| {
+                let real = open.filter_map(|path| path.canonicalize().ok());
+                real.chain([plan.temporary.join("tmp")]).collect()
+            }),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+
+    /// Keeps it until nobody is left behind it, or the program is gone.
+    pub(crate) fn keep(self) {
+        if keep_only_the_look_into_processes().is_err() {
+            // Unanswered calls wait; without a listener they fail.
+            return;
+        }
+        let gate = Arc::new(self);
+        loop {
+            let mut fds = [
+                PollFd::new(&gate.listener, PollFlags::IN),
+                PollFd::new(&gate.parent, PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Err(Errno::INTR) => continue,
+                Err(_) => return,
+                Ok(_) => {}
+            }
+            let [calls, parent] = &fds;
+            if !parent.revents().is_empty() || !calls.revents().contains(PollFlags::IN) {
+                return;
+            }
+            let Ok(notice) = notify::receive(&gate.listener) else { continue };
+            if gate.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_AT_ONCE {
+                gate.done(&notice, Err(Errno::AGAIN));
+                continue;
+            }
+            let for_thread = Arc::clone(&gate);
+            let started = std::thread::Builder::new().stack_size(128 << 10).spawn(move || {
+                let result = for_thread.serve(&notice);
+                for_thread.done(&notice, result);
+            });
+            if started.is_err() {
+                gate.done(&notice, Err(Errno::AGAIN));
+            }
+        }
+    }
+
+    fn done(&self, notice: &Notice, result: Result<i64, Errno>) {
+        notify::answer(&self.listener, notice.id, result);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn serve(&self, notice: &Notice) -> Result<i64, Errno> {
+        let caller = Caller::open(&self.proc, notice.thread)?;
+        if !notify::still_waits(&self.listener, notice.id) {
+            return Err(Errno::SRCH);
+        }
+        let [first, second, third, fourth, fifth, sixth] = notice.arguments;
+        // These are `int`s: what stands above them does not count.
+        let int = |argument: u64| (argument & 0xffff_ffff) as u32;
+        let socket = caller.file(int(first).cast_signed())?;
+        match notice.call {
+            libc::SYS_connect => {
+                let address = message::read_address(&caller, second, u64::from(int(third)))?;
+                self.connect(&caller, &socket, &address.ok_or(Errno::INVAL)?)
+            }
+            libc::SYS_listen => self.listen(&socket, int(second).cast_signed()),
+            libc::SYS_sendto => {
+                let message =
+                    Message::of_send(&caller, second, third, fifth, u64::from(int(sixth)))?;
+                self.send(&caller, &socket, &message, int(fourth).cast_signed())
+            }
+            libc::SYS_sendmsg => {
+                let message = Message::read(&caller, second)?;
+                self.send(&caller, &socket, &message, int(third).cast_signed())
+            }
+            libc::SYS_sendmmsg => {
+                let count = u64::from(int(third)).min(MOST_MESSAGES);
+                self.send_many(&caller, &socket, second, count, int(fourth).cast_signed())
+            }
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn connect(&self, caller: &Caller, socket: &OwnedFd, bytes: &[u8]) -> Result<i64, Errno> {
+        match Address::read(bytes) {
+            Address::Path(path) => {
+                self.at_path(caller, &path, |name| notify::connect(socket, name))
+            }
+            address => {
+                self.judge(caller, &address)?;
+                notify::connect(socket, bytes)
+            }
+        }
+    }
+
+    fn send_many(
+        &self,
+        caller: &Caller,
+        socket: &OwnedFd,
+        at: u64,
+        count: u64,
+        flags: i32,
+    ) -> Result<i64, Errno> {
+        for number in 0..count {
+            let at = at.wrapping_add(number * message::COUNTED);
+            let sent = Message::read(caller, at)
+                .and_then(|message| self.send(caller, socket, &message, flags));
+            match sent {
+                Ok(sent) => {
+                    let length = u32::try_from(sent).unwrap_or(u32::MAX);
+                    caller.write(at.wrapping_add(message::HEADER), &length.to_ne_bytes())?;
+                }
+                // An error after the first is told by the next call.
+                Err(error) if number == 0 => return Err(error),
+                Err(_) => return Ok(number.cast_signed()),
+            }
+        }
+        Ok(count.cast_signed())
+    }
+
+    fn send(
+        &self,
+        caller: &Caller,
+        socket: &OwnedFd,
+        message: &Message,
+        flags: i32,
+    ) -> Result<i64, Errno> {
+        let (control, _files) = message.control(caller)?;
+        let to =
+            |address: Option<&[u8]>| notify::send(socket, address, &message.data, &control, flags);
+        let Some(bytes) = message.address.as_deref() else { return to(None) };
+        match Address::of_message(bytes) {
+            Address::Path(path) => self.at_path(caller, &path, |name| to(Some(name))),
+            address => {
+                self.judge(caller, &address)?;
+                to(Some(bytes))
+            }
+        }
+    }
+
+    /// A server that other machines reach is none of the loopback.
+    fn listen(&self, socket: &OwnedFd, backlog: i32) -> Result<i64, Errno> {
+        let internet = [AddressFamily::INET, AddressFamily::INET6];
+        if internet.contains(&socket_domain(socket)?) {
+            let local = rustix::net::getsockname(socket)?;
+            let local: std::net::SocketAddr = local.try_into()?;
+            if !local.ip().to_canonical().is_loopback() {
+                return Err(Errno::ACCESS);
+            }
+        }
+        notify::listen(socket, backlog)
+    }
+
+    fn judge(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
+        match address {
+            Address::Internet { host, port, scope } => {
+                let around = Around { gate: self, caller };
+                address::judge(self.network, *host, *port, *scope, &around)
+            }
+            Address::Kernel | Address::None => Ok(()),
+            // Programs of the machine listen there, and no file says who may.
+            Address::Abstract => Err(Errno::CONNREFUSED),
+            Address::Path(_) | Address::Other => Err(Errno::ACCESS),
+        }
+    }
+
+    /// Reaches a unix socket as the command sees it: from its folder.
+    fn at_path(
+        &self,
+        caller: &Caller,
+        path: &[u8],
+        reach: impl FnOnce(&[u8]) -> Result<i64, Errno>,
+    ) -> Result<i64, Errno> {
+        let path = Path::new(OsStr::from_bytes(path));
+        if let Some(sockets) = &self.sockets {
+            // The file is held while it is looked at, and reached through the handle.
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let file = openat(caller.folder(), path, flags, Mode::empty())?;
+            let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let real = std::fs::read_link(&handle).map_err(|_| Errno::ACCESS)?;
+            if !sockets.iter().any(|open| real.starts_with(open)) {
+                return Err(Errno::ACCESS);
+            }
+            return reach(&unix_address(handle.as_bytes()));
+        }
+        if path.is_relative() {
+            // This thread lives for one call; its folder is nobody else's.
+            kernel::unshare(UnshareFlags::FS)?;
+            rustix::process::fchdir(caller.folder())?;
+        }
+        reach(&unix_address(path.as_os_str().as_bytes()))
+    }
+}
+
+struct Around<'a> {
+    gate: &'a Gate,
+    caller: &'a Caller,
+}
+
+impl address::Surroundings for Around<'_> {
+    fn is_own(&self, host: IpAddr, scope: u32) -> bool {
+        address::is_own(host, scope)
+    }
+
+    fn is_name_server(&self, host: IpAddr) -> bool {
+        self.gate.name_servers.contains(&host)
+    }
+
+    fn is_of_the_session(&self, port: u16) -> bool {
+        self.gate.session.owns(&self.gate.proc, self.caller.number, port)
+    }
+}
+
+fn unix_address(path: &[u8]) -> Vec<u8> {
+    let family = u16::try_from(libc::AF_UNIX).unwrap_or(1);
+    let mut address = family.to_ne_bytes().to_vec();
+    address.extend_from_slice(path);
+    address.push(0);
+    address
+}
+
+/// Calls are made with no more power than the command has, but for the one
+/// thing that it takes to read them.
+fn keep_only_the_look_into_processes() -> Result<(), Errno> {
+    let now = capabilities(None)?;
+    let kept = now.permitted & CapabilitySet::SYS_PTRACE;
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets)
+}

@@ -1,0 +1,126 @@
+//! A message that a command wants to send, copied out of its memory.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::caller::Caller;
+
+/// A longer message goes in pieces, as if the buffers of the kernel were full.
+const LONGEST: usize = 4 << 20;
+const MOST_PIECES: usize = 1024;
+const LONGEST_ADDRESS: usize = 128;
+const LONGEST_CONTROL: usize = 16 << 10;
+
+/// What `sendmsg` takes, with nothing in it that still points to the command.
+pub(super) struct Message {
+    pub(super) address: Option<Vec<u8>>,
+    pub(super) data: Vec<u8>,
+    control: Vec<u8>,
+}
+
+/// The size of `struct msghdr`, and of `struct mmsghdr` around it.
+pub(super) const HEADER: u64 = 56;
+pub(super) const COUNTED: u64 = 64;
+
+impl Message {
+    /// The message that a `struct msghdr` at `at` describes.
+    pub(super) fn read(caller: &Caller, at: u64) -> Result<Self, Errno> {
+        let words = words(&caller.read(at, HEADER as usize)?);
+        let [name, name_length, pieces, count, control, control_length, _] = words[..] else {
+            return Err(Errno::FAULT);
+        };
+        // The length of the name is an `int`, with a gap behind it.
+        let address = read_address(caller, name, name_length & 0xffff_ffff)?;
+        let count = usize::try_from(count).ok().filter(|count| *count <= MOST_PIECES);
+        let count = count.ok_or(Errno::MSGSIZE)?;
+        let mut data = Vec::new();
+        for piece in self::words(&caller.read(pieces, count * 16)?).chunks_exact(2) {
+            let &[base, length] = piece else { continue };
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(LONGEST - data.len());
+            data.extend(caller.read(base, length)?);
+        }
+        let control = match usize::try_from(control_length) {
+            _ if control == 0 => Vec::new(),
+            Ok(length) if length <= LONGEST_CONTROL => caller.read(control, length)?,
+            _ => return Err(Errno::NOBUFS),
+        };
+        Ok(Self { address, data, control })
+    }
+
+    /// The message of a `sendto`.
+    pub(super) fn of_send(
+        caller: &Caller,
+        data: u64,
+        length: u64,
+        address: u64,
+        address_length: u64,
+    ) -> Result<Self, Errno> {
+        let address = read_address(caller, address, address_length & 0xffff_ffff)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(LONGEST);
+        Ok(Self { address, data: caller.read(data, length)?, control: Vec::new() })
+    }
+
+    /// The control data for a call of ours: files that are handed over are
+    /// opened here, and kept open as long as the second value. What says
+    /// another way for a packet than its address is left out.
+    pub(super) fn control(&self, caller: &Caller) -> Result<(Vec<u8>, Vec<OwnedFd>), Errno> {
+        const HEAD: usize = 16;
+        let (mut ours, mut files) = (Vec::new(), Vec::new());
+        let mut rest = self.control.as_slice();
+        while let Some((head, _)) = rest.split_first_chunk::<HEAD>() {
+            let Some(&length) = words(head).first() else { break };
+            let length = usize::try_from(length).unwrap_or(0);
+            let Some(sent) = rest.get(HEAD..length) else { return Err(Errno::INVAL) };
+            let kind = head.get(8..).map(numbers).unwrap_or_default();
+            let &[level, kind] = kind.as_slice() else { return Err(Errno::INVAL) };
+            let body = match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                    let mut body = Vec::new();
+                    for number in numbers(sent) {
+                        let file = caller.file(number)?;
+                        body.extend(file.as_raw_fd().to_ne_bytes());
+                        files.push(file);
+                    }
+                    Some(body)
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS | libc::IP_TTL | libc::IP_PKTINFO)
+                | (
+                    libc::IPPROTO_IPV6,
+                    libc::IPV6_TCLASS | libc::IPV6_HOPLIMIT | libc::IPV6_PKTINFO,
+                )
+                | (libc::SOL_UDP, libc::UDP_SEGMENT) => Some(sent.to_vec()),
+                _ => None,
+            };
+            if let Some(body) = body {
+                ours.extend(head);
+                ours.extend(&body);
+                ours.resize(ours.len().next_multiple_of(8), 0);
+            }
+            rest = rest.get(length.next_multiple_of(8)..).unwrap_or(&[]);
+        }
+        Ok((ours, files))
+    }
+}
+
+/// An address in the command's memory; none where none is named.
+pub(super) fn read_address(
+    caller: &Caller,
+    at: u64,
+    length: u64,
+) -> Result<Option<Vec<u8>>, Errno> {
+    match usize::try_from(length) {
+        _ if at == 0 => Ok(None),
+        Ok(0) => Ok(None),
+        Ok(length) if length <= LONGEST_ADDRESS => caller.read(at, length).map(Some),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+}
+
+fn numbers(bytes: &[u8]) -> Vec<i32> {
+    bytes.as_chunks().0.iter().map(|number| i32::from_ne_bytes(*number)).collect()
+}

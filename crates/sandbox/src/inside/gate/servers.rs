@@ -1,0 +1,147 @@
+//! Whose servers listen on this machine: those of the session are its own
+//! affair, with or without leave for the others.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, Mode, OFlags, openat, readlinkat};
+
+use crate::inside::surroundings;
+
+/// A longer table is not read to its end, and then nothing is known.
+const LONGEST_TABLE: u64 = 8 << 20;
+
+/// Whether something listens at the port, and all of it belongs to processes
+/// that `inside` names. The address is not looked at: who listens beside a
+/// foreign server gains nothing.
+pub(super) fn all_listen_inside(proc: &OwnedFd, port: u16, inside: impl Fn(i32) -> bool) -> bool {
+    let Some(mut open) = listeners(proc, port).filter(|open| !open.is_empty()) else {
+        return false;
+    };
+    for number in processes(proc).into_iter().filter(|number| inside(*number)) {
+        for socket in sockets(proc, number) {
+            open.remove(&socket);
+        }
+        if open.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+/// The sockets that wait for connections or packets at the port.
+fn listeners(proc: &OwnedFd, port: u16) -> Option<HashSet<u64>> {
+    let mut found = HashSet::new();
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let name = format!("{}/net/{table}", std::process::id());
+        let Ok(file) = openat(proc, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+            continue;
+        };
+        let mut text = String::new();
+        let length = File::from(file).take(LONGEST_TABLE).read_to_string(&mut text).ok()?;
+        if length as u64 == LONGEST_TABLE {
+            return None;
+        }
+        found.extend(text.lines().skip(1).filter_map(|line| at_port(line, port)));
+    }
+    Some(found)
+}
+
+/// `sl local remote state queues timer retransmits uid timeout inode …`: the
+/// inode, of a server or a socket without a peer.
+fn at_port(line: &str, port: u16) -> Option<u64> {
+    const LISTENS: &str = "0A";
+    const NO_PEER: &str = "07";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
+    let (_, local) = local.rsplit_once(':')?;
+    let waits = [LISTENS, NO_PEER].contains(state);
+    (waits && u16::from_str_radix(local, 16) == Ok(port)).then(|| inode.parse().ok())?
+}
+
+fn processes(proc: &OwnedFd) -> Vec<i32> {
+    numbers(proc, Path::new("."))
+}
+
+fn sockets(proc: &OwnedFd, process: i32) -> Vec<u64> {
+    let folder = PathBuf::from(format!("{process}/fd"));
+    let links = numbers(proc, &folder).into_iter().filter_map(|file| {
+        let link = readlinkat(proc, folder.join(file.to_string()), Vec::new()).ok()?;
+        link.to_str().ok()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    });
+    links.collect()
+}
+
+/// The entries of a folder that are numbers.
+fn numbers(proc: &OwnedFd, folder: &Path) -> Vec<i32> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = openat(proc, folder, flags, Mode::empty()).and_then(Dir::new);
+    let names = entries.into_iter().flatten().flatten();
+    names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
+}
+
+/// What tells the processes of the session from the others.
+pub(super) enum Session {
+    /// They are in the process namespace of the caller.
+    Namespace,
+    /// They are below this process.
+    Descendants,
+}
+
+impl Session {
+    /// Whether all that listens at the port is of the caller's session.
+    pub(super) fn owns(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
+        match self {
+            Self::Namespace => {
+                let space = |process: i32| {
+                    readlinkat(proc.as_fd(), format!("{process}/ns/pid"), Vec::new()).ok()
+                };
+                let Some(own) = space(caller) else { return false };
+                all_listen_inside(proc, port, |process| space(process).as_ref() == Some(&own))
+            }
+            Self::Descendants => {
+                let below = surroundings::below();
+                all_listen_inside(proc, port, |process| below.contains(&process))
+            }
+        }
+    }
+}
+
+/// What the machine says of its name servers.
+pub(super) fn name_servers() -> Vec<std::net::IpAddr> {
+    super::address::name_servers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_waits_at_the_port_counts() {
+        let line = |state: &str| {
+            format!(
+                "  0: 0100007F:0BB8 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 100"
+            )
+        };
+        assert_eq!(at_port(&line("0A"), 3000), Some(4242));
+        assert_eq!(at_port(&line("07"), 3000), Some(4242));
+        assert_eq!(at_port(&line("01"), 3000), None);
+        assert_eq!(at_port(&line("0A"), 3001), None);
+        assert_eq!(at_port("", 3000), None);
+    }
+
+    #[test]
+    fn a_server_of_this_process_is_found_as_its_own() {
+        let proc = openat(rustix::fs::CWD, "/proc", OFlags::PATH, Mode::empty()).unwrap();
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(all_listen_inside(&proc, port, |process| process == own));
+        assert!(!all_listen_inside(&proc, port, |process| process != own));
+        drop(server);
+        assert!(!all_listen_inside(&proc, port, |_| true));
+    }
+}

@@ -1,0 +1,151 @@
+//! Other machines without this one's servers, and the other way round.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
+use std::process::Stdio;
+
+use parallax_sandbox::{Network, Plan, Tier};
+
+use crate::place::{EACCES, Place, cell, gated_tiers, text};
+
+const ENETUNREACH: i32 = 101;
+const ECONNREFUSED: i32 = 111;
+const FAR: &str = "192.0.2.1:9";
+
+fn plan(place: &Place, tier: Tier, network: Network) -> Plan {
+    Plan { network, ..place.plan(tier) }
+}
+
+/// The address that others of the network know this machine by, if any.
+fn known_as() -> Option<SocketAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect(FAR).ok()?;
+    let own = socket.local_addr().unwrap();
+    (!own.ip().is_loopback() && !own.ip().is_unspecified()).then_some(own)
+}
+
+#[test]
+fn with_the_network_alone_no_server_of_this_machine_answers() {
+    let server = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let six = TcpListener::bind("[::1]:0").ok().map(|server| server.local_addr().unwrap());
+    let packets = UdpSocket::bind("127.0.0.1:0").unwrap();
+    packets.set_nonblocking(true).unwrap();
+    let to_packets = packets.local_addr().unwrap().to_string();
+    let four = ["127.0.0.1", "127.7.7.7", "0.0.0.0", "[::ffff:127.0.0.1]", "[::]", "localhost"];
+    let mut addresses: Vec<String> = four.iter().map(|host| format!("{host}:{port}")).collect();
+    addresses.extend(six.map(|address| address.to_string()));
+    addresses.extend(known_as().map(|own| format!("{}:{port}", own.ip())));
+    for tier in gated_tiers() {
+        let place = Place::new();
+        let plan = plan(&place, tier, Network::Outward);
+        for address in &addresses {
+            place.refused(&plan, &["connect", address], &[ECONNREFUSED]);
+        }
+        for way in ["send", "send-message", "send-connected"] {
+            place.refused(&plan, &[way, &to_packets], &[ECONNREFUSED]);
+        }
+        assert!(packets.recv(&mut [0; 8]).is_err(), "a packet came through");
+        // What is far goes as it would go outside.
+        let outside = UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", FAR).is_ok();
+        for way in ["send", "send-message", "send-connected"] {
+            assert_eq!(place.say(&plan, &[way, FAR]).starts_with("ok"), outside, "{tier:?} {way}");
+        }
+    }
+}
+
+#[test]
+fn with_the_loopback_alone_nothing_else_answers() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let packets = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to_packets = packets.local_addr().unwrap().to_string();
+    for tier in gated_tiers() {
+        let place = Place::new();
+        let plan = plan(&place, tier, Network::Loopback);
+        for host in ["127.0.0.1", "localhost", "0.0.0.0"] {
+            let named = format!("{host}:{}", address.port());
+            let mut child = place.command(&plan, &["confine", "connect", &named]);
+            let child = child.stdout(Stdio::piped()).spawn().unwrap();
+            server.accept().unwrap().0.write_all(b"there").unwrap();
+            let said = child.wait_with_output().unwrap().stdout;
+            assert_eq!(String::from_utf8_lossy(&said), "ok there\n", "{tier:?} {named}");
+        }
+        for way in ["send", "send-message", "send-connected"] {
+            place.works(&plan, &[way, &to_packets]);
+            assert_eq!(packets.recv(&mut [0; 8]).unwrap(), 1);
+            place.refused(&plan, &[way, FAR], &[ENETUNREACH]);
+        }
+        place.refused(&plan, &["connect", "192.0.2.1:80"], &[ENETUNREACH]);
+        // Name servers ask others in their turn.
+        place.refused(&plan, &["send", "127.0.0.53:53"], &[ENETUNREACH]);
+        if let Some(own) = known_as() {
+            place.refused(&plan, &["send", &own.to_string()], &[ENETUNREACH]);
+        }
+        place.works(&plan, &["listen", "127.0.0.1:0"]);
+        place.refused(&plan, &["listen", "0.0.0.0:0"], &[EACCES]);
+    }
+}
+
+#[test]
+fn what_the_command_itself_started_answers_it() {
+    for tier in gated_tiers() {
+        let place = Place::new();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let plan = plan(&place, tier, Network::Outward);
+        let script = format!(
+            "confine serve {free} $TMPDIR/ready & while ! [ -e $TMPDIR/ready ]; do :; done
+             confine connect {free}; kill %1 2>/dev/null; true"
+        );
+        let (_, said) = place.shell(&plan, &script);
+        assert!(said.contains("ok hello"), "{tier:?}: {said}");
+    }
+}
+
+#[test]
+fn what_a_command_leaves_behind_keeps_its_gate() {
+    if !gated_tiers().contains(&Tier::Namespaces) {
+        return;
+    }
+    let Some(cell) = cell() else { return };
+    let place = Place::new();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    for (network, expected) in [(Network::Outward, "refused 111"), (Network::Loopback, "ok there")]
+    {
+        let plan = Plan { cell: Some(cell.pid()), ..plan(&place, Tier::Namespaces, network) };
+        let left = format!(
+            "(while ! [ -e /tmp/go ]; do :; done; confine connect {address} > /tmp/said.new;
+              mv /tmp/said.new /tmp/said) < /dev/null > /dev/null 2>&1 &"
+        );
+        assert_eq!(place.shell(&plan, &left).0, 0);
+        if network == Network::Loopback {
+            let server = server.try_clone().unwrap();
+            std::thread::spawn(move || server.accept().unwrap().0.write_all(b"there").unwrap());
+        }
+        let ask = "touch /tmp/go; while ! [ -e /tmp/said ]; do :; done; cat /tmp/said; rm /tmp/*";
+        let (_, said) = place.shell(&plan, ask);
+        assert!(said.starts_with(expected), "{network:?}: {said}");
+    }
+}
+
+#[test]
+fn unix_sockets_are_as_without_a_gate() {
+    for tier in gated_tiers() {
+        let place = Place::new();
+        let (given, other) = (place.home.join("agent.sock"), place.work.join("other.sock"));
+        let _servers = [&given, &other].map(|path| UnixListener::bind(path).unwrap());
+        let mut plan = plan(&place, tier, Network::Outward);
+        plan.sockets.push(given.clone());
+        place.works(&plan, &["unix", text(&given)]);
+        // From the folder that the command is in.
+        place.works(&plan, &["unix", "../agent.sock"]);
+        place.refused(&plan, &["unix", "missing.sock"], &[crate::place::ENOENT]);
+        plan.sockets.clear();
+        let said = place.say(&plan, &["unix", text(&given)]);
+        if tier == Tier::Landlock || !place.home.starts_with("/tmp") {
+            assert!(said.starts_with("refused"), "{tier:?}: {said}");
+        }
+    }
+}

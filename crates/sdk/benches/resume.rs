@@ -1,0 +1,103 @@
+//! Resuming a session of 1,000 turns among 200 others (promise: under 100 ms to
+//! the moment at which prompts are taken and the newest turns can be shown).
+
+use std::path::Path;
+
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::store::{
+    ContentRecord, Record, ResultRecord, RoundRecord, SessionHead, Store as _,
+};
+use parallax_sdk::{Answers, Launch, LaunchOptions, SessionChoice, past};
+use parallax_store::{Homes, Journal};
+use serde_json::value::RawValue;
+
+fn main() {
+    divan::main();
+}
+
+const TIME: &str = "2026-11-22T02:00:00.000Z";
+
+fn content(content: Content, display: Option<&str>) -> Record {
+    Record::Content(ContentRecord {
+        time: TIME.into(),
+        wire: content.seal(),
+        display: display.map(str::to_owned),
+        model: None,
+        usage: None,
+        thoughts: Vec::new(),
+        turn: None,
+        command: None,
+        partial: false,
+        synthetic: false,
+    })
+}
+
+/// Each turn: a prompt, a call with two kilobytes of output, an answer.
+fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
+    let head = SessionHead {
+        version: 1,
+        session_id: id.into(),
+        project: project.display().to_string(),
+        start_time: TIME.into(),
+        forked_from: None,
+    };
+    let journal = Journal::create(homes.journal(project, &id.into()), head);
+    let output = "    let x = \\\"naïve\\\"; // line\\n".repeat(70);
+    let answer = "The function reads the file **twice**. ".repeat(30);
+    for turn in 0..turns {
+        let prompt = format!("what does function {turn} do?");
+        let _ = journal.append(&content(Content::user(vec![Part::text(&prompt)]), Some(&prompt)));
+        let call = Part::function_call(None, "read_file", serde_json::Map::new());
+        let _ = journal.append(&content(Content::model(vec![call]), None));
+        let wire = format!(
+            r#"[{{"functionResponse":{{"name":"read_file","response":{{"output":"{output}"}}}}}}]"#
+        );
+        let Ok(wire) = RawValue::from_string(wire) else { return };
+        let _ = journal.append(&Record::Result(ResultRecord {
+            time: TIME.into(),
+            call: "c".into(),
+            index: 0,
+            name: "read_file".into(),
+            wire,
+            status: "success".into(),
+            display: None,
+        }));
+        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None }));
+        let _ = journal.append(&content(Content::model(vec![Part::text(&answer)]), None));
+    }
+}
+
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
+    let Ok(folder) = tempfile::tempdir() else { return };
+    let (home, project) = (folder.path().join("home"), folder.path().join("project"));
+    if std::fs::create_dir_all(&project).is_err() {
+        return;
+    }
+    let homes = Homes { parallax: home.join(".parallax"), gemini: home.join(".gemini") };
+    for number in 0..200 {
+        fill(&homes, &project, &format!("other-{number}"), 20);
+    }
+    fill(&homes, &project, "long", 1000);
+    let options = LaunchOptions {
+        directory: project,
+        variables: vec![("HOME".into(), home.into_os_string())],
+        skip_trust: true,
+        interactive: true,
+        answers: Answers::Embedded { name: "none", text: include_str!("../demo/tour.jsonl") },
+        session: SessionChoice::Resume("long".to_owned()),
+        version: "0.0.0",
+        ..LaunchOptions::default()
+    };
+    let Ok(runtime) = tokio::runtime::Runtime::new() else { return };
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let launch = Launch::prepare(options.clone()).ok()?;
+            let (session, events) = launch.open().ok()?;
+            let shown = past::recent(&session.past(), 50).0.len();
+            let closing = (session, events);
+            closing.0.close().await;
+            Some(shown)
+        })
+    });
+}

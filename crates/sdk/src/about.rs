@@ -1,0 +1,160 @@
+//! What `/about`, `/tools`, `/policies`, `/model` and `/privacy` tell.
+
+use parallax_config::ToolSandboxing;
+use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_gemini::ModelTable;
+use parallax_policy::Rule;
+use parallax_protocol::policy::{ApprovalMode, Decision};
+use parallax_protocol::tool::ToolKind;
+use parallax_sandbox::{Support, Tier};
+
+use crate::credential::{Credential, method_name};
+use crate::launch::Launch;
+use crate::open::OpenSession;
+
+pub use parallax_gemini::ModelChoice;
+
+/// What is sent where, for people.
+pub const PRIVACY: &str = include_str!("../prompts/privacy.md");
+
+/// The facts about a running program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// The version.
+    pub version: String,
+    /// The commit it was built from, where the build knew it
+    /// (`PARALLAX_COMMIT`).
+    pub commit: Option<&'static str>,
+    /// The model as asked for, and the one that this means.
+    pub model: (String, String),
+    /// What confines commands.
+    pub sandbox: String,
+    /// The operating system and the processor.
+    pub os: String,
+    /// How one is signed in.
+    pub auth: String,
+}
+
+/// A tool as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRow {
+    /// The name that the model calls.
+    pub name: String,
+    /// The name for people.
+    pub display_name: String,
+    /// What the model is told of it.
+    pub description: String,
+    /// What it is for.
+    pub kind: ToolKind,
+}
+
+/// A rule as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleRow {
+    /// Its rank, the strongest first.
+    pub priority: String,
+    /// What it decides.
+    pub decision: Decision,
+    /// What it is called, with whose it is and where it stands.
+    pub rule: String,
+}
+
+impl Launch {
+    /// The facts. Looks at the kernel: a few milliseconds. Blocking.
+    pub fn about(&self) -> About {
+        let model = self.model_name();
+        let resolved = self.model_table().resolve(&model);
+        About {
+            version: self.options.version.to_owned(),
+            commit: option_env!("PARALLAX_COMMIT").filter(|commit| !commit.is_empty()),
+            model: (model, resolved),
+            sandbox: self.sandbox_words(),
+            os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            auth: match self.credential() {
+                Credential::Found { method, .. } => method_name(method).to_owned(),
+                Credential::NotNeeded => "none needed (scripted)".to_owned(),
+                Credential::Missing { .. } => "none".to_owned(),
+            },
+        }
+    }
+
+    /// What confines commands, in a few words. Looks at the kernel: a few
+    /// milliseconds. Blocking.
+    pub fn sandbox_words(&self) -> String {
+        match self.sandbox {
+            ProgramSandbox::Off => return "off".to_owned(),
+            ProgramSandbox::Container(engine) => return engine.program().to_owned(),
+            ProgramSandbox::Seatbelt => return "Seatbelt".to_owned(),
+            ProgramSandbox::Unsaid | ProgramSandbox::BuiltIn => {}
+        }
+        if self.config.environment.of_process("SANDBOX").is_some() {
+            return "the whole program is in one".to_owned();
+        }
+        let off = self.sandbox == ProgramSandbox::Unsaid
+            && self.config.settings.sandbox().tools == ToolSandboxing::Off;
+        if off || !self.options.supervises {
+            return "off".to_owned();
+        }
+        match Support::probe().map(|support| support.tier()) {
+            Ok(Tier::Namespaces | Tier::Best) => "namespaces",
+            Ok(Tier::Landlock) => "Landlock",
+            Ok(Tier::Seccomp) => "seccomp only",
+            Ok(Tier::Nothing) | Err(_) => "none on this machine",
+        }
+        .to_owned()
+    }
+
+    /// The models that a dialog offers, the built-in names first.
+    pub fn model_choices(&self) -> Vec<ModelChoice> {
+        self.model_table().choices()
+    }
+
+    /// Tokens of the model's window.
+    pub fn context_window(&self, model: &str) -> u64 {
+        let table = self.model_table();
+        table.limits(&table.resolve(model)).context
+    }
+
+    /// The table of models with what the settings add.
+    fn model_table(&self) -> ModelTable {
+        let configs = self.config.settings.model_configs();
+        // A launch with settings that make no table does not open.
+        configs.and_then(|configs| crate::model::table(configs).ok()).unwrap_or_default()
+    }
+
+    /// The rules by mode, the strongest first: those for all modes under `None`,
+    /// then those for single ones. Blocking.
+    pub fn rule_rows(&self) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
+        use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
+        let (policy, _) = self.policy();
+        let rows = |mode: Option<ApprovalMode>| -> Vec<RuleRow> {
+            let fits = |rule: &&Rule| match mode {
+                None => rule.conditions.modes.is_empty(),
+                Some(mode) => rule.conditions.modes.contains(&mode),
+            };
+            let row = |rule: &Rule| RuleRow {
+                priority: rule.priority.to_string(),
+                decision: rule.decision,
+                rule: rule.label(),
+            };
+            policy.rules().filter(fits).map(row).collect()
+        };
+        let groups = [None, Some(Default), Some(AutoEdit), Some(Plan), Some(Yolo)];
+        let groups = groups.into_iter().map(|mode| (mode, rows(mode)));
+        groups.filter(|(_, rows)| !rows.is_empty()).collect()
+    }
+}
+
+impl OpenSession {
+    /// The tools, in the order in which the model is told of them.
+    pub fn tools(&self) -> Vec<ToolRow> {
+        let tools = self.toolbox.tools();
+        let row = |spec: &parallax_protocol::tool::ToolSpec| ToolRow {
+            name: spec.name.clone(),
+            display_name: spec.display_name.clone(),
+            description: spec.description.clone(),
+            kind: spec.kind,
+        };
+        tools.iter().map(|tool| row(tool.spec())).collect()
+    }
+}

@@ -1,0 +1,164 @@
+//! What the built-in commands that are prompts or addresses need: `/init`,
+//! `/commit`, `/bug`, `/docs`.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use parallax_protocol::event::{Failure, FailureKind};
+use serde_json::Value;
+
+use crate::launch::{Launch, failure};
+
+/// `/commit`: look at the changes, commit, push.
+pub const COMMIT: &str = include_str!("../prompts/commit.md");
+/// `/commit:no-push`.
+pub const COMMIT_NO_PUSH: &str = include_str!("../prompts/commit_no_push.md");
+/// `/commit:pr`: a branch or fork of one's own, and a pull request.
+pub const COMMIT_PR: &str = include_str!("../prompts/commit_pr.md");
+
+const INIT: &str = include_str!("../prompts/init.md");
+/// The file that `/init` writes.
+const CONTEXT_FILE: &str = "GEMINI.md";
+/// An address that no browser takes is no use.
+const LONGEST_URL: usize = 8000;
+
+/// What `/init` came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Init {
+    /// The file is there: nothing was done.
+    There(PathBuf),
+    /// The empty file was made; this prompt is to be sent.
+    Prompt(&'static str),
+}
+
+impl Launch {
+    /// `/init`: makes an empty `GEMINI.md` in the working folder, unless there
+    /// is one. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn init(&self) -> Result<Init, Failure> {
+        let path = self.options.directory.join(CONTEXT_FILE);
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(_) => Ok(Init::Prompt(INIT)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Init::There(path)),
+            Err(error) => Err(failure(
+                FailureKind::Input,
+                format!("cannot make `{}`: {error}", path.display()),
+            )),
+        }
+    }
+
+    /// `/bug TITLE`: the address of a form for a report, made from
+    /// `advanced.bugCommand.urlTemplate` with `{title}`, `{info}` and
+    /// `{problem}` filled in. `info` is what [`Launch::about`] tells.
+    ///
+    /// # Errors
+    /// No such setting, or one that is no web address.
+    pub fn bug_url(&self, title: &str, info: &str) -> Result<String, Failure> {
+        let template = self.config.settings.get("advanced.bugCommand");
+        let template =
+            template.and_then(|object| object.get("urlTemplate")).and_then(Value::as_str);
+        let Some(template) = template else {
+            return Err(failure(
+                FailureKind::Config,
+                "nobody said where reports go: set `advanced.bugCommand` to `{\"urlTemplate\": \
+                 \"https://…?title={title}&info={info}\"}` in `~/.parallax/settings.json`"
+                    .to_owned(),
+            ));
+        };
+        if !["https://", "http://"].iter().any(|start| template.starts_with(start)) {
+            return Err(failure(
+                FailureKind::Config,
+                "`advanced.bugCommand.urlTemplate` is no web address: it must begin with \
+                 `https://`"
+                    .to_owned(),
+            ));
+        }
+        let mut url = fill(template, title, info);
+        if url.len() > LONGEST_URL {
+            url = fill(template, title, "");
+        }
+        Ok(url)
+    }
+}
+
+/// Where the documentation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Docs {
+    /// On the web (`advanced.docsUrl`).
+    Url(String),
+    /// On this machine: its first page.
+    File(PathBuf),
+}
+
+impl Launch {
+    /// `/docs`: the address of the settings, else the pages that came with the
+    /// program; `None` where there are neither. Blocking.
+    pub fn docs(&self) -> Option<Docs> {
+        let set = self.config.settings.text("advanced.docsUrl");
+        let is_web = |url: &String| ["https://", "http://"].iter().any(|it| url.starts_with(it));
+        if let Some(url) = set.filter(is_web) {
+            return Some(Docs::Url(url));
+        }
+        let program = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
+        // Installed; unpacked beside the program; built in its sources.
+        let places = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
+        let folder = program.parent()?;
+        let pages = places.into_iter().map(|place| folder.join(place));
+        pages
+            .filter_map(|page| page.canonicalize().ok())
+            .find(|page| page.is_file())
+            .map(Docs::File)
+    }
+}
+
+/// One pass, so that what is filled in is not looked at again.
+fn fill(template: &str, title: &str, info: &str) -> String {
+    let mut url = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        url.push_str(before);
+        let fields = [("{title}", title), ("{info}", info), ("{problem}", title)];
+        match fields.iter().find(|(name, _)| from.starts_with(name)) {
+            Some((name, text)) => {
+                url.push_str(&percent_encoded(text));
+                rest = from.get(name.len()..).unwrap_or_default();
+            }
+            None => {
+                url.push('{');
+                rest = from.get(1..).unwrap_or_default();
+            }
+        }
+    }
+    url.push_str(rest);
+    url
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_filled_in_once_and_encoded() {
+        assert_eq!(
+            fill("https://x/?t={title}&i={info}&p={problem}&{y}", "a {info} & ü", "1\n2"),
+            "https://x/?t=a%20%7Binfo%7D%20%26%20%C3%BC&i=1%0A2&p=a%20%7Binfo%7D%20%26%20%C3%BC&{y}"
+        );
+    }
+}

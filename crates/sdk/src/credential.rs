@@ -1,0 +1,173 @@
+//! The key of the service: where it comes from, whether it is good, and where it
+//! is kept.
+
+use parallax_config::{StoredKey, stored_key};
+use parallax_gemini::{Auth, AuthError, AuthKind, Gemini, GeminiOptions, resolve_auth};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::model::ModelError;
+use parallax_protocol::secret::Secret;
+
+use crate::launch::{Answers, Launch, failure};
+use crate::model;
+
+pub use parallax_config::KeyKind;
+
+/// How a session would sign in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// With what is there.
+    Found {
+        /// The method, in the words of `security.auth.selectedType`.
+        method: &'static str,
+        /// Where the key is.
+        source: CredentialSource,
+    },
+    /// Not at all: a script or a recording answers.
+    NotNeeded,
+    /// Nothing is there that can be used.
+    Missing {
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+/// Where a key was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialSource {
+    /// In variables of the environment, or in a `.env` file.
+    Environment,
+    /// In this program's own file.
+    Kept,
+}
+
+impl Launch {
+    /// How a session would sign in. Blocking.
+    pub fn credential(&self) -> Credential {
+        let scripted = model::script_name(&self.model_name()).is_some();
+        if scripted || self.options.answers != Answers::Service {
+            return Credential::NotNeeded;
+        }
+        match self.auth() {
+            Ok((auth, source)) => Credential::Found { method: auth.kind().as_str(), source },
+            Err(failure) => Credential::Missing { why: failure.message },
+        }
+    }
+
+    /// Asks the service whether it takes the key, with a request that no model
+    /// answers and in the way in which sessions reach it.
+    ///
+    /// # Errors
+    /// [`FailureKind::Auth`] when it does not, another kind when that cannot be
+    /// told (no network, a wrong base URL).
+    pub async fn check_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
+        let key = Secret::new(key.expose().trim());
+        if key.is_empty() {
+            return Err(failure(FailureKind::Auth, "the key is empty".to_owned()));
+        }
+        let auth = match kind {
+            KeyKind::GeminiApi => Auth::ApiKey(key),
+            KeyKind::VertexExpress => Auth::VertexExpress(key),
+        };
+        let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
+        let mut options = GeminiOptions::from_env(auth, &env);
+        options.version = self.options.version.to_owned();
+        let gemini = Gemini::new(options)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        gemini.check().await.map_err(|error| match error {
+            ModelError::Auth { status, message } => {
+                Failure { kind: FailureKind::Auth, message, status }
+            }
+            ModelError::Unavailable { status, message, .. } => {
+                Failure { kind: FailureKind::Api, message, status }
+            }
+            other => failure(FailureKind::Api, other.to_string()),
+        })
+    }
+
+    /// Keeps the key for this and later sessions, in the place of the one that is
+    /// kept. It is used where the environment has none. Blocking.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn store_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
+        let stored = StoredKey { kind, key: key.clone() };
+        parallax_config::store_key(&self.config.homes, &stored)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// Forgets the key that is kept; tells whether there was one. Variables of
+    /// the environment are not ours to forget. Blocking.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn forget_key(&self) -> Result<bool, Failure> {
+        parallax_config::forget_key(&self.config.homes)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// The credentials of a session: what the environment and the settings say,
+    /// with the key that is kept where they name none.
+    pub(crate) fn auth(&self) -> Result<(Auth, CredentialSource), Failure> {
+        let settings = &self.config.settings;
+        let (selected, enforced) = (settings.auth_selected_type(), settings.auth_enforced_type());
+        let resolve = |env: &dyn Fn(&str) -> Option<String>| {
+            resolve_auth(env, selected.as_deref(), enforced.as_deref())
+        };
+        let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
+        let said = resolve(&env);
+        if said.as_ref().is_ok_and(|auth| auth.key().is_some()) {
+            return told(said, CredentialSource::Environment);
+        }
+        let has_key = ["GEMINI_API_KEY", "GOOGLE_API_KEY"].iter().any(|name| env(name).is_some());
+        let kept = match has_key {
+            true => None,
+            false => stored_key(&self.config.homes)
+                .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
+        };
+        let Some(kept) = kept else { return told(said, CredentialSource::Environment) };
+        let with_kept = |name: &str| match (kept.kind, name) {
+            (KeyKind::GeminiApi, "GEMINI_API_KEY") | (KeyKind::VertexExpress, "GOOGLE_API_KEY") => {
+                Some(kept.key.expose().to_owned())
+            }
+            (KeyKind::VertexExpress, "GOOGLE_GENAI_USE_VERTEXAI") => Some("true".to_owned()),
+            _ => env(name),
+        };
+        let with_kept = resolve(&with_kept);
+        match with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
+            true => told(with_kept, CredentialSource::Kept),
+            // It does not fit what is asked for.
+            false => told(said, CredentialSource::Environment),
+        }
+    }
+
+    /// The keys of this program, which belong into no text.
+    pub(crate) fn own_keys(&self) -> Vec<String> {
+        let kept = stored_key(&self.config.homes).ok().flatten();
+        ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
+            .iter()
+            .filter_map(|name| self.config.environment.get(name))
+            .map(str::to_owned)
+            .chain(kept.map(|kept| kept.key.expose().to_owned()))
+            .collect()
+    }
+}
+
+fn told(
+    said: Result<Auth, AuthError>,
+    source: CredentialSource,
+) -> Result<(Auth, CredentialSource), Failure> {
+    match said {
+        Ok(auth) => Ok((auth, source)),
+        Err(error) => Err(failure(FailureKind::Auth, error.to_string())),
+    }
+}
+
+/// The method as people know it.
+pub fn method_name(method: &str) -> &'static str {
+    match method {
+        word if word == AuthKind::ApiKey.as_str() => "Gemini API key",
+        word if word == AuthKind::VertexAi.as_str() => "Vertex AI (express mode)",
+        word if word == AuthKind::Gateway.as_str() => "gateway",
+        _ => "unknown",
+    }
+}

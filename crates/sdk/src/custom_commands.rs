@@ -1,0 +1,142 @@
+//! Slash commands that people write themselves: listed for completion, and
+//! expanded to the prompt that is sent.
+//!
+//! A face asks [`Commands::prepare`] for a typed line, shows the shell commands
+//! that need a yes ([`Prepared::questions`]), and runs it.
+
+mod arguments;
+mod begin;
+mod catalog;
+mod files;
+mod prepared;
+mod shell;
+mod template;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use parallax_config::commands::{CommandFolder, CommandProblem, find_commands};
+use parallax_exec::Processes;
+use parallax_files::{SeenFiles, Workspace};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_tools::ShellOptions;
+
+pub use catalog::{Catalog, CommandInfo, is_reserved};
+pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
+pub use prepared::{Expanded, Prepared};
+
+use crate::launch::{Launch, failure};
+
+/// The custom commands of a session. Cheap to clone. Files are read when the
+/// first command is asked for.
+#[derive(Clone)]
+pub struct Commands {
+    shared: Arc<Shared>,
+}
+
+/// What every expansion needs.
+pub(crate) struct Shared {
+    folders: Vec<CommandFolder>,
+    catalog: RwLock<Option<Arc<Catalog>>>,
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+    judge: Arc<dyn Judge>,
+    shell: ShellOptions,
+    processes: Processes,
+    interactive: bool,
+    trusted: bool,
+    /// Commands that a person agreed to for the session, word for word.
+    agreed: Mutex<HashSet<String>>,
+}
+
+/// What [`Commands`] is made of.
+pub(crate) struct Surroundings {
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) seen: Arc<SeenFiles>,
+    pub(crate) judge: Arc<dyn Judge>,
+    pub(crate) shell: ShellOptions,
+    pub(crate) processes: Processes,
+}
+
+impl Launch {
+    /// The custom commands as their files are now. Blocking.
+    pub fn command_catalog(&self) -> Catalog {
+        Catalog::new(find_commands(&self.command_folders()))
+    }
+
+    fn command_folders(&self) -> Vec<CommandFolder> {
+        let config = &self.config;
+        let (homes, cwd) = (&config.homes, &config.cwd);
+        parallax_config::commands::command_folders(homes, cwd, config.trust.trusted)
+    }
+
+    pub(crate) fn commands(&self, around: Surroundings) -> Commands {
+        let Surroundings { workspace, seen, judge, shell, processes } = around;
+        Commands {
+            shared: Arc::new(Shared {
+                folders: self.command_folders(),
+                catalog: RwLock::default(),
+                workspace,
+                seen,
+                judge,
+                shell,
+                processes,
+                interactive: self.options.interactive,
+                trusted: self.config.trust.trusted,
+                agreed: Mutex::default(),
+            }),
+        }
+    }
+}
+
+impl Commands {
+    /// The commands, read when they are asked for first. Blocking then.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        let known = self.shared.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
+        known.unwrap_or_else(|| self.reload())
+    }
+
+    /// Reads the files again. Blocking.
+    pub fn reload(&self) -> Arc<Catalog> {
+        let catalog = Arc::new(Catalog::new(find_commands(&self.shared.folders)));
+        let mut known = self.shared.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Arc::clone(&catalog));
+        catalog
+    }
+
+    /// Prepares a typed line (`/name arguments`) for a mode: reads the template,
+    /// fills in the arguments, and has its shell commands judged. Blocking.
+    ///
+    /// # Errors
+    /// No such command (with near names), a template or arguments that cannot be
+    /// used, a shell command that is denied.
+    pub fn prepare(&self, line: &str, mode: ApprovalMode) -> Result<Prepared, Failure> {
+        let typed = line.strip_prefix('/').unwrap_or(line);
+        let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
+        let (name, arguments) = typed.split_at(end);
+        let catalog = self.catalog();
+        let Some(command) = catalog.find(name) else { return Err(unknown(&catalog, name)) };
+        Prepared::new(Arc::clone(&self.shared), command, line, arguments.trim(), mode)
+    }
+}
+
+/// The failure of a name that no command has.
+fn unknown(catalog: &Catalog, name: &str) -> Failure {
+    let mut message = format!("There is no command `/{name}`");
+    let near = catalog.near(name);
+    if !near.is_empty() {
+        let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
+        message.push_str(&format!(" (there is {})", names.join(", ")));
+    }
+    if let Some(problem) = catalog.problem_of(name) {
+        message.push_str(&format!("; its file cannot be used: {problem}"));
+    }
+    message.push_str("; to send it to the model as text, put a blank before the `/`");
+    failure(FailureKind::Input, message)
+}
+
+/// The problem's text in one line, for people.
+pub(crate) fn told(problem: &CommandProblem) -> String {
+    problem.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,57 @@
+//! Writing a template for a new command.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::launch::{Launch, failure};
+use crate::settings::SettingScope;
+
+const TEMPLATE: &str = r#"# What `/help` and the list of commands say.
+description = "…"
+
+# What is sent. {{args}} is what follows the command's name; !{git diff} is the
+# output of a shell command, @{docs/style.md} the content of a file.
+prompt = """
+…
+"""
+"#;
+
+impl Launch {
+    /// Writes a template for a command. Gives its file. Blocking.
+    ///
+    /// # Errors
+    /// A name that is none, a file that is there or cannot be written.
+    pub fn new_command(&self, name: &str, scope: SettingScope) -> Result<PathBuf, Failure> {
+        let refused = |message: String| failure(FailureKind::Input, message);
+        let name = name.strip_prefix('/').unwrap_or(name);
+        let good = |part: &str| {
+            let known = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
+            !part.is_empty()
+                && !part.starts_with('.')
+                && part.len() <= 50
+                && part.chars().all(known)
+        };
+        if !name.split(':').all(good) {
+            return Err(refused(format!(
+                "`{name}` cannot be a command's name: use letters, digits, `_`, `-`, `.`, and `:` \
+                 between parts"
+            )));
+        }
+        let folder = match scope {
+            SettingScope::User => self.config.homes.parallax.join("commands"),
+            SettingScope::Workspace => self.config.cwd.join(".parallax/commands"),
+        };
+        let path = folder.join(format!("{}.toml", name.replace(':', "/")));
+        let failed = |error: std::io::Error| {
+            refused(format!("`{}` cannot be written: {error}", path.display()))
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut file = std::fs::File::create_new(&path).map_err(failed)?;
+        file.write_all(TEMPLATE.as_bytes()).map_err(failed)?;
+        Ok(path)
+    }
+}

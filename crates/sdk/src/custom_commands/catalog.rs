@@ -1,0 +1,279 @@
+//! Which command a name means. Pure.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use parallax_config::commands::{
+    CommandArgument, CommandFile, CommandFiles, CommandForm, CommandSource,
+};
+
+use super::told;
+use crate::near::near;
+
+/// Names of Gemini CLI's own commands, which no file takes from them.
+const RESERVED: &[&str] = &[
+    "?",
+    "about",
+    "agents",
+    "auth",
+    "background",
+    "bashes",
+    "bg",
+    "bug",
+    "chat",
+    "clear",
+    "commands",
+    "compact",
+    "compress",
+    "copy",
+    "dir",
+    "directory",
+    "docs",
+    "editor",
+    "exit",
+    "export-session",
+    "extensions",
+    "footer",
+    "help",
+    "hooks",
+    "ide",
+    "init",
+    "mcp",
+    "memory",
+    "model",
+    "new",
+    "permissions",
+    "plan",
+    "policies",
+    "privacy",
+    "quit",
+    "restore",
+    "resume",
+    "rewind",
+    "settings",
+    "setup-github",
+    "shells",
+    "shortcuts",
+    "skills",
+    "stats",
+    "statusline",
+    "summarize",
+    "tasks",
+    "terminal-setup",
+    "theme",
+    "tools",
+    "upgrade",
+    "usage",
+    "vim",
+];
+
+/// Whether a command of the program has this name: a file's command is called
+/// by its longer name then.
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
+/// A custom command as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandInfo {
+    /// What is typed behind the slash.
+    pub name: String,
+    /// Other names that mean it: `user.NAME`, `workspace.NAME`,
+    /// `EXTENSION:NAME` where another command has the plain name.
+    pub aliases: Vec<String>,
+    /// One line.
+    pub description: String,
+    /// Whose it is.
+    pub source: CommandSource,
+    /// What may follow the name; empty: nothing is said.
+    pub argument_hint: String,
+    /// The arguments, where the file names them.
+    pub arguments: Vec<CommandArgument>,
+    /// The file.
+    pub path: PathBuf,
+    /// How it is written.
+    pub form: CommandForm,
+    /// Fields of the file that have no meaning here.
+    pub unused: Vec<String>,
+    pub(crate) template: String,
+}
+
+/// The commands by name.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    commands: Vec<CommandInfo>,
+    by_name: HashMap<String, usize>,
+    problems: Vec<(PathBuf, String)>,
+    notices: Vec<String>,
+}
+
+impl Catalog {
+    /// Gives every command its names. The plain name means the strongest: the
+    /// project's, then the user's, then an extension's.
+    pub(crate) fn new(files: CommandFiles) -> Self {
+        let mut count: HashMap<&str, usize> = HashMap::new();
+        for file in &files.commands {
+            *count.entry(&file.name).or_default() += 1;
+        }
+        // A name that a file has as its plain one is nobody's longer name.
+        let mut taken: HashSet<String> =
+            files.commands.iter().map(|file| file.name.clone()).collect();
+        let mut catalog = Self::default();
+        let mut plain: HashSet<String> = RESERVED.iter().map(|name| (*name).to_owned()).collect();
+        for file in &files.commands {
+            let contested = is_reserved(&file.name) || count.get(file.name.as_str()) > Some(&1);
+            let longer = contested.then(|| free(&longer_name(file), &mut taken));
+            let gets_plain = plain.insert(file.name.clone());
+            let (name, aliases) = match (gets_plain, longer) {
+                (true, longer) => (file.name.clone(), longer.into_iter().collect()),
+                (false, Some(longer)) => (longer, Vec::new()),
+                // A reserved or contested name always has a longer one.
+                (false, None) => continue,
+            };
+            if !gets_plain {
+                catalog.notices.push(moved(file, &name));
+            }
+            catalog.commands.push(info(file, name, aliases));
+        }
+        catalog.commands.sort_by(|one, other| one.name.cmp(&other.name));
+        for (index, command) in catalog.commands.iter().enumerate() {
+            for name in std::iter::once(&command.name).chain(&command.aliases) {
+                catalog.by_name.insert(name.clone(), index);
+            }
+        }
+        catalog.problems =
+            files.problems.iter().map(|problem| (problem.path.clone(), told(problem))).collect();
+        catalog
+    }
+
+    /// All commands, by name.
+    pub fn commands(&self) -> &[CommandInfo] {
+        &self.commands
+    }
+
+    /// The command of a name.
+    pub fn find(&self, name: &str) -> Option<&CommandInfo> {
+        self.by_name.get(name).and_then(|index| self.commands.get(*index))
+    }
+
+    /// Names near one that no command has.
+    pub fn near(&self, name: &str) -> Vec<&str> {
+        near(name, self.by_name.keys().map(String::as_str))
+    }
+
+    /// Files that are no commands: what is wrong, one sentence each.
+    pub fn problems(&self) -> impl Iterator<Item = &str> {
+        self.problems.iter().map(|(_, problem)| problem.as_str())
+    }
+
+    /// Commands that do not have the name of their file, one sentence each.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// The problem of the file that would be the command.
+    pub(crate) fn problem_of(&self, name: &str) -> Option<&str> {
+        let last = name.rsplit(':').next().unwrap_or(name);
+        let is_of = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == last);
+        self.problems.iter().find(|(path, _)| is_of(path)).map(|(_, problem)| problem.as_str())
+    }
+}
+
+fn info(file: &CommandFile, name: String, aliases: Vec<String>) -> CommandInfo {
+    CommandInfo {
+        name,
+        aliases,
+        description: file.description.clone(),
+        source: file.source.clone(),
+        argument_hint: file.argument_hint.clone(),
+        arguments: file.arguments.clone(),
+        path: file.path.clone(),
+        form: file.form,
+        unused: file.unused.clone(),
+        template: file.prompt.clone(),
+    }
+}
+
+fn longer_name(file: &CommandFile) -> String {
+    match &file.source {
+        CommandSource::Project => format!("workspace.{}", file.name),
+        CommandSource::User => format!("user.{}", file.name),
+        CommandSource::Extension(extension) => format!("{extension}:{}", file.name),
+    }
+}
+
+/// The name, or the name with the first number that nobody has.
+fn free(name: &str, taken: &mut HashSet<String>) -> String {
+    let numbered = (1..).map(|number| format!("{name}{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    let free = names.find(|name| !taken.contains(name)).unwrap_or_default();
+    taken.insert(free.clone());
+    free
+}
+
+fn moved(file: &CommandFile, name: &str) -> String {
+    let path = file.path.display();
+    match is_reserved(&file.name) {
+        true => format!("`/{}` is a command of the program: `{path}` is `/{name}`", file.name),
+        false => format!("another file has the name `/{}`: `{path}` is `/{name}`", file.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, source: CommandSource, prompt: &str) -> CommandFile {
+        CommandFile {
+            name: name.to_owned(),
+            source,
+            path: PathBuf::from(format!("/x/{name}.toml")),
+            form: CommandForm::Toml,
+            description: String::new(),
+            argument_hint: String::new(),
+            arguments: Vec::new(),
+            prompt: prompt.to_owned(),
+            unused: Vec::new(),
+        }
+    }
+
+    fn catalog(commands: Vec<CommandFile>) -> Catalog {
+        Catalog::new(CommandFiles { commands, problems: Vec::new() })
+    }
+
+    #[test]
+    fn the_project_wins_and_all_stay_reachable() {
+        use CommandSource::{Extension, Project, User};
+        let catalog = catalog(vec![
+            file("deploy", Project, "p"),
+            file("deploy", User, "u"),
+            file("deploy", User, "old"),
+            file("deploy", Extension("gcp".into()), "e"),
+            file("fix", User, "f"),
+        ]);
+        for (name, prompt) in [
+            ("deploy", "p"),
+            ("workspace.deploy", "p"),
+            ("user.deploy", "u"),
+            ("user.deploy1", "old"),
+            ("gcp:deploy", "e"),
+            ("fix", "f"),
+        ] {
+            assert_eq!(catalog.find(name).map(|it| it.template.as_str()), Some(prompt), "{name}");
+        }
+        assert!(catalog.find("user.fix").is_none());
+        assert_eq!(catalog.notices().len(), 3);
+        assert_eq!(catalog.near("deplyo"), ["deploy"]);
+    }
+
+    #[test]
+    fn commands_of_the_program_keep_their_names() {
+        let catalog = catalog(vec![
+            file("help", CommandSource::User, "u"),
+            file("user.help", CommandSource::User, "odd"),
+        ]);
+        assert!(catalog.find("help").is_none());
+        assert_eq!(catalog.find("user.help").map(|it| it.template.as_str()), Some("odd"));
+        assert_eq!(catalog.find("user.help1").map(|it| it.template.as_str()), Some("u"));
+    }
+}

@@ -1,0 +1,73 @@
+//! What `@{path}` in a template brings.
+
+use parallax_files::Access;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Part, PartView};
+use parallax_tools::read_many_files::{ReadMany, read_many};
+
+use super::Shared;
+
+/// What stands in the place of a block.
+pub(super) struct Brought {
+    /// Text and media, in order.
+    pub(super) parts: Vec<Part>,
+    /// What people should know.
+    pub(super) notices: Vec<String>,
+}
+
+/// Reads a file or all files of a folder. Blocking. What cannot be read leaves
+/// its block as it is, with a notice; what ignore rules leave out is not there.
+pub(super) fn read(shared: &Shared, path: &str) -> Brought {
+    let block = || vec![Part::text(format!("@{{{path}}}"))];
+    let told = |parts, notice: String| Brought { parts, notices: vec![notice] };
+    let workspace = &shared.workspace;
+    let confined = match workspace.resolve(path, Access::Read) {
+        Ok(confined) => confined,
+        Err(error) => return told(block(), format!("`@{{{path}}}` is not read: {error}")),
+    };
+    let real = confined.path();
+    if !real.exists() {
+        return told(block(), format!("`@{{{path}}}` is not read: there is no such file"));
+    }
+    if workspace.is_ignored(real).is_some() {
+        return told(Vec::new(), format!("`{path}` is left out, since it is ignored"));
+    }
+    let is_folder = real.is_dir();
+    let pattern = match is_folder {
+        true => format!("{}/**", path.trim_end_matches('/')),
+        false => path.to_owned(),
+    };
+    let never = CancellationToken::new();
+    let read = match read_many(workspace, &shared.seen, &ReadMany::of(vec![pattern]), &never) {
+        Ok(read) => read,
+        Err(error) => return told(block(), format!("`@{{{path}}}` is not read: {error}")),
+    };
+    let mut notices: Vec<String> = read
+        .skipped
+        .iter()
+        .take(10)
+        .map(|(path, why)| format!("`{}` is left out: {why}", path.display()))
+        .collect();
+    if read.files.is_empty() {
+        if notices.is_empty() {
+            notices.push(format!("`@{{{path}}}` holds nothing that can be read"));
+        }
+        let parts = if is_folder { Vec::new() } else { block() };
+        return Brought { parts, notices };
+    }
+    let mut parts = Vec::new();
+    for file in read.files {
+        let shown = workspace.relative(&file.path);
+        let shown = shown.display();
+        let is_text = matches!(file.part.view(), PartView::Text(_));
+        match (is_folder, is_text) {
+            (true, true) => {
+                parts.push(Part::text(format!("--- Start of content for {shown} ---\n")));
+                parts.push(file.part);
+                parts.push(Part::text(format!("\n--- End of content for {shown} ---\n")));
+            }
+            _ => parts.push(file.part),
+        }
+    }
+    Brought { parts, notices }
+}

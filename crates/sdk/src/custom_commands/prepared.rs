@@ -1,0 +1,205 @@
+//! A command on its way to a prompt.
+
+use std::sync::{Arc, PoisonError};
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
+use parallax_protocol::policy::ApprovalMode;
+
+use super::arguments::{fill, fill_command, words};
+use super::catalog::CommandInfo;
+use super::shell::{self, Judged};
+use super::template::{Piece, parse, takes_arguments};
+use super::{Shared, files};
+use crate::expand::Expander;
+use crate::launch::failure;
+
+/// A command with its arguments filled in and its shell commands judged.
+pub struct Prepared {
+    shared: Arc<Shared>,
+    name: String,
+    steps: Vec<Step>,
+    /// As typed, for files that the arguments name.
+    arguments: String,
+    mode: ApprovalMode,
+}
+
+/// What is left to do for a piece of the template.
+enum Step {
+    Text(String),
+    File(String),
+    Shell(Judged),
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Expanded {
+    /// What is sent.
+    pub prompt: Prompt,
+    /// What people should know, one line each.
+    pub notices: Vec<String>,
+}
+
+impl Prepared {
+    /// Blocking.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        command: &CommandInfo,
+        line: &str,
+        arguments: &str,
+        mode: ApprovalMode,
+    ) -> Result<Self, Failure> {
+        let name = command.name.clone();
+        let refused = |why: String| failure(FailureKind::Input, format!("`/{name}`: {why}"));
+        let positions = words(arguments);
+        check(command, &positions).map_err(refused)?;
+        let pieces = parse(&command.template, command.form).map_err(|why| {
+            refused(format!("its file `{}` has an {why}", command.path.display()))
+        })?;
+        let mut steps = Vec::new();
+        for piece in &pieces {
+            steps.push(match piece {
+                Piece::Text(bits) => Step::Text(fill(bits, arguments, &positions)),
+                Piece::File(bits) => Step::File(fill(bits, arguments, &positions)),
+                Piece::Shell(bits) => {
+                    let text = fill_command(bits, arguments, &positions).map_err(refused)?;
+                    if text.trim().is_empty() {
+                        continue;
+                    }
+                    let judged = shell::judge(&shared, text.trim(), mode).map_err(|why| {
+                        refused(format!("its shell command `{text}` may not run: {why}"))
+                    })?;
+                    Step::Shell(judged)
+                }
+            });
+        }
+        if !takes_arguments(&pieces) && !arguments.is_empty() {
+            steps.push(Step::Text(format!("\n\n{}", line.trim_end())));
+        }
+        Ok(Self { shared, name, steps, arguments: arguments.to_owned(), mode })
+    }
+
+    /// The command's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The shell commands that a person must agree to before it runs.
+    pub fn questions(&self) -> Vec<&str> {
+        self.shell().filter(|judged| judged.asks).map(|judged| judged.text.as_str()).collect()
+    }
+
+    /// The person agreed to all of them: this time, or for the session.
+    pub fn agree(&mut self, for_session: bool) {
+        let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        for step in &mut self.steps {
+            let Step::Shell(judged) = step else { continue };
+            if judged.asks && for_session {
+                agreed.insert(judged.text.clone());
+            }
+            judged.asks = false;
+        }
+    }
+
+    fn shell(&self) -> impl Iterator<Item = &Judged> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Shell(judged) => Some(judged),
+            _ => None,
+        })
+    }
+
+    /// Reads its files, runs its shell commands, and gives the prompt.
+    ///
+    /// # Errors
+    /// A shell command that nobody agreed to or that cannot be started; a
+    /// cancelled run.
+    pub async fn run(self, cancel: &CancellationToken) -> Result<Expanded, Failure> {
+        let name = self.name.clone();
+        let refused = |why: String| failure(FailureKind::Input, format!("`/{name}`: {why}"));
+        if let Some(command) = self.questions().first() {
+            return Err(refused(format!(
+                "its shell command `{command}` needs somebody to agree: allow it with a rule \
+                 (see `parallax policy`), or run it where you can be asked"
+            )));
+        }
+        let Self { shared, steps, arguments, mode, .. } = self;
+        let mut parts: Vec<Part> = Vec::new();
+        let mut notices = Vec::new();
+        for step in steps {
+            match step {
+                Step::Text(text) => parts.push(Part::text(text)),
+                Step::File(path) => {
+                    let shared = Arc::clone(&shared);
+                    let reading = tokio::task::spawn_blocking(move || files::read(&shared, &path));
+                    let brought = reading.await.map_err(|error| refused(error.to_string()))?;
+                    parts.extend(brought.parts);
+                    notices.extend(brought.notices);
+                }
+                Step::Shell(judged) => {
+                    let output = shell::run(&shared, &judged, mode, cancel).await;
+                    let output = output.map_err(|why| {
+                        refused(format!("`{}` cannot be started: {why}", judged.text))
+                    })?;
+                    parts.push(Part::text(output));
+                }
+            }
+            if cancel.is_cancelled() {
+                return Err(refused("cancelled".to_owned()));
+            }
+        }
+        let mut prompt = prompt_of(parts);
+        if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
+            return Err(refused("it gives an empty prompt".to_owned()));
+        }
+        // Files that the person names in the arguments are read as in any prompt.
+        let expander = Expander::new(&shared.workspace, &shared.seen, None);
+        let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
+        let named = naming.await.map_err(|error| refused(error.to_string()))??;
+        prompt.attachments.extend(named.attachments);
+        Ok(Expanded { prompt, notices })
+    }
+}
+
+/// The text up to the first medium is the prompt's, the rest follows it.
+fn prompt_of(parts: Vec<Part>) -> Prompt {
+    let mut prompt = Prompt::default();
+    for part in parts {
+        let is_text = matches!(part.view(), PartView::Text(_));
+        if !is_text {
+            prompt.attachments.push(part);
+            continue;
+        }
+        let text = part.into_text().unwrap_or_default();
+        match prompt.attachments.last_mut() {
+            None => prompt.text.push_str(&text),
+            Some(last) => {
+                if let Err(apart) = last.try_join(Part::text(text)) {
+                    prompt.attachments.push(apart);
+                }
+            }
+        }
+    }
+    prompt
+}
+
+/// Whether the arguments are those that the command takes.
+fn check(command: &CommandInfo, words: &[String]) -> Result<(), String> {
+    for (index, argument) in command.arguments.iter().enumerate() {
+        match words.get(index) {
+            None if argument.required => {
+                let hint = &command.argument_hint;
+                let named = &command.name;
+                let argument = &argument.name;
+                return Err(format!("the argument `{argument}` is missing: `/{named} {hint}`"));
+            }
+            Some(word) if !argument.choices.is_empty() && !argument.choices.contains(word) => {
+                let choices = argument.choices.join("`, `");
+                return Err(format!("`{}` is one of `{choices}`, not `{word}`", argument.name));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Shell commands of templates: judged as the model's are, run in the same
+//! sandbox.
+
+use parallax_exec::capture::CaptureLimits;
+use parallax_exec::shell::strip_wrapper;
+use parallax_exec::{Command, Ended, Ending, Finished, Limits, Mode};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Taint, Verdict};
+use parallax_protocol::tool::{Effects, ToolKind};
+use parallax_protocol::{CancellationToken, Object};
+use parallax_tools::run_shell_command::{command_effects, sandboxed};
+use serde_json::Value;
+
+use super::Shared;
+
+/// A command with what was decided about it.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    /// The text for the shell.
+    pub(super) text: String,
+    verdict: Verdict,
+    /// Whether a person must agree, and has not yet.
+    pub(super) asks: bool,
+}
+
+/// Judges a command as a call of `run_shell_command`. Blocking.
+///
+/// # Errors
+/// Why it may not run.
+pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<Judged, String> {
+    let text = strip_wrapper(text).to_owned();
+    let roots = shared.workspace.roots();
+    let effects: Effects = command_effects(&text, shared.workspace.root(), &roots);
+    let mut args = Object::new();
+    args.insert("command".to_owned(), Value::String(text.clone()));
+    let aliases = ["ShellTool".to_owned()];
+    let verdict = shared.judge.judge(&Query {
+        tool: "run_shell_command",
+        aliases: &aliases,
+        kind: ToolKind::Execute,
+        args: &args,
+        effects: &effects,
+        mode,
+        interactive: shared.interactive,
+        workspace: &roots,
+        trusted: shared.trusted,
+        made: &[],
+        taint: &Taint::default(),
+        origin: Origin::default(),
+    });
+    if verdict.decision == Decision::Deny {
+        return Err(verdict.why);
+    }
+    let agreed = shared.agreed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let asks = verdict.decision == Decision::Ask && !agreed.contains(&text);
+    drop(agreed);
+    Ok(Judged { text, verdict, asks })
+}
+
+/// Runs a command and gives what stands in the place of its block.
+///
+/// # Errors
+/// A command that cannot be started: then nothing is sent.
+pub(super) async fn run(
+    shared: &Shared,
+    judged: &Judged,
+    mode: ApprovalMode,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    let mut permissions = judged.verdict.grants.clone();
+    // A person saw the command, as with the model's.
+    if judged.verdict.decision == Decision::Ask {
+        permissions.repository_programs |= shared.trusted;
+        permissions.agents = true;
+    }
+    let command = command(shared, &judged.text, mode, permissions).await?;
+    let running = shared.processes.start(command).await.map_err(|error| error.to_string())?;
+    match running.follow(cancel, None, &mut |_| {}).await {
+        Ended::Finished(finished) => Ok(shown(&judged.text, &finished)),
+        // Nobody sends it to the background; should it happen, its end is not awaited.
+        Ended::Detached(detached) => Ok(detached.output.kept.head),
+    }
+}
+
+async fn command(
+    shared: &Shared,
+    text: &str,
+    mode: ApprovalMode,
+    permissions: Permissions,
+) -> Result<Command, String> {
+    let directory = shared.workspace.root().to_owned();
+    let roots = shared.workspace.roots();
+    let shell = shared.shell.clone();
+    let variables = shell.environment().variables;
+    let limits = Limits {
+        capture: CaptureLimits::of_threshold(shell.truncate_threshold),
+        inactivity: shell.inactivity_timeout,
+        ..Limits::default()
+    };
+    let (line, place) = (text.to_owned(), directory.clone());
+    let preparing = tokio::task::spawn_blocking(move || match &shell.sandbox {
+        None => Ok((None, variables)),
+        Some(options) => {
+            let roots = roots.as_slice();
+            let prepared = sandboxed(options, &line, &place, roots, mode, &permissions, variables)?;
+            Ok((Some(prepared.0), prepared.1))
+        }
+    });
+    let prepared: Result<_, String> = preparing.await.map_err(|error| error.to_string())?;
+    let (sandbox, environment) = prepared?;
+    Ok(Command {
+        text: text.to_owned(),
+        before: None,
+        directory,
+        environment,
+        mode: Mode::Pipe,
+        copy: None,
+        limits,
+        colour: false,
+        sandbox,
+    })
+}
+
+/// The output, and how the command ended unless it ended well.
+fn shown(command: &str, finished: &Finished) -> String {
+    let output = &finished.output;
+    let mut text = match output.binary {
+        true => format!("[binary output, {} bytes, not shown]", output.bytes),
+        false => output.kept.head.clone(),
+    };
+    if let Some(tail) = &output.kept.tail {
+        let omitted = output.kept.omitted_characters;
+        text.push_str(&format!("\n[{omitted} characters omitted]\n{tail}"));
+    }
+    let end = match (finished.stop, finished.ending) {
+        (Some(_), _) => "aborted".to_owned(),
+        (None, Ending::Exited { code: 0 }) => return text,
+        (None, Ending::Exited { code }) => format!("exited with code {code}"),
+        (None, Ending::Signalled { signal }) => format!("terminated by signal {signal}"),
+    };
+    text.push_str(&format!("\n[Shell command '{command}' {end}]"));
+    text
+}

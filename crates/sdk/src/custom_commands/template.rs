@@ -1,0 +1,194 @@
+//! The template of a command, taken apart once: what a file or a shell command
+//! brings later is never read as a template again.
+
+use parallax_config::commands::CommandForm;
+
+/// What a template is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Text with places for arguments.
+    Text(Vec<Bit>),
+    /// `@{path}`.
+    File(Vec<Bit>),
+    /// `!{command}`.
+    Shell(Vec<Bit>),
+}
+
+/// Text, or a place for arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Bit {
+    /// As it stands.
+    Text(String),
+    /// All arguments, as typed.
+    All,
+    /// One of them, from 1.
+    One(usize),
+}
+
+/// Takes a template apart.
+///
+/// # Errors
+/// A block that never ends: what it is and where, in characters from 0.
+pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(char) = rest.chars().next() {
+        let opens = ["!{", "@{"].into_iter().find(|opening| rest.starts_with(opening));
+        let Some(opening) = opens else {
+            text.push(char);
+            rest = rest.get(char.len_utf8()..).unwrap_or("");
+            continue;
+        };
+        let inside = rest.get(opening.len()..).unwrap_or("");
+        let Some(end) = closing(inside) else {
+            let before = template.get(..template.len() - rest.len()).unwrap_or("");
+            let index = before.chars().count();
+            return Err(format!(
+                "unclosed injection at index {index} (`{opening}`): the braces in it must balance"
+            ));
+        };
+        if !text.is_empty() {
+            pieces.push(Piece::Text(bits(&std::mem::take(&mut text), form, false)));
+        }
+        let block = inside.get(..end).unwrap_or("").trim();
+        pieces.push(match opening {
+            "!{" => Piece::Shell(bits(block, form, true)),
+            _ => Piece::File(bits(block, form, false)),
+        });
+        rest = inside.get(end + 1..).unwrap_or("");
+    }
+    if !text.is_empty() {
+        pieces.push(Piece::Text(bits(&text, form, false)));
+    }
+    Ok(pieces)
+}
+
+/// Whether arguments have a place in the template.
+pub(super) fn takes_arguments(pieces: &[Piece]) -> bool {
+    pieces.iter().any(|piece| {
+        let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits)) = piece;
+        bits.iter().any(|bit| !matches!(bit, Bit::Text(_)))
+    })
+}
+
+/// Where the brace that ends a block stands.
+fn closing(inside: &str) -> Option<usize> {
+    let mut depth = 1u32;
+    for (at, byte) in inside.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Finds the places for arguments: `{{args}}`, in Markdown also `$ARGUMENTS`
+/// and `$1` to `$9`. In the single quotes of a shell command a `$1` belongs to
+/// the program in them (awk, say), as the shell has it.
+fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<Bit> {
+    let mut found = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
+    let mut quoted = false;
+    let mut keep = |plain: &mut String, bit: Bit| {
+        if !plain.is_empty() {
+            found.push(Bit::Text(std::mem::take(plain)));
+        }
+        found.push(bit);
+    };
+    while let Some(char) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("{{args}}") {
+            keep(&mut plain, Bit::All);
+            rest = after;
+            continue;
+        }
+        if form == CommandForm::Markdown && char == '$' {
+            if let Some(after) = rest.strip_prefix("$ARGUMENTS") {
+                keep(&mut plain, Bit::All);
+                rest = after;
+                continue;
+            }
+            if !(shell && quoted)
+                && let Some((number, after)) = positional(rest)
+            {
+                keep(&mut plain, Bit::One(number));
+                rest = after;
+                continue;
+            }
+        }
+        quoted ^= char == '\'';
+        plain.push(char);
+        rest = rest.get(char.len_utf8()..).unwrap_or("");
+    }
+    if !plain.is_empty() {
+        found.push(Bit::Text(plain));
+    }
+    found
+}
+
+/// `$1`, but not `$10` or `$1a`, which are prices and names.
+fn positional(text: &str) -> Option<(usize, &str)> {
+    let rest = text.strip_prefix('$')?;
+    let digit = rest.chars().next()?.to_digit(10).filter(|digit| *digit > 0)?;
+    let after = rest.get(1..)?;
+    let goes_on = after.chars().next().is_some_and(|next| {
+        next.is_alphanumeric()
+            || next == '_'
+            || (matches!(next, '.' | ',')
+                && after.chars().nth(1).is_some_and(|digit| digit.is_ascii_digit()))
+    });
+    if goes_on { None } else { Some((usize::try_from(digit).ok()?, after)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Bit {
+        Bit::Text(text.to_owned())
+    }
+
+    #[test]
+    fn blocks_are_found_and_their_braces_balance() {
+        let pieces = parse("a @{ x/{y}.md } b !{ awk '{print $1}' {{args}} }", CommandForm::Toml);
+        assert_eq!(
+            pieces.expect("parsed"),
+            [
+                Piece::Text(vec![text("a ")]),
+                Piece::File(vec![text("x/{y}.md")]),
+                Piece::Text(vec![text(" b ")]),
+                Piece::Shell(vec![text("awk '{print $1}' "), Bit::All]),
+            ]
+        );
+        let error = parse("ü !{ echo { }", CommandForm::Toml).expect_err("open");
+        assert!(error.contains("at index 2"), "{error}");
+    }
+
+    #[test]
+    fn markdown_knows_positions() {
+        let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
+        assert_eq!(
+            pieces.expect("parsed"),
+            [Piece::Text(vec![Bit::One(1), text(" costs $100 or $2.50, "), Bit::All, text("!")])]
+        );
+        let shell = parse("!{awk '{print $1}' $1}", CommandForm::Markdown).expect("parsed");
+        assert_eq!(shell, [Piece::Shell(vec![text("awk '{print $1}' "), Bit::One(1)])]);
+        let toml = parse("$1", CommandForm::Toml).expect("parsed");
+        assert!(!takes_arguments(&toml));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_template_is_read(template in "[!@{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
+            for form in [CommandForm::Toml, CommandForm::Markdown] {
+                let _ = parse(&template, form);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A proposed change as a person wants it: some of its hunks, or the text as
+//! edited, turned back into arguments of the tool that proposed it.
+
+use std::path::Path;
+
+use parallax_files::decode;
+use parallax_protocol::Object;
+use parallax_protocol::tool::FileDiff;
+use serde_json::Value;
+
+/// Files larger than this are not taken apart.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// A change to one file before it is made.
+#[derive(Debug, Clone)]
+pub struct ProposedChange {
+    /// The text as it is; empty for a new file.
+    pub old: String,
+    /// The text as it would be.
+    pub new: String,
+    hunks: Vec<Hunk>,
+}
+
+/// One place that changes.
+#[derive(Debug, Clone)]
+struct Hunk {
+    /// The first old line, from 0.
+    start: usize,
+    /// How many old lines it covers.
+    covers: usize,
+    /// The lines that stand there afterwards, with their ends.
+    lines: Vec<String>,
+}
+
+impl ProposedChange {
+    /// Reads the file and applies the diff to it.
+    ///
+    /// # Errors
+    /// Why it cannot be taken apart, for people: the file cannot be read or has
+    /// changed since, or the diff was cut because of its size.
+    pub fn read(diff: &FileDiff) -> Result<Self, String> {
+        let old = if diff.is_new_file { String::new() } else { text_of(&diff.file_path)? };
+        Self::of(old, &diff.diff)
+    }
+
+    fn of(old: String, diff: &str) -> Result<Self, String> {
+        let hunks = parse(diff)?;
+        let mut change = Self { new: String::new(), old, hunks };
+        change.new = change.with((0..change.hunks.len()).collect::<Vec<_>>().as_slice())?;
+        Ok(change)
+    }
+
+    /// The text with only these hunks (from 0) applied.
+    ///
+    /// # Errors
+    /// When the file is no longer what the diff was made from.
+    pub fn with(&self, taken: &[usize]) -> Result<String, String> {
+        let lines: Vec<&str> = self.old.split_inclusive('\n').collect();
+        let changed = || "the file changed since the question was asked".to_owned();
+        let mut text = String::with_capacity(self.old.len());
+        let mut at = 0;
+        for (index, hunk) in self.hunks.iter().enumerate() {
+            if !taken.contains(&index) {
+                continue;
+            }
+            let until = lines.get(at..hunk.start).ok_or_else(changed)?;
+            until.iter().for_each(|line| text.push_str(line));
+            hunk.lines.iter().for_each(|line| text.push_str(line));
+            at = hunk.start + hunk.covers;
+        }
+        lines.get(at..).ok_or_else(changed)?.iter().for_each(|line| text.push_str(line));
+        Ok(text)
+    }
+
+    /// The arguments of `write_file` or `replace` that lead to `wanted`.
+    ///
+    /// # Errors
+    /// When nothing would change, or the tool is another.
+    pub fn arguments(&self, tool: &str, args: &Object, wanted: &str) -> Result<Object, String> {
+        if wanted == self.old {
+            return Err("nothing is left of the change".to_owned());
+        }
+        let mut changed = args.clone();
+        let mut set = |name: &str, text: &str| {
+            changed.insert(name.to_owned(), Value::String(text.to_owned()));
+        };
+        match tool {
+            "write_file" => set("content", wanted),
+            "replace" => {
+                let (old, new) = self.differing(wanted);
+                set("old_string", old);
+                set("new_string", new);
+                changed.shift_remove("allow_multiple");
+                changed.shift_remove("expected_replacements");
+            }
+            other => return Err(format!("changes of `{other}` cannot be edited")),
+        }
+        Ok(changed)
+    }
+
+    /// The part in which the texts differ, in whole lines, as wide as it takes
+    /// to stand in the old text only once.
+    fn differing<'a>(&'a self, wanted: &'a str) -> (&'a str, &'a str) {
+        let old: Vec<&str> = self.old.split_inclusive('\n').collect();
+        let new: Vec<&str> = wanted.split_inclusive('\n').collect();
+        let mut head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+        let most = old.len().min(new.len()) - head;
+        let mut tail = old.iter().rev().zip(new.iter().rev());
+        let mut tail = tail.by_ref().take(most).take_while(|(old, new)| old == new).count();
+        let bytes = |lines: &[&str]| lines.iter().map(|line| line.len()).sum::<usize>();
+        loop {
+            let start = bytes(&old[..head]);
+            let part = &self.old[start..self.old.len() - bytes(&old[old.len() - tail..])];
+            let unique = !part.is_empty()
+                && self.old.find(part).is_some_and(|at| !self.old[at + 1..].contains(part));
+            if unique || (head == 0 && tail == 0) {
+                return (part, &wanted[start..wanted.len() - bytes(&new[new.len() - tail..])]);
+            }
+            head = head.saturating_sub(1);
+            tail = tail.saturating_sub(1);
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let told = |error: std::io::Error| format!("`{}` cannot be read: {error}", path.display());
+    if std::fs::metadata(path).map_err(told)?.len() > MAX_BYTES {
+        return Err(format!("`{}` is too large to be edited here", path.display()));
+    }
+    Ok(decode(&std::fs::read(path).map_err(told)?).text)
+}
+
+/// The hunks of a unified diff. A diff that was cut is refused, since nobody
+/// saw what it would do.
+fn parse(diff: &str) -> Result<Vec<Hunk>, String> {
+    let cut = || "the change is too large to be taken apart".to_owned();
+    let mut hunks: Vec<Hunk> = Vec::new();
+    // Old and new lines that the hunk still owes.
+    let mut owed = (0usize, 0usize);
+    let mut last_is_new = false;
+    for line in diff.split_inclusive('\n') {
+        if owed == (0, 0) && line.starts_with("@@") {
+            let (start, covers, added) = header(line).ok_or_else(cut)?;
+            owed = (covers, added);
+            // `@@ -0,0` stands before the first line, `-5,0` behind the fifth.
+            let start = if covers == 0 { start } else { start.saturating_sub(1) };
+            hunks.push(Hunk { start, covers, lines: Vec::new() });
+            continue;
+        }
+        let Some(hunk) = hunks.last_mut() else { continue };
+        if line.starts_with('\\') {
+            // "No newline at end of file" speaks of the row before.
+            if last_is_new && let Some(last) = hunk.lines.last_mut() {
+                last.truncate(last.trim_end_matches('\n').len());
+            }
+            continue;
+        }
+        if owed == (0, 0) {
+            continue;
+        }
+        let Some((sign, text)) = line.split_at_checked(1) else { return Err(cut()) };
+        last_is_new = sign != "-";
+        match sign {
+            " " => {
+                owed = (
+                    owed.0.checked_sub(1).ok_or_else(cut)?,
+                    owed.1.checked_sub(1).ok_or_else(cut)?,
+                );
+                hunk.lines.push(text.to_owned());
+            }
+            "+" => {
+                owed.1 = owed.1.checked_sub(1).ok_or_else(cut)?;
+                hunk.lines.push(text.to_owned());
+            }
+            "-" => owed.0 = owed.0.checked_sub(1).ok_or_else(cut)?,
+            _ => return Err(cut()),
+        }
+    }
+    if owed == (0, 0) && !hunks.is_empty() { Ok(hunks) } else { Err(cut()) }
+}
+
+/// Start and length on the old side, length on the new.
+fn header(line: &str) -> Option<(usize, usize, usize)> {
+    let mut words = line.split(' ').skip(1);
+    let mut range = |sign: char| {
+        let text = words.next()?.strip_prefix(sign)?;
+        let (start, count) = text.split_once(',').unwrap_or((text, "1"));
+        Some((start.parse::<usize>().ok()?, count.parse::<usize>().ok()?))
+    };
+    let (start, covers) = range('-')?;
+    let (_, added) = range('+')?;
+    Some((start, covers, added))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const OLD: &str = "a\nb\nc\nd\ne\nf\n";
+    const DIFF: &str = "--- x\n+++ x\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n@@ -5,2 +5,3 @@\n e\n-f\n+F\n+g\n\\ No newline at end of file\n";
+
+    #[test]
+    fn hunks_are_applied_singly() {
+        let change = ProposedChange::of(OLD.to_owned(), DIFF).expect("a change");
+        assert_eq!(change.new, "A\nb\nc\nd\ne\nF\ng");
+        assert_eq!(change.with(&[0]).expect("text"), "A\nb\nc\nd\ne\nf\n");
+        assert_eq!(change.with(&[1]).expect("text"), "a\nb\nc\nd\ne\nF\ng");
+        assert_eq!(change.with(&[]).expect("text"), OLD);
+    }
+
+    #[test]
+    fn a_replacement_names_a_place_that_is_there_once() {
+        let old = "x\ny\nx\ny\nz\n";
+        let change = ProposedChange { old: old.to_owned(), new: String::new(), hunks: Vec::new() };
+        let args =
+            json!({"file_path": "f", "old_string": "?", "new_string": "?", "allow_multiple": true});
+        let args = args.as_object().expect("an object").clone();
+        for wanted in
+            ["x\ny\nx\nY\nz\n", "x\ny\nz\n", "x\ny\nx\ny\nz\nend\n", "", "new\nx\ny\nx\ny\nz\n"]
+        {
+            let changed = change.arguments("replace", &args, wanted).expect("arguments");
+            let (from, to) = (changed["old_string"].as_str(), changed["new_string"].as_str());
+            let (from, to) = (from.expect("text"), to.expect("text"));
+            assert_eq!(old.matches(from).count(), 1, "{from:?}");
+            assert_eq!(old.replacen(from, to, 1), wanted);
+            assert!(!changed.contains_key("allow_multiple"));
+        }
+        assert!(change.arguments("replace", &args, old).is_err());
+    }
+
+    #[test]
+    fn a_cut_diff_is_refused() {
+        let cut = &DIFF[..DIFF.len() - 40];
+        assert!(ProposedChange::of(OLD.to_owned(), cut).is_err());
+    }
+}

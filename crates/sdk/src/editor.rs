@@ -1,0 +1,38 @@
+//! The person's own editor on a text. Blocking; the caller has given the
+//! terminal free.
+
+use std::io::Write;
+
+use parallax_exec::persons_program;
+
+use crate::editors::EditorCommand;
+
+/// Opens `text` in the editor, in a file with this name, and gives what was
+/// saved.
+///
+/// # Errors
+/// For people: why there is no new text.
+pub fn edit(editor: &EditorCommand, text: &str, name: &str) -> Result<String, String> {
+    let folder = tempfile::Builder::new()
+        .prefix("parallax-")
+        .tempdir()
+        .map_err(|error| format!("no temporary folder can be made: {error}"))?;
+    let path = folder.path().join(name);
+    let told = |error: std::io::Error| format!("`{}`: {error}", path.display());
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&path).map_err(told)?;
+    file.write_all(text.as_bytes()).map_err(told)?;
+    drop(file);
+    let shown = editor.program.display();
+    match persons_program::edit(&editor.program, &editor.arguments, &path) {
+        Ok(true) => {
+            let bytes = std::fs::read(&path).map_err(told)?;
+            String::from_utf8(bytes).map_err(|_| "the text is no UTF-8".to_owned())
+        }
+        Ok(false) => Err(format!("the editor `{shown}` ended with an error; nothing is changed")),
+        Err(error) => Err(format!("the editor `{shown}` cannot be started: {error}")),
+    }
+}

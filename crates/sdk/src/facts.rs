@@ -1,0 +1,129 @@
+//! Small facts of a launch that a face shows, and what a person typed in the
+//! project before.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::credential::{Credential, method_name};
+use crate::launch::{Launch, LaunchOptions, failure};
+
+/// Shell lines that are kept in reach.
+const SHELL_LINES: usize = 100;
+/// `keybindings.json` beyond this is not read.
+const LARGEST_KEYS: u64 = 1024 * 1024;
+
+impl Launch {
+    /// Whether the folder is trusted.
+    pub fn is_trusted(&self) -> bool {
+        self.config.trust.trusted
+    }
+
+    /// The last name of the working folder, or what `CLI_TITLE` says instead.
+    pub fn folder_name(&self) -> String {
+        let title = self.config.environment.get("CLI_TITLE").map(str::to_owned);
+        let name =
+            || self.options.directory.file_name().map(|name| name.to_string_lossy().into_owned());
+        title.filter(|text| !text.trim().is_empty()).or_else(name).unwrap_or_else(|| "/".to_owned())
+    }
+
+    /// The share of the window (0 to 1) from which the context is large.
+    pub fn compression_threshold(&self) -> f64 {
+        self.config.settings.number("model.compressionThreshold").unwrap_or(0.5)
+    }
+
+    /// What confines commands, for a narrow place, and whether anything does.
+    /// Looks at the kernel. Blocking.
+    pub fn sandbox_short(&self) -> (String, bool) {
+        match self.sandbox_words().as_str() {
+            "off" => ("no sandbox".to_owned(), false),
+            "none on this machine" => ("no sandbox here".to_owned(), false),
+            "namespaces" => ("sandbox".to_owned(), true),
+            other => (format!("sandbox: {other}"), true),
+        }
+    }
+
+    /// How one is signed in, in a few words. Blocking.
+    pub fn auth_name(&self) -> String {
+        match self.credential() {
+            Credential::Found { method, .. } => method_name(method).to_owned(),
+            Credential::NotNeeded => "scripted".to_owned(),
+            Credential::Missing { .. } => "no key".to_owned(),
+        }
+    }
+
+    /// The text of `keybindings.json`: ours, else the one in `~/.gemini`; empty
+    /// where there is none. Blocking.
+    pub fn keybindings(&self) -> String {
+        let homes = &self.config.homes;
+        let read = |folder: &Path| {
+            let path = folder.join("keybindings.json");
+            let small = std::fs::metadata(&path).is_ok_and(|facts| facts.len() <= LARGEST_KEYS);
+            small.then(|| std::fs::read_to_string(path).ok()).flatten()
+        };
+        read(&homes.parallax).or_else(|| read(&homes.gemini)).unwrap_or_default()
+    }
+
+    /// Where pictures of the clipboard are kept for a while.
+    pub fn images_folder(&self) -> PathBuf {
+        let project = parallax_store::project_folder(&self.options.directory);
+        self.config.homes.parallax.join("images").join(project)
+    }
+
+    /// The launch for another session of the same program run: settings are read
+    /// again, so that what changed counts. Blocking.
+    ///
+    /// # Errors
+    /// As [`Launch::prepare`], and never because of trust.
+    pub fn reopened(&self, options: LaunchOptions) -> Result<Self, Failure> {
+        let config = Self::load(&options)?;
+        Self::of(options, config)
+    }
+
+    /// A folder to be added to the workspace, as typed: `~` and relative paths
+    /// are understood. Blocking.
+    ///
+    /// # Errors
+    /// No folder, or one that is not trusted.
+    pub fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
+        let path = self.options.directory.join(self.expand_home(Path::new(typed)));
+        let told = |why: String| failure(FailureKind::Input, why);
+        let real = path
+            .canonicalize()
+            .map_err(|error| told(format!("`{}` cannot be added: {error}", path.display())))?;
+        if !real.is_dir() {
+            return Err(told(format!("`{}` is no folder", real.display())));
+        }
+        if !self.trust_of(&real)?.trusted {
+            return Err(told(format!(
+                "`{0}` is not trusted; `/permissions trust {0}` trusts it",
+                real.display()
+            )));
+        }
+        Ok(real)
+    }
+
+    /// Lets the project's rules count as they are now. Blocking.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    pub fn accept_policy_update(&self) -> Result<(), Failure> {
+        let accepted = self.accept_project_rules();
+        accepted.map(drop).map_err(|why| failure(FailureKind::Config, why))
+    }
+
+    /// The shell lines that the person ran in the project, oldest first.
+    /// Blocking.
+    pub fn shell_history(&self) -> Vec<String> {
+        parallax_store::shell_history(&self.homes(), &self.options.directory, SHELL_LINES)
+    }
+
+    /// Keeps a shell line; one that cannot be kept is only missing later.
+    /// Blocking.
+    pub fn remember_shell(&self, line: &str) {
+        let kept = parallax_store::remember_shell(&self.homes(), &self.options.directory, line);
+        if let Err(error) = kept {
+            tracing::warn!(%error, "a shell line could not be kept");
+        }
+    }
+}

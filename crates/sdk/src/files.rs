@@ -1,0 +1,111 @@
+//! The files of the workspace, as a face offers them to a person who types `@`.
+
+use std::path::{Path, PathBuf};
+
+use parallax_files::WalkOptions;
+
+use crate::expand::Expander;
+
+/// Paths of one piece.
+const PIECE: usize = 1000;
+
+impl Expander {
+    /// The folder that relative paths start from.
+    pub fn root(&self) -> PathBuf {
+        self.workspace.root().to_owned()
+    }
+
+    /// Lists files and folders (with a `/` at their end) of all workspace
+    /// folders, in pieces as they are found; stops when a piece is answered
+    /// with `false`. Relative to the root, or absolute in other folders. What is
+    /// ignored, and names that cannot be typed, are left out. Blocking: call it
+    /// on a thread of its own.
+    pub fn list_files(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
+        let root = self.workspace.root();
+        let roots = self.workspace.roots();
+        let options = WalkOptions { threads: 1, ..WalkOptions::default() };
+        let mut paths = Vec::new();
+        for entry in parallax_files::walk(&self.workspace, &roots, &options).build().flatten() {
+            if entry.depth() == 0 {
+                continue;
+            }
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let path = entry.path();
+            paths.extend(name(path.strip_prefix(root).unwrap_or(path), is_folder));
+            if paths.len() == PIECE && !piece(std::mem::take(&mut paths)) {
+                return;
+            }
+        }
+        if !paths.is_empty() {
+            piece(paths);
+        }
+    }
+}
+
+/// A path as text; `None` when it cannot be typed.
+fn name(path: &Path, is_folder: bool) -> Option<String> {
+    let path = path.to_str().filter(|path| !path.contains(char::is_control))?;
+    Some(if is_folder { format!("{path}/") } else { path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parallax_files::{SeenFiles, Workspace, WorkspaceOptions};
+
+    use super::*;
+
+    #[test]
+    fn files_are_listed_without_what_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("project");
+        let other = folder.path().join("other");
+        for path in ["project/src", "project/target", "project/.git", "other"] {
+            std::fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        for path in ["project/src/a.rs", "project/target/b", "project/\u{1b}x", "other/c.md"] {
+            std::fs::write(folder.path().join(path), "").unwrap();
+        }
+        std::fs::write(root.join(".gitignore"), "target\n").unwrap();
+        let options = WorkspaceOptions {
+            root: root.clone(),
+            additional: vec![other.clone()],
+            ..WorkspaceOptions::default()
+        };
+        let workspace = Arc::new(Workspace::new(options).unwrap());
+        let expander = Expander::new(&workspace, &Arc::new(SeenFiles::default()), None);
+        let mut found = Vec::new();
+        expander.list_files(&mut |paths| {
+            found.extend(paths);
+            true
+        });
+        found.sort();
+        let mut expected = vec![
+            ".gitignore".to_owned(),
+            "src/".to_owned(),
+            "src/a.rs".to_owned(),
+            other.join("c.md").display().to_string(),
+        ];
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_list_ends_when_nobody_wants_more() {
+        let root = tempfile::tempdir().unwrap();
+        for number in 0..(PIECE * 2 + 10) {
+            std::fs::write(root.path().join(number.to_string()), "").unwrap();
+        }
+        let options =
+            WorkspaceOptions { root: root.path().to_owned(), ..WorkspaceOptions::default() };
+        let workspace = Arc::new(Workspace::new(options).unwrap());
+        let expander = Expander::new(&workspace, &Arc::new(SeenFiles::default()), None);
+        let mut pieces = 0;
+        expander.list_files(&mut |_| {
+            pieces += 1;
+            false
+        });
+        assert_eq!(pieces, 1);
+    }
+}

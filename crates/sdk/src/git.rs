@@ -1,0 +1,86 @@
+//! Where a folder stands in git, read from files: no program is started.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// What is checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitHead {
+    /// A branch, by its short name. It may hold any characters: escape them
+    /// before a terminal gets them.
+    Branch(String),
+    /// A commit, by the first seven digits of its name.
+    Detached(String),
+}
+
+impl GitHead {
+    /// The name to show.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Branch(name) | Self::Detached(name) => name,
+        }
+    }
+}
+
+/// What is checked out where the folder is, worktrees and submodules included;
+/// `None` outside of repositories. Blocking, a few small reads.
+pub fn head(folder: &Path) -> Option<GitHead> {
+    let directory = folder.ancestors().find_map(git_directory)?;
+    let text = read(&directory.join("HEAD"))?;
+    let text = text.lines().next()?.trim();
+    if let Some(name) = text.strip_prefix("ref:") {
+        let name = name.trim();
+        let short = name.strip_prefix("refs/heads/").unwrap_or(name);
+        return (!short.is_empty()).then(|| GitHead::Branch(short.to_owned()));
+    }
+    let is_commit = text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_commit.then(|| GitHead::Detached(text.chars().take(7).collect()))
+}
+
+/// The folder of git's own files, which a worktree names in a file.
+fn git_directory(folder: &Path) -> Option<PathBuf> {
+    let entry = folder.join(".git");
+    if entry.is_dir() {
+        return entry.join("HEAD").exists().then_some(entry);
+    }
+    let text = read(&entry)?;
+    let path = text.lines().next()?.strip_prefix("gitdir:")?.trim();
+    (!path.is_empty()).then(|| folder.join(path))
+}
+
+fn read(path: &Path) -> Option<String> {
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_worktrees_and_commits_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("write");
+        };
+        assert_eq!(head(root), None);
+        write("a/.git/HEAD", "ref: refs/heads/feature/x\n");
+        write("a/src/deep/file", "");
+        assert_eq!(head(&root.join("a/src/deep")), Some(GitHead::Branch("feature/x".into())));
+        write("a/.git/worktrees/w/HEAD", "0123456789abcdef0123456789abcdef01234567\n");
+        write("w/.git", "gitdir: ../a/.git/worktrees/w\n");
+        assert_eq!(head(&root.join("w")), Some(GitHead::Detached("0123456".into())));
+        write("b/.git", "gitdir: /nowhere\n");
+        assert_eq!(head(&root.join("b")), None);
+        write("c/.git/HEAD", "something else");
+        assert_eq!(head(&root.join("c")), None);
+    }
+}

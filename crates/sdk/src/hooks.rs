@@ -1,0 +1,320 @@
+//! The hooks of a session: who listens, and running them.
+
+mod merge;
+mod result;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use jiff::Timestamp;
+use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks, find_hooks};
+use parallax_exec::{Fed, Processes};
+use parallax_protocol::event::{Failure, FailureKind, Level};
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::{BoxFuture, CancellationToken, Object};
+use parallax_tools::ShellOptions;
+use parallax_tools::run_shell_command::sandboxed;
+use serde_json::Value;
+
+use crate::launch::{Launch, failure};
+use crate::settings::SettingScope;
+use merge::{into_input, merge};
+use result::{Single, interpret};
+
+/// The hooks of a session.
+pub(crate) struct SessionHooks {
+    shared: Arc<Shared>,
+}
+
+/// What a hook is run with.
+pub(crate) struct Shared {
+    hooks: Vec<Hook>,
+    processes: Processes,
+    shell: ShellOptions,
+    project: PathBuf,
+    plans: PathBuf,
+    session: String,
+    transcript: PathBuf,
+    mode: ApprovalMode,
+    environment: OnceLock<Vec<(std::ffi::OsString, std::ffi::OsString)>>,
+    /// Of the project's hooks: what they were when the session began.
+    hashes: Vec<Option<String>>,
+}
+
+/// What the hooks of a session know of it.
+pub(crate) struct Surroundings {
+    pub(crate) processes: Processes,
+    pub(crate) shell: ShellOptions,
+    pub(crate) session: String,
+    pub(crate) transcript: PathBuf,
+    pub(crate) plans: PathBuf,
+}
+
+/// Something, with what people should hear of it.
+type Noticed<T> = (T, Vec<String>);
+
+impl Launch {
+    /// The hooks of all settings files. Blocking.
+    ///
+    /// # Errors
+    /// A settings file that cannot be used.
+    pub fn hook_list(&self) -> Result<HookList, Failure> {
+        find_hooks(&self.config).map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// Accepts the project's hooks as they are now; how many there are. Blocking.
+    ///
+    /// # Errors
+    /// What cannot be read or written.
+    pub fn accept_hooks(&self) -> Result<usize, Failure> {
+        let hooks = self.hook_list()?.hooks;
+        accept_hooks(&self.config.homes, &self.config.cwd, &hooks)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
+    }
+
+    /// Switches a hook on or off, by its name or command (`hooksConfig.disabled`).
+    /// Gives the file. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be written, a hook that another file switches off, and
+    /// one of the user's that a project would.
+    pub fn switch_hook(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let file = self.switch("hooksConfig.disabled", name, on, scope)?;
+        let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
+        if !on && self.reread()?.hook_list()?.hooks.iter().any(is_on) {
+            let why =
+                format!("a project cannot switch off your own hook `{name}`: use `--scope user`");
+            return Err(failure(FailureKind::Input, why));
+        }
+        Ok(file)
+    }
+
+    /// The hooks that run in a session, and what people should hear of them.
+    pub(crate) fn session_hooks(
+        &self,
+        around: impl FnOnce() -> Surroundings,
+    ) -> Result<Noticed<Option<Arc<dyn Hooks>>>, Failure> {
+        if !self.config.settings.flag("hooksConfig.enabled") {
+            return Ok((None, Vec::new()));
+        }
+        let HookList { hooks, mut warnings } = self.hook_list()?;
+        let refused: Vec<&str> =
+            hooks.iter().filter(|hook| !hook.accepted && !hook.disabled).map(Hook::title).collect();
+        if !refused.is_empty() {
+            warnings.push(format!(
+                "hooks of the project do not run, for you did not accept them as they are: `{}`; \
+                 see `parallax hooks list`, then `parallax hooks accept`",
+                refused.join("`, `")
+            ));
+        }
+        let hooks: Vec<Hook> =
+            hooks.into_iter().filter(|hook| hook.accepted && !hook.disabled).collect();
+        if hooks.is_empty() {
+            return Ok((None, warnings));
+        }
+        let Surroundings { processes, shell, session, transcript, plans } = around();
+        let project = self.config.cwd.clone();
+        let of_project = |hook: &Hook| hook.source == HookSource::Project;
+        let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
+        let hashes = hooks.iter().map(hash).collect();
+        let shared = Shared {
+            hooks,
+            hashes,
+            processes,
+            shell,
+            project: self.config.cwd.clone(),
+            plans,
+            session,
+            transcript,
+            mode: self.mode,
+            environment: OnceLock::new(),
+        };
+        Ok((Some(Arc::new(SessionHooks { shared: Arc::new(shared) })), warnings))
+    }
+}
+
+impl Hooks for SessionHooks {
+    fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+        self.shared.hooks.iter().any(|hook| hook.event == event && hook.chunks == chunk)
+    }
+
+    fn run(&self, call: HookCall, cancel: CancellationToken) -> BoxFuture<'static, HookOutcome> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.run(call, &cancel).await })
+    }
+}
+
+impl Shared {
+    /// Runs those that match: together, or one after the other where one of them
+    /// wants that, each then with what those before it changed.
+    async fn run(self: Arc<Self>, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
+        let mut seen = HashSet::new();
+        let matching: Vec<usize> = (0..self.hooks.len())
+            .filter(|index| {
+                self.hooks.get(*index).is_some_and(|hook| {
+                    hook.event == call.event
+                        && hook.chunks == call.chunk
+                        && matches(hook, &call.subject)
+                        && seen.insert((hook.name.clone(), hook.command.clone()))
+                })
+            })
+            .collect();
+        let sequential =
+            matching.iter().any(|index| self.hooks.get(*index).is_some_and(|hook| hook.sequential));
+        let mut singles = Vec::with_capacity(matching.len());
+        if sequential {
+            let mut input = call.input;
+            for index in matching {
+                let single = self.one(index, input.clone(), cancel).await;
+                into_input(&mut input, call.event, &single);
+                let ends = single.ends();
+                singles.push(single);
+                if ends {
+                    break;
+                }
+            }
+        } else {
+            let mut running = tokio::task::JoinSet::new();
+            for (order, index) in matching.into_iter().enumerate() {
+                let (shared, input) = (Arc::clone(&self), call.input.clone());
+                let cancel = cancel.clone();
+                running.spawn(async move { (order, shared.one(index, input, &cancel).await) });
+            }
+            let mut done: Vec<(usize, Single)> = running.join_all().await;
+            done.sort_by_key(|(order, _)| *order);
+            singles.extend(done.into_iter().map(|(_, single)| single));
+        }
+        merge(singles)
+    }
+
+    async fn one(&self, index: usize, input: Object, cancel: &CancellationToken) -> Single {
+        let Some(hook) = self.hooks.get(index).cloned() else { return Single::default() };
+        if hook.source == HookSource::Project {
+            // What it starts may have changed since it was accepted.
+            let (project, looked) = (self.project.clone(), hook.clone());
+            let looking = tokio::task::spawn_blocking(move || looked.hash(&project));
+            let accepted = self.accepted(index, looking.await.ok());
+            if !accepted {
+                return Single::failed(
+                    &hook,
+                    "it changed since it was accepted, so it was not run; see `parallax hooks list`",
+                );
+            }
+        }
+        match self.feed(&hook, input, cancel).await {
+            Ok(end) if end.ending.is_none() && !end.timed_out => Single::default(),
+            Ok(end) => interpret(&hook, &end),
+            Err(why) => Single::failed(&hook, &format!("it cannot be started: {why}")),
+        }
+    }
+
+    /// Whether the project's hook is what it was when the session began.
+    fn accepted(&self, index: usize, now: Option<String>) -> bool {
+        self.hashes.get(index).is_some_and(|before| before.is_some() && *before == now)
+    }
+
+    async fn feed(
+        &self,
+        hook: &Hook,
+        mut input: Object,
+        cancel: &CancellationToken,
+    ) -> Result<parallax_exec::FedEnd, String> {
+        let text = |text: &str| Value::String(text.to_owned());
+        for (name, value) in [
+            ("session_id", text(&self.session)),
+            ("transcript_path", text(&self.transcript.to_string_lossy())),
+            ("cwd", text(&self.project.to_string_lossy())),
+            ("hook_event_name", text(hook.event.as_str())),
+            ("timestamp", text(&Timestamp::now().to_string())),
+        ] {
+            input.insert(name.to_owned(), value);
+        }
+        let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
+        bytes.push(b'\n');
+        let environment = self.environment(hook);
+        let (sandbox, environment) = self.confine(hook, environment).await?;
+        let command = Fed {
+            text: hook.command.clone(),
+            directory: self.project.clone(),
+            environment,
+            input: bytes,
+            timeout: hook.timeout,
+            sandbox,
+        };
+        self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
+    }
+
+    /// The variables that commands get, those of hooks, and its own.
+    fn environment(&self, hook: &Hook) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        let base = self.environment.get_or_init(|| self.shell.environment().variables);
+        let mut environment = base.clone();
+        let project = self.project.clone().into_os_string();
+        let mut set: Vec<(String, std::ffi::OsString)> = vec![
+            ("GEMINI_PROJECT_DIR".into(), project.clone()),
+            ("GEMINI_CWD".into(), project.clone()),
+            ("CLAUDE_PROJECT_DIR".into(), project),
+            ("GEMINI_PLANS_DIR".into(), self.plans.clone().into()),
+            ("GEMINI_SESSION_ID".into(), self.session.clone().into()),
+        ];
+        set.extend(hook.env.iter().map(|(name, value)| (name.clone(), value.into())));
+        for (name, value) in set {
+            environment.retain(|(known, _)| *known != *name);
+            environment.push((name.into(), value));
+        }
+        environment
+    }
+
+    /// The sandbox of commands, for a hook that asks for it.
+    async fn confine(
+        &self,
+        hook: &Hook,
+        environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    ) -> Result<
+        (Option<parallax_sandbox::Plan>, Vec<(std::ffi::OsString, std::ffi::OsString)>),
+        String,
+    > {
+        if !hook.sandbox {
+            return Ok((None, environment));
+        }
+        let options = self.shell.sandbox.clone();
+        let mut options = options.ok_or("this program confines no commands")?;
+        options.enabled = true;
+        let (command, project, mode) = (hook.command.clone(), self.project.clone(), self.mode);
+        let preparing = tokio::task::spawn_blocking(move || {
+            let roots = [project.clone()];
+            let none = Permissions::default();
+            sandboxed(&options, &command, &project, &roots, mode, &none, environment)
+        });
+        let prepared = preparing.await.map_err(|error| error.to_string())??;
+        Ok((Some(prepared.0), prepared.1))
+    }
+}
+
+/// Whether a hook wants to hear of the subject.
+fn matches(hook: &Hook, subject: &str) -> bool {
+    let matcher = hook.matcher.trim();
+    if matcher.is_empty() || matcher == "*" {
+        return true;
+    }
+    if !hook.event.is_of_tools() {
+        return matcher == subject;
+    }
+    match regex::RegexBuilder::new(matcher).size_limit(1 << 20).build() {
+        Ok(pattern) => pattern.is_match(subject),
+        Err(_) => matcher == subject,
+    }
+}
+
+/// A message of a hook, for people.
+pub(crate) fn message(hook: &Hook, level: Level, text: &str) -> (Level, String) {
+    (level, format!("hook `{}`: {text}", result::clean(hook.title(), 200)))
+}

@@ -1,0 +1,245 @@
+//! What one hook's end means.
+
+use parallax_config::hooks::Hook;
+use parallax_exec::{Ending, FedEnd};
+use parallax_protocol::Object;
+use parallax_protocol::event::Level;
+use parallax_protocol::hooks::HookDecision;
+use serde_json::Value;
+
+use super::message;
+
+/// Bytes of a hook's text that people and the model get.
+const TEXT: usize = 2_000;
+/// Bytes of what a hook adds to the conversation.
+const CONTEXT: usize = 64 * 1024;
+
+/// What one hook said.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Single {
+    pub(super) decision: Option<HookDecision>,
+    pub(super) reason: String,
+    pub(super) stop: Option<String>,
+    pub(super) messages: Vec<(Level, String)>,
+    pub(super) context: Option<String>,
+    /// `hookSpecificOutput` without the context.
+    pub(super) output: Object,
+}
+
+impl Single {
+    /// It went wrong: a no where the hook guards something, else a warning.
+    pub(super) fn failed(hook: &Hook, why: &str) -> Self {
+        let mut single =
+            Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
+        if hook.fail_closed {
+            single.deny(format!("the hook `{}` must agree: {why}", clean(hook.title(), 200)));
+        }
+        single
+    }
+
+    /// Whether those after it are not asked any more.
+    pub(super) fn ends(&self) -> bool {
+        self.stop.is_some() || self.decision == Some(HookDecision::Deny)
+    }
+
+    fn deny(&mut self, reason: String) {
+        self.decision = Some(HookDecision::Deny);
+        self.reason = reason;
+    }
+}
+
+/// Reads the end of a hook.
+pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
+    let code = match end.ending {
+        None => {
+            let timeout = hook.timeout.as_secs_f64();
+            return Single::failed(hook, &format!("it took longer than {timeout} seconds"));
+        }
+        Some(Ending::Signalled { signal }) => {
+            return Single::failed(hook, &format!("it was ended by signal {signal}"));
+        }
+        Some(Ending::Exited { code }) => code,
+    };
+    let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
+    let text = String::from_utf8_lossy(raw);
+    let text = text.trim();
+    if let Some(said) = json(text) {
+        return read(hook, &said);
+    }
+    let shown = clean(text, TEXT);
+    let unreadable = text.starts_with(['{', '[']) || std::str::from_utf8(raw).is_err();
+    if hook.fail_closed && (code != 0 || unreadable) {
+        let why = match code {
+            0 => "its output cannot be read".to_owned(),
+            code => format!("it exited with code {code}: {shown}"),
+        };
+        return Single::failed(hook, &why);
+    }
+    let mut single = Single::default();
+    match (code, shown.is_empty()) {
+        (0, true) => {}
+        (0, false) => {
+            single.decision = Some(HookDecision::Allow);
+            single.messages.push(message(hook, Level::Info, &shown));
+        }
+        (1, true) => single.messages.push(message(hook, Level::Warning, "it exited with code 1")),
+        (1, false) => {
+            single.decision = Some(HookDecision::Allow);
+            single.messages.push(message(hook, Level::Warning, &shown));
+        }
+        (code, true) => {
+            single.deny(format!("the hook `{}` exited with code {code}", clean(hook.title(), 200)));
+        }
+        (_, false) => single.deny(shown),
+    }
+    single
+}
+
+fn blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_whitespace)
+}
+
+/// The object in a text, also one in a JSON string.
+fn json(text: &str) -> Option<Object> {
+    match serde_json::from_str(text).ok()? {
+        Value::Object(object) => Some(object),
+        Value::String(inner) => match serde_json::from_str(&inner).ok()? {
+            Value::Object(object) => Some(object),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn read(hook: &Hook, said: &Object) -> Single {
+    let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+    let reason = clean(text("reason").unwrap_or_default(), TEXT);
+    let mut single = Single {
+        decision: match text("decision") {
+            Some("allow" | "approve") => Some(HookDecision::Allow),
+            Some("ask") => Some(HookDecision::Ask),
+            Some("deny" | "block") => Some(HookDecision::Deny),
+            _ => None,
+        },
+        ..Single::default()
+    };
+    if let Some(message_text) = text("systemMessage") {
+        single.messages.push(message(hook, Level::Info, &clean(message_text, TEXT)));
+    }
+    if said.get("continue") == Some(&Value::Bool(false)) {
+        let why = text("stopReason").map(|why| clean(why, TEXT)).filter(|why| !why.is_empty());
+        let why = why.or_else(|| Some(reason.clone()).filter(|why| !why.is_empty()));
+        single.stop = Some(why.unwrap_or_else(|| "a hook ended it".to_owned()));
+    }
+    single.reason = match (single.decision, reason.is_empty()) {
+        (Some(HookDecision::Deny), true) => format!("the hook `{}` refused it", hook.title()),
+        _ => reason,
+    };
+    if let Some(Value::Object(output)) = said.get("hookSpecificOutput") {
+        let mut output = output.clone();
+        output.remove("hookEventName");
+        if let Some(Value::String(context)) = output.remove("additionalContext") {
+            single.context = Some(clean(&context, CONTEXT)).filter(|context| !context.is_empty());
+        }
+        single.output = output;
+    }
+    single
+}
+
+/// A text without controls, at most so many bytes.
+pub(super) fn clean(text: &str, limit: usize) -> String {
+    let keep = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
+    let mut clean: String = text.chars().filter(keep).collect();
+    if clean.len() > limit {
+        let mut end = limit;
+        while !clean.is_char_boundary(end) {
+            end -= 1;
+        }
+        clean.truncate(end);
+        clean.push('…');
+    }
+    clean
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use parallax_config::hooks::HookSource;
+    use parallax_protocol::hooks::HookEvent;
+
+    use super::*;
+
+    pub(crate) fn hook(fail_closed: bool) -> Hook {
+        Hook {
+            event: HookEvent::BeforeTool,
+            source: HookSource::User,
+            file: "/s.json".into(),
+            matcher: String::new(),
+            sequential: false,
+            command: "c".into(),
+            name: "guard".into(),
+            description: String::new(),
+            timeout: Duration::from_secs(1),
+            env: Vec::new(),
+            fail_closed,
+            chunks: false,
+            sandbox: false,
+            disabled: false,
+            accepted: true,
+        }
+    }
+
+    fn end(code: i32, stdout: &str, stderr: &str) -> FedEnd {
+        FedEnd {
+            ending: Some(Ending::Exited { code }),
+            timed_out: false,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        }
+    }
+
+    #[test]
+    fn codes_and_texts_mean_what_they_should() {
+        use HookDecision::{Allow, Ask, Deny};
+        for (code, stdout, stderr, open, closed) in [
+            (0, "", "", None, None),
+            (0, "hello", "", Some(Allow), Some(Allow)),
+            (0, r#"{"decision":"ask"}"#, "", Some(Ask), Some(Ask)),
+            (0, r#""{\"decision\":\"block\"}""#, "", Some(Deny), Some(Deny)),
+            (0, "{broken", "", Some(Allow), Some(Deny)),
+            (1, "", "", None, Some(Deny)),
+            (1, "", "careful", Some(Allow), Some(Deny)),
+            (2, "", "no", Some(Deny), Some(Deny)),
+            (2, "", "", Some(Deny), Some(Deny)),
+            (2, "{}", "no", None, None),
+            (127, "", "sh: x: not found", Some(Deny), Some(Deny)),
+        ] {
+            let end = end(code, stdout, stderr);
+            let said = |closed| interpret(&hook(closed), &end).decision;
+            assert_eq!((said(false), said(true)), (open, closed), "{code} {stdout} {stderr}");
+        }
+        assert_eq!(interpret(&hook(false), &end(2, "", "no\u{1b}[31m")).reason, "no[31m");
+    }
+
+    #[test]
+    fn what_was_ended_warns_or_denies() {
+        let ended = FedEnd { ending: None, timed_out: true, ..end(0, "{}", "") };
+        let open = interpret(&hook(false), &ended);
+        assert_eq!((open.decision, open.messages.len()), (None, 1));
+        assert_eq!(interpret(&hook(true), &ended).decision, Some(HookDecision::Deny));
+    }
+
+    #[test]
+    fn a_stop_has_a_reason() {
+        let said = interpret(&hook(false), &end(0, r#"{"continue":false}"#, ""));
+        assert_eq!(said.stop.as_deref(), Some("a hook ended it"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_output_is_read(code in 0..4i32, text in "(\\PC|[{}\":,\\[\\]a-z\u{1b}]){0,80}") {
+            interpret(&hook(true), &end(code, &text, &text));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The MCP servers of a session: from settings to tools.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, same_name};
+use parallax_exec::Processes;
+use parallax_files::Workspace;
+use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status};
+
+use crate::launch::Launch;
+use crate::toolbox::{client_options, redaction};
+
+/// How long a server may take when it is only tried.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// The folders that servers may know of.
+type Roots = Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
+
+impl Launch {
+    /// The MCP servers that are configured, and which of them may start.
+    pub fn mcp_servers(&self) -> McpServers {
+        let allowed = self.options.allowed_mcp_servers.clone();
+        let choice = McpChoice { allowed, disabled: Vec::new() };
+        self.config.mcp_servers(&[], &choice)
+    }
+
+    /// Servers whose tools do not ask: trusted ones, and those that are allowed
+    /// by name.
+    pub(crate) fn unasked_servers(&self) -> (Vec<String>, Vec<String>) {
+        let found = self.mcp_servers();
+        let settings = &self.config.settings;
+        let allowed = match self.options.allowed_mcp_servers.is_empty() {
+            true => settings.list("mcp.allowed"),
+            false => self.options.allowed_mcp_servers.clone(),
+        };
+        let names = |counts: &dyn Fn(&parallax_config::mcp::McpServer) -> bool| -> Vec<String> {
+            found.open().filter(|it| counts(it)).map(|it| it.name.clone()).collect()
+        };
+        let is_allowed = |name: &str| allowed.iter().any(|entry| same_name(entry, name));
+        (names(&|server| server.trust), names(&|server| is_allowed(&server.name)))
+    }
+
+    /// The servers of a session, not started; and what people should hear.
+    pub(crate) fn open_servers(
+        &self,
+        workspace: &Arc<Workspace>,
+        processes: Processes,
+    ) -> (Option<Servers>, Vec<String>) {
+        let found = self.mcp_servers();
+        let mut warnings = found.warnings;
+        warnings.extend(found.errors.iter().map(ToString::to_string));
+        for server in found.servers.iter().filter(|server| server.source.is_foreign()) {
+            let of = &server.name;
+            warnings.extend(server.notes.iter().map(|note| format!("MCP server `{of}`: {note}")));
+        }
+        if found.servers.is_empty() {
+            return (None, warnings);
+        }
+        let folders = Arc::clone(workspace);
+        let roots: Roots = Arc::new(move || folders.roots());
+        (Some(Servers::new(self.servers_options(found.servers, processes, roots))), warnings)
+    }
+
+    fn servers_options(
+        &self,
+        servers: Vec<McpServer>,
+        processes: Processes,
+        roots: Roots,
+    ) -> ServersOptions {
+        let settings = &self.config.settings;
+        ServersOptions {
+            servers,
+            home: self.config.homes.parallax.clone(),
+            tokens_of_others: vec![self.config.homes.gemini.clone()],
+            directory: self.options.directory.clone(),
+            variables: self.options.variables.clone(),
+            redaction: redaction(self),
+            processes,
+            http: client_options(self),
+            roots,
+            asker: None,
+            lazy: settings.flag("mcp.lazy"),
+            first_wait: self.first_wait(),
+            schemas: match settings.text("mcp.schemas").as_deref() {
+                Some("openapi") => SchemaForm::OpenApi,
+                _ => SchemaForm::Verbatim,
+            },
+            longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
+        }
+    }
+
+    /// Where a person looks on, nothing waits; a single answer needs its tools.
+    fn first_wait(&self) -> Duration {
+        let set = self.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
+        match self.options.interactive {
+            true => Duration::ZERO,
+            false => Duration::try_from_secs_f64(set / 1000.0).unwrap_or_default(),
+        }
+    }
+}
+
+/// A server that was tried.
+#[derive(Debug, Clone)]
+pub struct McpProbe {
+    /// As it is configured.
+    pub server: McpServer,
+    /// What came of it.
+    pub state: ProbeState,
+    /// Why it is not there.
+    pub error: Option<String>,
+    /// How many tools it has.
+    pub tools: usize,
+}
+
+/// What came of trying a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeState {
+    /// It answers.
+    Connected,
+    /// It does not.
+    Disconnected,
+    /// It wants a sign-in.
+    NeedsSignIn,
+    /// It is switched off, or the folder is not trusted.
+    Disabled,
+    /// It is not allowed.
+    Blocked,
+}
+
+impl Launch {
+    /// The homes of the user.
+    pub fn config_homes(&self) -> &parallax_config::Homes {
+        &self.config.homes
+    }
+
+    /// The tokens of sign-ins to servers.
+    pub fn token_files(&self) -> parallax_mcp::TokenFiles {
+        let homes = &self.config.homes;
+        parallax_mcp::TokenFiles::new(&homes.parallax, std::slice::from_ref(&homes.gemini))
+    }
+
+    /// The port that a browser comes back to (`OAUTH_CALLBACK_PORT`).
+    pub fn oauth_port(&self) -> Option<u16> {
+        self.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()
+    }
+
+    /// The working folder.
+    pub fn directory(&self) -> &std::path::Path {
+        &self.options.directory
+    }
+
+    /// Tries each server that may start, all at once, five seconds each or its
+    /// own `timeout`. Must run on a tokio runtime.
+    pub async fn probe_servers(&self) -> (Vec<McpProbe>, Vec<String>) {
+        let (found, servers, processes, warnings) = self.lone_servers();
+        let trying = found.into_iter().map(|server| {
+            let servers = servers.clone();
+            async move { probe(server, &servers).await }
+        });
+        let probes = futures_util::future::join_all(trying).await;
+        servers.close().await;
+        processes.shutdown().await;
+        (probes, warnings)
+    }
+
+    /// The servers outside of a session.
+    pub(crate) fn lone_servers(&self) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
+        let found = self.mcp_servers();
+        let mut warnings = found.warnings;
+        warnings.extend(found.errors.iter().map(ToString::to_string));
+        let processes = Processes::new(self.config.homes.parallax.join("tmp"));
+        let folder = self.options.directory.clone();
+        let roots = Arc::new(move || vec![folder.clone()]);
+        let servers =
+            Servers::new(self.servers_options(found.servers.clone(), processes.clone(), roots));
+        (found.servers, servers, processes, warnings)
+    }
+}
+
+async fn probe(server: McpServer, servers: &Servers) -> McpProbe {
+    let state = match server.gate {
+        Gate::Open => None,
+        Gate::Blocked => Some(ProbeState::Blocked),
+        Gate::Disabled | Gate::Untrusted => Some(ProbeState::Disabled),
+    };
+    if let Some(state) = state {
+        return McpProbe { server, state, error: None, tools: 0 };
+    }
+    let limit = if server.timeout_set { server.timeout } else { PROBE };
+    let connected = tokio::time::timeout(limit, servers.connect(&server.name)).await;
+    let status = servers.status().into_iter().find(|status| status.config.name == server.name);
+    let tools = status.as_ref().map_or(0, |status| status.catalog.tools.len());
+    let (state, error) = match connected {
+        Ok(Ok(())) => (ProbeState::Connected, None),
+        Ok(Err(error)) => match status.map(|status| status.status) {
+            Some(Status::NeedsSignIn) => (ProbeState::NeedsSignIn, None),
+            _ => (ProbeState::Disconnected, Some(error)),
+        },
+        Err(_) => {
+            let why = format!("it gave no answer within {} ms", limit.as_millis());
+            (ProbeState::Disconnected, Some(why))
+        }
+    };
+    McpProbe { server, state, error, tools }
+}

@@ -1,0 +1,233 @@
+//! What happened in a session, told from the records of its journal: for faces
+//! that show a resumed session, for previews and for exports.
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Part, PartView, Role};
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord};
+use serde_json::Value;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PastItem {
+    /// A prompt of the person.
+    User {
+        /// What was typed.
+        text: String,
+        /// How many contents came before: what a rewind to before this prompt
+        /// keeps ([`crate::SessionChoice::Rewind`]).
+        before: usize,
+        /// Its turn, from 1, as undo counts them.
+        turn: u64,
+        /// When, RFC 3339; empty where the record does not say.
+        time: String,
+    },
+    /// What the person said while the model worked.
+    Steer {
+        /// What was said.
+        text: String,
+    },
+    /// A thought summary.
+    Thought {
+        /// Its text.
+        text: String,
+    },
+    /// An answer of the model.
+    Text {
+        /// Its text.
+        text: String,
+        /// Whether it was cut off.
+        partial: bool,
+    },
+    /// A call, with what it came to.
+    Tool {
+        /// The tool's name as the model used it.
+        name: String,
+        /// The arguments.
+        args: Object,
+        /// `success`, `error` or `cancelled`; `None`: the journal ends before its
+        /// result.
+        status: Option<String>,
+        /// What a person saw ([`parallax_protocol::tool::Display`] as JSON), where
+        /// that was kept.
+        display: Option<Value>,
+        /// What the model read.
+        output: String,
+    },
+}
+
+/// The items of records, oldest first. Calls get their results, wherever those
+/// stand. Costs a parse of each content: take what is to be shown with
+/// [`recent`] where a session is long.
+pub fn items(records: &[Record]) -> Vec<PastItem> {
+    let mut teller = Teller::default();
+    records.iter().for_each(|record| teller.record(record));
+    teller.items
+}
+
+/// The items of the last `prompts` prompts, and how many prompts came before.
+pub fn recent(records: &[Record], prompts: usize) -> (Vec<PastItem>, usize) {
+    let is_prompt = |record: &Record| matches!(record, Record::Content(c) if is_prompt(c));
+    let total = records.iter().filter(|record| is_prompt(record)).count();
+    let skipped = total.saturating_sub(prompts);
+    let mut teller = Teller::default();
+    let mut rest = records.iter();
+    let mut seen = 0;
+    for record in rest.by_ref() {
+        seen += usize::from(is_prompt(record));
+        if seen > skipped || total == 0 {
+            teller.record(record);
+            break;
+        }
+        teller.count(record);
+    }
+    rest.for_each(|record| teller.record(record));
+    (teller.items, skipped)
+}
+
+/// Whether a person said it. Contents that other programs recorded have no text
+/// as typed.
+fn is_prompt(record: &ContentRecord) -> bool {
+    let answers = || record.wire.json().contains("\"functionResponse\"");
+    !record.synthetic
+        && record.wire.role() == Role::User
+        && (record.display.is_some() || !answers())
+}
+
+#[derive(Default)]
+struct Teller {
+    items: Vec<PastItem>,
+    contents: usize,
+    turn: u64,
+    /// Where the calls of the last model content stand.
+    open: Vec<usize>,
+}
+
+impl Teller {
+    /// Passes over a record.
+    fn count(&mut self, record: &Record) {
+        match record {
+            Record::Content(content) => {
+                self.contents += 1;
+                self.turn += u64::from(content.display.is_some());
+            }
+            Record::Round(_) => self.contents += 1,
+            _ => {}
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        let before = self.contents;
+        self.count(record);
+        match record {
+            Record::Content(content) => self.content(content, before),
+            Record::Result(result) => self.result(result),
+            Record::Round(round) => {
+                let tail = round.tail.as_deref().map(|tail| serde_json::from_str(tail.get()));
+                let parts: Vec<Part> = tail.and_then(Result::ok).unwrap_or_default();
+                let texts = parts.into_iter().filter_map(Part::into_text);
+                self.items.extend(texts.map(|text| PastItem::Steer { text }));
+            }
+            _ => {}
+        }
+    }
+
+    fn content(&mut self, record: &ContentRecord, before: usize) {
+        if is_prompt(record) {
+            let text = record.display.clone().unwrap_or_else(|| text_of(record));
+            if !text.trim().is_empty() {
+                let (turn, time) = (self.turn, record.time.clone());
+                self.items.push(PastItem::User { text, before, turn, time });
+            }
+            return;
+        }
+        if record.synthetic {
+            return;
+        }
+        let thoughts = record.thoughts.iter().filter(|text| !text.trim().is_empty());
+        self.items.extend(thoughts.map(|text| PastItem::Thought { text: text.clone() }));
+        let Ok(content) = record.wire.open() else { return };
+        if record.wire.role() == Role::User {
+            self.responses(&content.parts);
+            return;
+        }
+        self.open.clear();
+        let mut text = String::new();
+        for part in &content.parts {
+            match part.view() {
+                PartView::Text(piece) => text.push_str(piece),
+                PartView::Call(call) => {
+                    self.say(&mut text, false);
+                    self.open.push(self.items.len());
+                    self.items.push(PastItem::Tool {
+                        name: call.name.to_owned(),
+                        args: call.args.cloned().unwrap_or_default(),
+                        status: None,
+                        display: None,
+                        output: String::new(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        self.say(&mut text, record.partial);
+    }
+
+    fn say(&mut self, text: &mut String, partial: bool) {
+        if !text.trim().is_empty() {
+            self.items.push(PastItem::Text { text: std::mem::take(text), partial });
+        }
+        text.clear();
+    }
+
+    /// Results as records of their own.
+    fn result(&mut self, result: &ResultRecord) {
+        let parts: Vec<Part> = serde_json::from_str(result.wire.get()).unwrap_or_default();
+        let Some(PastItem::Tool { status, display, output, .. }) =
+            self.open.get(result.index).and_then(|at| self.items.get_mut(*at))
+        else {
+            return;
+        };
+        *status = Some(result.status.clone());
+        display.clone_from(&result.display);
+        *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
+    }
+
+    /// Results as a content, in the order of the calls.
+    fn responses(&mut self, parts: &[Part]) {
+        let responses = parts.iter().filter_map(output_of);
+        for (at, (text, failed)) in self.open.iter().zip(responses) {
+            if let Some(PastItem::Tool { status, output, .. }) = self.items.get_mut(*at) {
+                *status = Some(if failed { "error" } else { "success" }.to_owned());
+                *output = text;
+            }
+        }
+    }
+}
+
+fn text_of(record: &ContentRecord) -> String {
+    let Ok(content) = record.wire.open() else { return String::new() };
+    let mut text = String::new();
+    for part in &content.parts {
+        match part.view() {
+            PartView::Text(piece) if !piece.starts_with("<session_context>") => {
+                text.push_str(piece);
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+/// What the model read of a response, and whether it was a failure.
+fn output_of(part: &Part) -> Option<(String, bool)> {
+    let PartView::Response(response) = part.view() else { return None };
+    let object = response.response.and_then(Value::as_object)?;
+    let failed = object.get("error");
+    let value = failed.or_else(|| object.get("output"));
+    let text = match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => Value::Object(object.clone()).to_string(),
+    };
+    Some((text, failed.is_some()))
+}

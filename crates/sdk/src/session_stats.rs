@@ -1,0 +1,188 @@
+//! The counters of a session as `/stats` and the farewell show them: a fold of
+//! the session's events.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parallax_protocol::event::{Event, EventBody, ModelCall};
+
+use crate::stats::{Stats, Tokens};
+
+/// What a session did.
+#[derive(Debug, Clone)]
+pub struct SessionStats {
+    /// By model, by tool, and of files.
+    pub totals: Stats,
+    /// What each turn cost, the first one first.
+    pub turns: Vec<TurnStats>,
+    /// Tokens of the newest prompt of the main model: what of its window is used.
+    pub context: u64,
+    began: Instant,
+    agent: Duration,
+    /// Turns by number.
+    places: HashMap<u64, usize>,
+}
+
+/// What one turn cost.
+#[derive(Debug, Clone, Default)]
+pub struct TurnStats {
+    /// The turn, from 1.
+    pub turn: u64,
+    /// Requests to models.
+    pub requests: u64,
+    /// Their tokens together.
+    pub tokens: Tokens,
+    /// How long it took, once it is over.
+    pub duration: Option<Duration>,
+}
+
+impl Default for SessionStats {
+    fn default() -> Self {
+        Self::new(Instant::now())
+    }
+}
+
+impl SessionStats {
+    /// Nothing yet; the session began then.
+    pub fn new(began: Instant) -> Self {
+        Self {
+            totals: Stats::default(),
+            turns: Vec::new(),
+            context: 0,
+            began,
+            agent: Duration::ZERO,
+            places: HashMap::new(),
+        }
+    }
+
+    /// Counts what the event tells.
+    pub fn event(&mut self, event: &Event) {
+        self.totals.event(event);
+        match &event.body {
+            EventBody::TurnStarted { .. } => drop(self.turn(event.turn)),
+            EventBody::ModelCall(call) => self.model_call(event.turn, call),
+            EventBody::TurnEnded(ended) => {
+                let duration = Duration::from_millis(ended.duration_ms);
+                self.agent += duration;
+                if let Some(turn) = self.turn(event.turn) {
+                    turn.duration = Some(duration);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn model_call(&mut self, turn: u64, call: &ModelCall) {
+        if call.role == "main" && call.usage.prompt_token_count > 0 {
+            self.context = call.usage.prompt_token_count;
+        }
+        if let Some(turn) = self.turn(turn) {
+            turn.requests += 1;
+            turn.tokens.add(&call.usage);
+        }
+    }
+
+    /// The counters of a turn; `None` before the first.
+    fn turn(&mut self, number: u64) -> Option<&mut TurnStats> {
+        if number == 0 {
+            return None;
+        }
+        let at = *self.places.entry(number).or_insert_with(|| {
+            self.turns.push(TurnStats { turn: number, ..TurnStats::default() });
+            self.turns.len() - 1
+        });
+        self.turns.get_mut(at)
+    }
+
+    /// How long the session lasts.
+    pub fn wall(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How long turns ran.
+    pub fn agent(&self) -> Duration {
+        self.agent
+    }
+
+    /// How long the service was waited for.
+    pub fn api(&self) -> Duration {
+        let times = self.totals.models.values().map(|model| model.api.total_latency_ms);
+        Duration::from_millis(times.sum())
+    }
+
+    /// How long tools ran.
+    pub fn tools(&self) -> Duration {
+        Duration::from_millis(self.totals.tools.total_duration_ms)
+    }
+
+    /// The share of calls that did what they should; `None` without calls.
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn success_rate(&self) -> Option<f64> {
+        let tools = &self.totals.tools;
+        (tools.total_calls > 0).then(|| tools.total_success as f64 / tools.total_calls as f64)
+    }
+
+    /// The share of decided calls that were agreed to; `None` without any.
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub fn agreement(&self) -> Option<f64> {
+        let decisions = &self.totals.tools.total_decisions;
+        let agreed = decisions.accept + decisions.auto_accept;
+        let all = agreed + decisions.reject;
+        (all > 0).then(|| agreed as f64 / all as f64)
+    }
+
+    /// The tokens of all models together.
+    pub fn tokens(&self) -> Tokens {
+        let mut sum = Tokens::default();
+        self.totals.models.values().for_each(|model| sum.add_tokens(&model.tokens));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::event::{EndReason, TurnEnded};
+    use parallax_protocol::model::Usage;
+
+    use super::*;
+
+    #[test]
+    fn turns_are_counted_apart_and_together() {
+        let mut stats = SessionStats::default();
+        let mut seq = 0;
+        let mut say = |turn: u64, body: EventBody| {
+            seq += 1;
+            stats.event(&Event { seq, turn, body });
+        };
+        let call = |role: &str, prompt: u64, cached: u64, error: Option<&str>| {
+            let usage = Usage {
+                prompt_token_count: prompt,
+                cached_content_token_count: cached,
+                candidates_token_count: 5,
+                total_token_count: prompt + 5,
+                ..Usage::default()
+            };
+            EventBody::ModelCall(ModelCall {
+                model: "m".into(),
+                role: role.into(),
+                usage,
+                latency_ms: 7,
+                error: error.map(str::to_owned),
+            })
+        };
+        let end = || EventBody::TurnEnded(TurnEnded { reason: EndReason::Done, duration_ms: 30 });
+        say(1, EventBody::TurnStarted { prompt: "a".into() });
+        say(1, call("main", 100, 0, None));
+        say(1, call("main", 150, 100, None));
+        say(1, end());
+        say(2, EventBody::TurnStarted { prompt: "b".into() });
+        say(2, call("web_search", 10, 0, Some("network")));
+        say(2, end());
+        let [first, second] = stats.turns.as_slice() else { unreachable!("two turns") };
+        assert_eq!((first.requests, first.tokens.input, first.tokens.cached), (2, 150, 100));
+        assert_eq!((second.requests, second.tokens.prompt), (1, 10));
+        assert_eq!((stats.context, stats.tokens().prompt), (150, 260));
+        assert_eq!((stats.agent().as_millis(), stats.api().as_millis()), (60, 21));
+        assert_eq!((stats.success_rate(), stats.agreement()), (None, None));
+    }
+}

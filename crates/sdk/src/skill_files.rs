@@ -1,0 +1,329 @@
+//! Installing, linking and removing skills.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_config::skills::{SKILL_FILE, Skill, SkillTier, read_skill, skill_files};
+use parallax_protocol::event::{Failure, FailureKind};
+use serde_json::Value;
+
+use crate::launch::{Launch, failure};
+use crate::settings::SettingScope;
+
+/// How long git may take.
+const CLONE_TIME: Duration = Duration::from_secs(180);
+/// Files of one skill.
+const MOST_FILES: usize = 5_000;
+/// Bytes of one skill.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Skills at hand, to be shown before they are installed. What was fetched for
+/// them is gone when this is dropped.
+#[derive(Debug)]
+pub struct FetchedSkills {
+    /// The skills.
+    pub skills: Vec<Skill>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+fn refused(message: String) -> Failure {
+    failure(FailureKind::Input, message)
+}
+
+impl Launch {
+    /// The folder that skills of a scope are installed in.
+    fn skill_place(&self, scope: SettingScope) -> Result<PathBuf, Failure> {
+        match scope {
+            SettingScope::User => Ok(self.config.homes.parallax.join("skills")),
+            SettingScope::Workspace if self.config.trust.trusted => {
+                Ok(self.config.cwd.join(".parallax/skills"))
+            }
+            SettingScope::Workspace => Err(refused(
+                "the folder is not trusted, so its skills would not count: see `parallax trust`"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Gets skills from a folder or a git address (`path` below it). Blocking.
+    ///
+    /// # Errors
+    /// What cannot be fetched or holds no skill.
+    pub fn fetch_skills(
+        &self,
+        source: &str,
+        path: Option<&Path>,
+    ) -> Result<FetchedSkills, Failure> {
+        let (folder, kept) = match is_git_address(source) {
+            true => {
+                let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
+                let folder = folder.map_err(|error| refused(error.to_string()))?;
+                clone(source, folder.path())?;
+                (folder.path().join("repository"), Some(folder))
+            }
+            false => (self.config.cwd.join(self.expand_home(Path::new(source))), None),
+        };
+        if folder.is_file() {
+            return Err(refused(format!(
+                "`{source}` is a file: unpack it, and install the folder that holds `{SKILL_FILE}`"
+            )));
+        }
+        let root = real(&folder, source)?;
+        let place = match path {
+            None => root.clone(),
+            Some(path) => real(&root.join(path), source)?,
+        };
+        if !place.starts_with(&root) {
+            return Err(refused(format!("`--path` leads out of `{source}`")));
+        }
+        Ok(FetchedSkills { skills: skills_in(&place, source)?, _folder: kept })
+    }
+
+    /// Copies skills into the scope's folder, in place of older ones of their
+    /// names. Gives their new folders. Blocking.
+    ///
+    /// # Errors
+    /// Links and other odd files in a skill; a folder that cannot be written.
+    pub fn install_skills(
+        &self,
+        fetched: &FetchedSkills,
+        scope: SettingScope,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        let place = self.skill_place(scope)?;
+        let wrong = |skill: &Skill, error: io::Error| {
+            refused(format!("the skill `{}` cannot be installed: {error}", skill.name))
+        };
+        let mut installed = Vec::new();
+        for skill in &fetched.skills {
+            let target = place.join(folder_name(skill)?);
+            install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
+            installed.push(target);
+        }
+        Ok(installed)
+    }
+
+    /// Links skills into the scope's folder: what changes where they are counts
+    /// at once. Blocking.
+    ///
+    /// # Errors
+    /// No skill there, a name that is taken, a folder that cannot be written.
+    pub fn link_skills(
+        &self,
+        skills: &FetchedSkills,
+        scope: SettingScope,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        let place = self.skill_place(scope)?;
+        let mut linked = Vec::new();
+        for skill in &skills.skills {
+            let link = place.join(folder_name(skill)?);
+            let failed = |error: io::Error| refused(format!("`{}`: {error}", link.display()));
+            if link.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
+                std::fs::remove_file(&link).map_err(failed)?;
+            }
+            std::fs::create_dir_all(&place).map_err(failed)?;
+            std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
+            linked.push(link);
+        }
+        Ok(linked)
+    }
+
+    /// Removes a skill that was installed or linked. Gives its folder. Blocking.
+    ///
+    /// # Errors
+    /// A skill that is not there, or that another program keeps.
+    pub fn uninstall_skill(&self, name: &str, scope: SettingScope) -> Result<PathBuf, Failure> {
+        let place = self.skill_place(scope)?;
+        let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+        let is_it = |path: &PathBuf| {
+            read_skill(&path.join(SKILL_FILE), &SkillTier::User)
+                .is_ok_and(|skill| skill.name.eq_ignore_ascii_case(name))
+                || path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name))
+        };
+        let Some(path) = entries.map(|entry| entry.path()).find(is_it) else {
+            let elsewhere = self.skills().skills.into_iter().find(|skill| skill.name == name);
+            return Err(refused(match elsewhere {
+                Some(skill) => format!(
+                    "the skill `{name}` is not in `{}` but in `{}`: remove it there, or switch it \
+                     off with `parallax skills disable {name}`",
+                    place.display(),
+                    skill.folder().display()
+                ),
+                None => format!("there is no skill `{name}` in `{}`", place.display()),
+            }));
+        };
+        let is_link = path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
+        let removed =
+            if is_link { std::fs::remove_file(&path) } else { std::fs::remove_dir_all(&path) };
+        removed.map_err(|error| refused(format!("`{}`: {error}", path.display())))?;
+        Ok(path)
+    }
+
+    /// Switches a skill on or off (`skills.disabled`). Gives the file. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be written, and a skill that another file switches off.
+    pub fn switch_skill(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        self.switch("skills.disabled", name, on, scope)
+    }
+
+    /// Takes a name into a list of what is off, or out of it.
+    pub(crate) fn switch(
+        &self,
+        key: &str,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let mut names = parallax_config::setting_of(&self.config, scope, key)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?
+            .as_ref()
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        names.retain(|known| known.as_str().is_none_or(|known| !known.eq_ignore_ascii_case(name)));
+        if !on {
+            names.push(Value::String(name.to_owned()));
+        }
+        let file = self.set_setting(scope, key, Some(&Value::Array(names)))?;
+        let again = self.reread()?;
+        let still = again.config.settings.list(key);
+        if on && still.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            let files: Vec<String> = again
+                .config
+                .settings
+                .origins(key)
+                .iter()
+                .map(|origin| format!("`{}`", origin.file.display()))
+                .collect();
+            return Err(refused(format!(
+                "`{name}` stays off: `{key}` names it in one of {}",
+                files.join(", ")
+            )));
+        }
+        Ok(file)
+    }
+}
+
+fn is_git_address(source: &str) -> bool {
+    let schemes = ["https://", "http://", "ssh://", "git://", "file://", "git@"];
+    schemes.iter().any(|scheme| source.starts_with(scheme))
+}
+
+/// Nothing of what is cloned runs: git's own hooks come with no clone, and
+/// filters and submodules are left alone.
+fn clone(address: &str, folder: &Path) -> Result<(), Failure> {
+    let arguments = [
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "protocol.ext.allow=never",
+        "clone",
+        "--quiet",
+        "--depth",
+        "1",
+        "--no-recurse-submodules",
+        "--",
+        address,
+        "repository",
+    ];
+    let variables = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_LFS_SKIP_SMUDGE", "1")];
+    let cloned = parallax_exec::program::output(
+        "git",
+        arguments,
+        folder,
+        &variables,
+        1024 * 1024,
+        CLONE_TIME,
+    );
+    cloned.map(drop).ok_or_else(|| {
+        refused(format!("`{address}` cannot be cloned: try `git clone {address}` to see why"))
+    })
+}
+
+fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(path)
+        .map_err(|error| refused(format!("`{source}` ({}): {error}", path.display())))
+}
+
+/// The skills of a folder, also of its `skills` folder.
+fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
+    let mut files = skill_files(folder);
+    if files.is_empty() {
+        files = skill_files(&folder.join("skills"));
+    }
+    if files.is_empty() {
+        return Err(refused(format!(
+            "there is no `{SKILL_FILE}` in `{source}`, nor in a folder of it; give the folder with \
+             `--path`"
+        )));
+    }
+    files
+        .iter()
+        .map(|file| {
+            read_skill(file, &SkillTier::User)
+                .map_err(|why| refused(format!("`{}` is no skill: {why}", file.display())))
+        })
+        .collect()
+}
+
+fn folder_name(skill: &Skill) -> Result<&str, Failure> {
+    let name = skill.name.trim();
+    if name.is_empty() || name.starts_with('.') {
+        return Err(refused(format!("`{name}` cannot be the name of a folder")));
+    }
+    Ok(name)
+}
+
+/// Copies a folder beside its place, then puts it there in one step.
+fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(place)?;
+    let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(place)?;
+    let copy = fresh.path().join("skill");
+    let mut budget = (MOST_FILES, MOST_BYTES);
+    copy_folder(from, &copy, &mut budget, 0)?;
+    if target.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
+        std::fs::remove_file(target)?;
+    } else if target.exists() {
+        // Goes with the temporary folder.
+        std::fs::rename(target, fresh.path().join("old"))?;
+    }
+    std::fs::rename(&copy, target)
+}
+
+fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) -> io::Result<()> {
+    if depth > 32 {
+        return Err(io::Error::other("its folders are too deep"));
+    }
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        if name == ".git" {
+            continue;
+        }
+        let shown = entry.path();
+        if kind.is_dir() {
+            copy_folder(&shown, &to.join(name), budget, depth + 1)?;
+            continue;
+        }
+        // A link may lead anywhere, also later.
+        if !kind.is_file() {
+            let why = format!("`{}` is a link or no regular file", shown.display());
+            return Err(io::Error::other(why));
+        }
+        let size = entry.metadata()?.len();
+        let (files, bytes) = budget;
+        match (files.checked_sub(1), bytes.checked_sub(size)) {
+            (Some(left), Some(room)) => (*files, *bytes) = (left, room),
+            _ => return Err(io::Error::other("it is too large")),
+        }
+        std::fs::copy(&shown, to.join(name))?;
+    }
+    Ok(())
+}

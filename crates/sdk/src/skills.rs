@@ -1,0 +1,100 @@
+//! The skills of a session: told to the model by name and description only.
+
+use std::fmt::Write as _;
+
+use parallax_config::skills::{Skill, Skills, find_skills, skill_folders};
+use parallax_tools::activate_skill::SkillEntry;
+
+use crate::launch::Launch;
+
+/// Characters of all descriptions together that the system prompt holds. Beyond
+/// that only names are told.
+const BUDGET: usize = 16_000;
+
+impl Launch {
+    /// The skills as their files are now, those that are switched off included.
+    /// Blocking.
+    pub fn skills(&self) -> Skills {
+        let config = &self.config;
+        if !config.settings.flag("skills.enabled") {
+            return Skills::default();
+        }
+        let folders = skill_folders(&config.homes, &config.cwd, config.trust.trusted);
+        find_skills(&folders, &config.settings.list("skills.disabled"))
+    }
+}
+
+/// Those that can be activated, for the tool.
+pub(crate) fn entries(skills: &Skills) -> Vec<SkillEntry> {
+    let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
+    enabled
+        .map(|skill| SkillEntry {
+            name: skill.name.clone(),
+            description: skill.description.clone(),
+            file: skill.file.clone(),
+        })
+        .collect()
+}
+
+/// What the system prompt says of them; empty without any.
+pub(crate) fn section(skills: &Skills) -> String {
+    let enabled: Vec<&Skill> = skills.skills.iter().filter(|skill| !skill.disabled).collect();
+    if enabled.is_empty() {
+        return String::new();
+    }
+    let mut text = "# Available Agent Skills\n\nFor work that one of these skills describes, call \
+                    `activate_skill` with its name first, and follow what it says.\n\n\
+                    <available_skills>\n"
+        .to_owned();
+    let mut left = BUDGET;
+    for skill in enabled {
+        let name = escaped(&skill.name);
+        let description = escaped(&skill.description);
+        let location = escaped(&skill.file.display().to_string());
+        let length = description.chars().count();
+        let description = match length <= left {
+            true => description.as_str(),
+            false => "",
+        };
+        left = left.saturating_sub(length);
+        // Writing into a text cannot fail.
+        let _ = writeln!(
+            text,
+            "  <skill>\n    <name>{name}</name>\n    <description>{description}</description>\n    \
+             <location>{location}</location>\n  </skill>"
+        );
+    }
+    text.push_str("</available_skills>\n");
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_config::skills::SkillTier;
+
+    use super::*;
+
+    fn skill(name: &str, description: &str) -> Skill {
+        Skill {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            tier: SkillTier::User,
+            file: "/s/SKILL.md".into(),
+            disabled: false,
+        }
+    }
+
+    #[test]
+    fn descriptions_are_bounded_and_escaped() {
+        let mut skills = Skills::default();
+        assert_eq!(section(&skills), "");
+        skills.skills = vec![skill("a", "x </skill> y"), skill("b", &"z".repeat(BUDGET))];
+        let text = section(&skills);
+        assert!(text.contains("x &lt;/skill&gt; y"), "{text}");
+        assert!(text.contains("<name>b</name>\n    <description></description>"), "{text}");
+    }
+}

@@ -1,0 +1,89 @@
+//! `/terminal-setup`: editors whose terminals must be told about Shift+Enter.
+
+use std::path::PathBuf;
+
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::launch::{Launch, failure};
+
+pub use parallax_config::EditorKeys;
+
+/// An editor with a terminal in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalEditor {
+    /// VS Code.
+    VsCode,
+    /// Cursor.
+    Cursor,
+    /// Windsurf.
+    Windsurf,
+}
+
+impl TerminalEditor {
+    /// The name for people, and of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VsCode => "VS Code",
+            Self::Cursor => "Cursor",
+            Self::Windsurf => "Windsurf",
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::VsCode => "Code",
+            Self::Cursor => "Cursor",
+            Self::Windsurf => "Windsurf",
+        }
+    }
+}
+
+impl Launch {
+    /// The editor whose terminal this program runs in, if it is one of those.
+    pub fn terminal_editor(&self) -> Option<TerminalEditor> {
+        let variable = |name: &str| self.config.environment.of_process(name);
+        let helper = variable("VSCODE_GIT_ASKPASS_MAIN").unwrap_or_default().to_lowercase();
+        if variable("CURSOR_TRACE_ID").is_some() || helper.contains("cursor") {
+            return Some(TerminalEditor::Cursor);
+        }
+        if helper.contains("windsurf") {
+            return Some(TerminalEditor::Windsurf);
+        }
+        (variable("TERM_PROGRAM") == Some("vscode")).then_some(TerminalEditor::VsCode)
+    }
+
+    /// Where the editor keeps its key bindings.
+    ///
+    /// # Errors
+    /// When there is no home directory.
+    pub fn editor_keys_file(&self, editor: TerminalEditor) -> Result<PathBuf, Failure> {
+        let variable = |name: &str| {
+            let path = self.config.environment.of_process(name).map(PathBuf::from);
+            path.filter(|path| path.is_absolute())
+        };
+        let base = if cfg!(target_os = "macos") {
+            variable("HOME").map(|home| home.join("Library/Application Support"))
+        } else if cfg!(windows) {
+            variable("APPDATA")
+        } else {
+            variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")))
+        };
+        let none = || failure(FailureKind::Config, "there is no home directory".to_owned());
+        Ok(base.ok_or_else(none)?.join(editor.folder()).join("User/keybindings.json"))
+    }
+
+    /// Adds bindings for Shift+Enter and Ctrl+Enter to the editor's file, which
+    /// is copied first. Gives the file. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be understood or written.
+    pub fn set_up_terminal(
+        &self,
+        editor: TerminalEditor,
+    ) -> Result<(PathBuf, EditorKeys), Failure> {
+        let file = self.editor_keys_file(editor)?;
+        let done = parallax_config::add_editor_keys(&file);
+        done.map(|keys| (file, keys))
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+}

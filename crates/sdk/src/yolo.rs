@@ -1,0 +1,36 @@
+//! Where running everything unasked would be a mistake.
+
+use parallax_protocol::policy::ApprovalMode;
+
+use crate::launch::Launch;
+
+impl Launch {
+    /// Why yolo mode cannot be had here, if it cannot.
+    pub fn yolo_refusal(&self) -> Option<String> {
+        if self.config.settings.disable_yolo_mode() {
+            let why = "yolo mode is switched off by the setting `security.disableYoloMode`";
+            return Some(why.to_owned());
+        }
+        (!self.config.trust.trusted)
+            .then(|| "yolo mode needs a folder that is trusted; see /permissions".to_owned())
+    }
+
+    /// Whether the folder holds all files of the machine or of the person, so
+    /// that nothing there should be changed without a question.
+    pub fn is_everything(&self) -> bool {
+        let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let here = real(&self.options.directory);
+        let home = self.config.environment.get("HOME").map(std::path::Path::new);
+        here.parent().is_none() || home.is_some_and(|home| real(home) == here)
+    }
+
+    /// The mode to begin with where a person is there to confirm: yolo in such
+    /// a folder begins as the default.
+    pub fn begin_careful(&mut self) -> bool {
+        let careful = self.mode == ApprovalMode::Yolo && self.is_everything();
+        if careful {
+            self.mode = ApprovalMode::Default;
+        }
+        careful
+    }
+}

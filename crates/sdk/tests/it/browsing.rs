@@ -1,0 +1,125 @@
+//! Lists of sessions, conversations with names, and what was typed.
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::ids::SessionId;
+use parallax_sdk::sessions::{self, Origin};
+use parallax_sdk::{SessionChoice, past};
+
+use crate::support::World;
+
+#[tokio::test]
+async fn sessions_are_counted_searched_and_deleted() {
+    let world = World::new();
+    let one = world.say(SessionChoice::New, &["mend the Parser", "thanks"]).await;
+    let two = world.say(SessionChoice::New, &["write a \"poem\""]).await;
+    let launch = world.launch();
+    let entries = launch.sessions();
+    let counts: Vec<_> = entries.iter().map(sessions::message_count).collect();
+    assert_eq!(counts, [Some(4), Some(2)]);
+    let search = |text: &str, cancel: &CancellationToken| {
+        let mut hits = Vec::new();
+        sessions::search(&entries, text, cancel, |hit| hits.push((hit.id, hit.snippet)));
+        hits
+    };
+    let go = CancellationToken::new();
+    assert_eq!(search("parser", &go), [(one.clone(), "mend the Parser".to_owned())]);
+    assert_eq!(search("a \"POEM", &go), [(two.clone(), "write a \"poem\"".to_owned())]);
+    assert_eq!(search("the answer", &go).len(), 2);
+    assert_eq!(search("nowhere", &go), []);
+    let over = CancellationToken::new();
+    over.cancel();
+    assert_eq!(search("the answer", &over), []);
+    launch.delete_session(&one).expect("deleted");
+    assert_eq!(launch.sessions().iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
+}
+
+#[tokio::test]
+async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
+    let world = World::new();
+    let id = SessionId::from(world.say(SessionChoice::New, &["one"]).await);
+    let launch = world.launch();
+    let tag = "../my plan/ü";
+    let path = launch.save_chat(&id, tag, false).expect("saved");
+    assert!(path.starts_with(world.root.join("home/.parallax/chats")), "{}", path.display());
+    let taken = launch.save_chat(&id, tag, false).expect_err("taken").message;
+    assert!(taken.contains("already"), "{taken}");
+    world.say(SessionChoice::Resume(id.to_string()), &["two"]).await;
+    let chat = launch.find_chat(tag).expect("found");
+    let (session, _events) = world.open(SessionChoice::Import(chat.path));
+    let items = past::items(&session.past());
+    assert_eq!(items.len(), 2, "{items:?}");
+    session.close().await;
+    launch.save_chat(&id, tag, true).expect("replaced");
+
+    // Those of the reference are read where it keeps them, and stay.
+    let folder = "home/.gemini/tmp/slug";
+    let project = world.project().display().to_string();
+    world.write(&format!("{folder}/.project_root"), &project);
+    let history = r#"{"history": [{"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [{"text": "ho"}]}], "authType": "gemini-api-key"}"#;
+    world.write(&format!("{folder}/checkpoint-a%20b.json"), history);
+    world.write(
+        &format!("{folder}/checkpoint-old.json"),
+        r#"[{"role": "user", "parts": [{"text": "x"}]}]"#,
+    );
+    let mut tags: Vec<(String, Origin)> =
+        launch.chats().into_iter().map(|chat| (chat.tag, chat.origin)).collect();
+    tags.sort_by(|one, two| one.0.cmp(&two.0));
+    let of = |tag: &str, origin| (tag.to_owned(), origin);
+    let wanted =
+        [of(tag, Origin::Parallax), of("a b", Origin::GeminiCli), of("old", Origin::GeminiCli)];
+    assert_eq!(tags, wanted);
+    let theirs = launch.find_chat("a b").expect("found").path;
+    let (session, _events) = world.open(SessionChoice::Import(theirs));
+    assert_eq!(past::items(&session.past()).len(), 2);
+    session.close().await;
+    assert!(launch.delete_chat("a b").is_err());
+    launch.delete_chat(tag).expect("deleted");
+    assert!(!launch.has_chat(tag) && launch.has_chat("a b"));
+    assert!(launch.save_chat(&SessionId::from("none"), "x", false).is_err());
+}
+
+#[tokio::test]
+async fn a_conversation_is_given_away_as_a_document() {
+    let world = World::new();
+    let id = SessionId::from(world.say(SessionChoice::New, &["say `it`"]).await);
+    let launch = world.launch();
+    let file = launch.share_chat(&id, Some("talk.md")).expect("shared");
+    let text = std::fs::read_to_string(&file).expect("the file");
+    assert_eq!(text, "## USER\n\nsay `it`\n\n---\n\n## MODEL\n\nthe answer\n\n");
+    assert!(launch.share_chat(&id, Some("talk.md")).is_err(), "it is there already");
+    assert!(launch.share_chat(&id, Some("talk.txt")).is_err());
+    let file = launch.share_chat(&id, None).expect("shared");
+    assert_eq!(file.parent(), Some(world.project().as_path()));
+    let contents: Vec<serde_json::Value> =
+        serde_json::from_slice(&std::fs::read(&file).expect("the file")).expect("contents");
+    assert_eq!(contents.last().expect("an answer")["parts"][0]["text"], "the answer");
+    // It is one of the forms that can be imported.
+    let (session, _events) = world.open(SessionChoice::Import(file));
+    session.close().await;
+    let file = launch.export_session(&id, "whole.json").expect("exported");
+    let whole: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(file).expect("the file")).expect("a document");
+    assert_eq!(whole["sessionId"], id.as_str());
+    assert!(whole["records"].as_array().is_some_and(|records| records.len() >= 2));
+}
+
+#[test]
+fn what_was_typed_comes_back_with_what_the_reference_remembers() {
+    let world = World::new();
+    let launch = world.launch();
+    world.write("home/.gemini/tmp/slug/.project_root", &world.project().display().to_string());
+    let logs = r#"[
+        {"sessionId": "s", "messageId": 0, "timestamp": "2020-01-01T00:00:00.000Z", "type": "user", "message": "old"},
+        {"sessionId": "s", "messageId": 1, "timestamp": "2020-01-02T00:00:00.000Z", "type": "info", "message": "no"},
+        {"timestamp": "bad", "type": "user", "message": "no"}, {}]"#;
+    world.write("home/.gemini/tmp/slug/logs.json", logs);
+    for text in ["one", "two\nlines", "two\nlines", "  ", "three"] {
+        launch.remember_input(text).expect("remembered");
+    }
+    assert_eq!(launch.input_history(10), ["old", "one", "two\nlines", "three"]);
+    assert_eq!(launch.input_history(2), ["two\nlines", "three"]);
+    assert_eq!(world.read("home/.gemini/tmp/slug/logs.json"), logs);
+    world.write("home/.gemini/tmp/slug/logs.json", "{broken");
+    assert_eq!(launch.input_history(10).len(), 3);
+}

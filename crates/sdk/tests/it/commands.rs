@@ -1,0 +1,116 @@
+//! What commands and dialogs tell.
+
+use parallax_protocol::policy::ApprovalMode;
+use parallax_sdk::commands::{Docs, Init};
+use parallax_sdk::terminal_setup::{EditorKeys, TerminalEditor};
+use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
+
+use crate::support::World;
+
+#[test]
+fn init_makes_an_empty_file_once() {
+    let world = World::new();
+    let launch = world.launch();
+    assert!(matches!(launch.init(), Ok(Init::Prompt(text)) if text.contains("GEMINI.md")));
+    assert_eq!(world.read("project/GEMINI.md"), "");
+    world.write("project/GEMINI.md", "mine");
+    assert_eq!(launch.init().expect("looked"), Init::There(world.project().join("GEMINI.md")));
+    assert_eq!(world.read("project/GEMINI.md"), "mine");
+}
+
+#[tokio::test]
+async fn context_files_are_told_and_a_fact_is_added() {
+    let world = World::new();
+    world.write("home/.gemini/GEMINI.md", "be brief");
+    world.write("project/GEMINI.md", "use tabs");
+    let launch = world.launch();
+    launch.add_memory("I like tea").expect("added");
+    let (session, _events) = world.open(SessionChoice::New);
+    let files = session.context_files();
+    let told: Vec<(bool, &str)> = files.iter().map(|f| (f.global, f.text.trim())).collect();
+    let added = "## Parallax Added Memories\n\n- I like tea";
+    assert_eq!(told, [(true, "be brief"), (true, added), (false, "use tabs")]);
+    assert_eq!(session.directories(), [world.project()]);
+    assert!(session.tools().iter().any(|tool| tool.name == "read_file"));
+    session.close().await;
+}
+
+#[test]
+fn models_rules_and_facts_are_told() {
+    let world = World::new();
+    let rule =
+        "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 10\nmodes = [\"plan\"]\n";
+    world.write("home/.parallax/policies/mine.toml", rule);
+    let launch = world.launch();
+    let names: Vec<String> = launch.model_choices().into_iter().map(|choice| choice.name).collect();
+    assert_eq!(names.first().map(String::as_str), Some("auto"));
+    assert_eq!(launch.context_window("auto"), 1_048_576);
+    let rows = launch.rule_rows();
+    let of = |mode| rows.iter().find(|(group, _)| *group == mode).map(|(_, rows)| rows);
+    let plan = of(Some(ApprovalMode::Plan)).expect("rules of plan mode");
+    assert!(plan.iter().any(|row| row.rule.contains("mine.toml")), "{plan:?}");
+    assert!(of(None).is_some_and(|rows| !rows.is_empty()));
+    let about = launch.about();
+    assert_eq!((about.model.0.as_str(), about.auth.as_str()), ("auto", "none"));
+    assert_eq!(about.sandbox, "off");
+}
+
+#[test]
+fn a_report_goes_where_the_settings_say() {
+    let world = World::new();
+    assert!(world.launch().bug_url("x", "y").is_err());
+    let set = |url: &str| {
+        let text = format!(r#"{{"advanced": {{"bugCommand": {{"urlTemplate": "{url}"}}}}}}"#);
+        world.write("home/.parallax/settings.json", &text);
+        world.launch().bug_url("it broke", "v 1")
+    };
+    assert_eq!(
+        set("https://x/new?title={title}&i={info}").expect("an address"),
+        "https://x/new?title=it%20broke&i=v%201"
+    );
+    assert!(set("file:///etc/passwd").is_err());
+    world.write("home/.parallax/settings.json", r#"{"advanced": {"docsUrl": "https://docs"}}"#);
+    assert_eq!(world.launch().docs(), Some(Docs::Url("https://docs".to_owned())));
+    // A project leads nobody anywhere.
+    world.write("project/.gemini/settings.json", r#"{"advanced": {"docsUrl": "https://evil"}}"#);
+    assert_eq!(world.launch().docs(), Some(Docs::Url("https://docs".to_owned())));
+}
+
+#[test]
+fn editors_and_their_terminals_are_found() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new();
+    world.write("bin/nvim", "#!/bin/sh\n");
+    world.write("bin/code", "#!/bin/sh\n");
+    for name in ["bin/nvim", "bin/code"] {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(world.root.join(name), mode).expect("set");
+    }
+    let path = world.root.join("bin").display().to_string();
+    let launch = |variables: &[(&str, &str)]| {
+        let mut all = vec![("PATH", path.as_str())];
+        all.extend(variables);
+        let options = LaunchOptions { skip_trust: true, ..world.options(&all) };
+        Launch::prepare(options).expect("prepared")
+    };
+    let there: Vec<&str> = launch(&[])
+        .editors()
+        .into_iter()
+        .filter_map(|(editor, there)| there.then_some(editor.id))
+        .collect();
+    assert_eq!(there, ["vscode", "neovim"]);
+    assert_eq!(launch(&[]).editor_command(), None);
+    let command = launch(&[("EDITOR", "code -r")]).editor_command().expect("an editor");
+    assert_eq!(command.arguments, ["-r", "--wait"]);
+    assert!(!command.in_terminal);
+    world.write("home/.parallax/settings.json", r#"{"general": {"preferredEditor": "neovim"}}"#);
+    let command = launch(&[("EDITOR", "code")]).editor_command().expect("an editor");
+    assert!(command.in_terminal && command.program.to_string_lossy().ends_with("bin/nvim"));
+
+    let inside = launch(&[("TERM_PROGRAM", "vscode"), ("CURSOR_TRACE_ID", "1")]);
+    assert_eq!(inside.terminal_editor(), Some(TerminalEditor::Cursor));
+    assert_eq!(launch(&[]).terminal_editor(), None);
+    let (file, done) = inside.set_up_terminal(TerminalEditor::Cursor).expect("set up");
+    assert!(file.starts_with(world.root.join("home")) && file.is_file(), "{}", file.display());
+    assert!(matches!(done, EditorKeys::Added { backup: None, .. }));
+}

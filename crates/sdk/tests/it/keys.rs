@@ -1,0 +1,133 @@
+//! Keys: where they come from, whether they are good, where they are kept.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+
+use parallax_protocol::event::FailureKind;
+use parallax_protocol::secret::Secret;
+use parallax_sdk::credential::{Credential, CredentialSource, KeyKind};
+use parallax_sdk::{Answers, Launch, LaunchOptions};
+
+use crate::support::World;
+
+/// Answers one request; gives its head.
+fn serve(status: &'static str, body: &'static str) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a request");
+        let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).expect("a line");
+            if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
+                length = text.trim().parse().expect("a number");
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let mut sent = vec![0; length];
+        reader.read_exact(&mut sent).expect("a body");
+        let size = body.len();
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\
+             connection: close\r\n\r\n{body}"
+        );
+        stream.write_all(answer.as_bytes()).expect("sent");
+        head
+    });
+    (address, serving)
+}
+
+const BAD_KEY: &str = r#"{"error": {"code": 400, "message": "API key not valid: hunter2hunter2",
+    "status": "INVALID_ARGUMENT", "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo",
+    "reason": "API_KEY_INVALID", "domain": "googleapis.com"}]}}"#;
+
+#[tokio::test]
+async fn a_key_is_checked_where_sessions_go_and_never_told() {
+    let world = World::new();
+    let key = Secret::new(" hunter2hunter2\n");
+    for (kind, variable, path) in [
+        (KeyKind::GeminiApi, "GOOGLE_GEMINI_BASE_URL", "GET /v1beta/models?pageSize=1 "),
+        (
+            KeyKind::VertexExpress,
+            "GOOGLE_VERTEX_BASE_URL",
+            "POST /v1beta1/publishers/google/models/gemini-2.5-flash:countTokens ",
+        ),
+    ] {
+        for (status, body, good) in [
+            ("200 OK", "{}", Ok(())),
+            ("429 Too Many Requests", "{}", Ok(())),
+            ("400 Bad Request", BAD_KEY, Err(FailureKind::Auth)),
+            ("403 Forbidden", "{}", Err(FailureKind::Auth)),
+            ("500 Oops", "{}", Err(FailureKind::Api)),
+        ] {
+            let (address, serving) = serve(status, body);
+            let options =
+                LaunchOptions { skip_trust: true, ..world.options(&[(variable, &address)]) };
+            let launch = Launch::prepare(options).expect("prepared");
+            let checked = launch.check_key(kind, &key).await;
+            let head = serving.join().expect("served");
+            assert!(head.starts_with(path), "{head}");
+            assert!(head.contains("x-goog-api-key: hunter2hunter2\r\n"), "{head}");
+            let told = checked.as_ref().map_err(|failure| failure.message.clone());
+            assert!(!format!("{told:?}").contains("hunter2"), "{told:?}");
+            assert_eq!(checked.map_err(|failure| failure.kind), good, "{status}");
+        }
+    }
+    let options = world.options(&[("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")]);
+    let launch = Launch::prepare(LaunchOptions { skip_trust: true, ..options }).expect("prepared");
+    let failure = launch.check_key(KeyKind::GeminiApi, &key).await.expect_err("nobody there");
+    assert!(failure.kind == FailureKind::Api && failure.message.contains("cannot be reached"));
+    let failure = launch.check_key(KeyKind::GeminiApi, &Secret::new(" ")).await;
+    assert_eq!(failure.expect_err("no key").kind, FailureKind::Auth);
+}
+
+#[test]
+fn a_kept_key_is_used_where_the_environment_has_none() {
+    let world = World::new();
+    let with = |variables: &[(&str, &str)]| {
+        let options = LaunchOptions { skip_trust: true, ..world.options(variables) };
+        Launch::prepare(options).expect("prepared").credential()
+    };
+    let found = |method, source| Credential::Found { method, source };
+    let (kept, environment) = (CredentialSource::Kept, CredentialSource::Environment);
+    assert!(matches!(with(&[]), Credential::Missing { .. }));
+    let launch = world.launch();
+    launch.store_key(KeyKind::GeminiApi, &Secret::new("k")).expect("stored");
+    assert_eq!(with(&[]), found("gemini-api-key", kept));
+    assert_eq!(with(&[("GEMINI_API_KEY", "e")]), found("gemini-api-key", environment));
+    // A gateway gets it too, as it would get that of the environment.
+    assert_eq!(with(&[("GOOGLE_GEMINI_BASE_URL", "http://x")]), found("gemini-api-key", kept));
+    // It does not open Vertex AI.
+    let vertex = [("GOOGLE_GENAI_USE_VERTEXAI", "true")];
+    assert!(matches!(with(&vertex), Credential::Missing { .. }));
+    launch.store_key(KeyKind::VertexExpress, &Secret::new("k")).expect("stored");
+    assert_eq!(with(&[]), found("vertex-ai", kept));
+    assert_eq!(with(&vertex), found("vertex-ai", kept));
+    assert!(launch.forget_key().expect("forgotten"));
+    assert!(matches!(with(&[]), Credential::Missing { .. }));
+    let scripted = LaunchOptions { answers: Answers::Fake("x".into()), ..world.trusted() };
+    let scripted = Launch::prepare(scripted).expect("prepared");
+    assert_eq!(scripted.credential(), Credential::NotNeeded);
+}
+
+#[tokio::test]
+async fn no_tool_reads_the_kept_key_even_at_home() {
+    let world = World::new();
+    world.launch().store_key(KeyKind::GeminiApi, &Secret::new("hunter2")).expect("stored");
+    world.write("home/.parallax/notes.txt", "hello");
+    let home = world.root.join("home");
+    let options = LaunchOptions { directory: home, ..world.trusted() };
+    let launch = Launch::prepare(options).expect("prepared");
+    let (session, _events) = launch.open().expect("opened");
+    let expand = |text: &str| session.expander.prompt(text.to_owned()).expect("expanded");
+    assert!(expand("@.parallax/notes.txt").attachments.len() > 1);
+    assert!(expand("@.parallax/credentials.json").attachments.is_empty());
+    assert!(!format!("{:?}", expand("@.parallax/**").attachments).contains("hunter2"));
+    session.close().await;
+}

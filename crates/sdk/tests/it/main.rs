@@ -1,0 +1,11 @@
+//! What a face asks of the sdk, with real files in homes of their own.
+
+#![cfg(unix)]
+#![expect(clippy::expect_used, reason = "a test says what it expects")]
+
+mod browsing;
+mod commands;
+mod keys;
+mod support;
+mod switching;
+mod trust;

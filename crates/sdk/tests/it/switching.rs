@@ -1,0 +1,86 @@
+//! Going from session to session in one process.
+
+use parallax_protocol::event::FailureKind;
+use parallax_sdk::past::{self, PastItem};
+use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
+
+use crate::support::World;
+
+/// The prompts, each with what comes before it.
+fn prompts(items: &[PastItem]) -> Vec<(String, usize, u64)> {
+    let prompt = |item: &PastItem| match item {
+        PastItem::User { text, before, turn, .. } => Some((text.clone(), *before, *turn)),
+        _ => None,
+    };
+    items.iter().filter_map(prompt).collect()
+}
+
+#[tokio::test]
+async fn one_process_opens_session_after_session() {
+    let world = World::new();
+    let first = world.say(SessionChoice::New, &["one", "two"]).await;
+    let second = world.say(SessionChoice::New, &["other"]).await;
+    assert_ne!(first, second);
+
+    let (session, _events) = world.open(SessionChoice::Resume(first.clone()));
+    assert_eq!(session.id.as_str(), first);
+    let items = past::items(&session.past());
+    let texts: Vec<(String, u64)> =
+        prompts(&items).into_iter().map(|(text, _, turn)| (text, turn)).collect();
+    assert_eq!(texts, [("one".to_owned(), 1), ("two".to_owned(), 2)]);
+    assert!(matches!(items.last(), Some(PastItem::Text { text, .. }) if text == "the answer"));
+    let (recent, skipped) = past::recent(&session.past(), 1);
+    assert_eq!((prompts(&recent), skipped), (prompts(&items)[1..].to_vec(), 1));
+    session.close().await;
+
+    // The lock is gone: no copy is made.
+    world.say(SessionChoice::Resume(first.clone()), &["three"]).await;
+    assert_eq!(world.launch().sessions().len(), 2);
+}
+
+#[tokio::test]
+async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
+    let world = World::new();
+    let id = world.say(SessionChoice::New, &["one", "two", "three"]).await;
+    let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
+    let all = prompts(&past::items(&session.past()));
+    session.close().await;
+    let before_two = all[1].1;
+
+    let fork = SessionChoice::Fork { from: id.clone(), keep: Some(before_two) };
+    let forked = world.say(fork, &["else"]).await;
+    assert_ne!(forked, id);
+    let texts = |id: &str| {
+        let entry = world.launch().session(id).expect("a session");
+        let items = parallax_sdk::sessions::preview(&entry, 10).expect("read");
+        prompts(&items).into_iter().map(|(text, ..)| text).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&forked), ["one", "else"]);
+    assert_eq!(texts(&id), ["one", "two", "three"]);
+
+    let rewind = SessionChoice::Rewind { id: id.clone(), keep: before_two };
+    assert_eq!(world.say(rewind, &["again"]).await, id);
+    assert_eq!(texts(&id), ["one", "again"]);
+    let rewind = SessionChoice::Rewind { id: id.clone(), keep: 0 };
+    assert_eq!(world.say(rewind, &["anew"]).await, id);
+    assert_eq!(texts(&id), ["anew"]);
+    let entry = world.launch().session(&id).expect("a session");
+    assert_eq!(parallax_sdk::sessions::message_count(&entry), Some(2));
+}
+
+#[tokio::test]
+async fn changed_settings_count_in_the_next_session() {
+    let world = World::new();
+    let launch = world.launch();
+    let user = parallax_sdk::settings::SettingScope::User;
+    let value = serde_json::json!("flash");
+    launch.set_setting(user, "model.name", Some(&value)).expect("set");
+    assert_eq!(launch.model_name(), "auto");
+    assert_eq!(launch.reread().expect("read").model_name(), "flash");
+    let again = Launch::prepare(launch.options().clone()).expect("prepared");
+    assert_eq!(again.model_name(), "flash");
+    let gone =
+        LaunchOptions { session: SessionChoice::Resume("nothing".into()), ..world.trusted() };
+    let failure = Launch::prepare(gone).expect("prepared").open().err().expect("no session");
+    assert_eq!(failure.kind, FailureKind::Input);
+}

@@ -1,0 +1,236 @@
+//! Conversations that a person saved under a name: journals of ours in a folder
+//! of their own, and the checkpoints that Gemini CLI keeps, which are read only.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use parallax_protocol::store::Store as _;
+
+use crate::journal::Journal;
+use crate::list::{Origin, files, gemini_folders, modified};
+use crate::load::LoadedSession;
+use crate::paths::{Homes, create_private_dir, project_folder};
+
+/// A file name holds 255 bytes, ending and beginning included.
+const LONGEST_NAME: usize = 200;
+
+/// One saved conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedChat {
+    /// The name as the person wrote it.
+    pub tag: String,
+    /// When it was saved.
+    pub saved: Timestamp,
+    /// Its file, to be imported.
+    pub path: PathBuf,
+    /// Whose file it is.
+    pub origin: Origin,
+}
+
+/// A conversation that was not saved or deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum ChatError {
+    /// No name.
+    #[error("give the conversation a name")]
+    NoTag,
+    /// The name is too long for a file.
+    #[error("the name is too long for a file")]
+    LongTag,
+    /// There is one of that name.
+    #[error("there is a conversation `{tag}` already")]
+    Exists {
+        /// The name.
+        tag: String,
+    },
+    /// There is nothing in it.
+    #[error("the conversation is empty: there is nothing to save")]
+    Empty,
+    /// There is none of that name.
+    #[error("there is no conversation `{tag}`")]
+    Missing {
+        /// The name.
+        tag: String,
+    },
+    /// It belongs to another program.
+    #[error("the conversation `{tag}` belongs to Gemini CLI and was not deleted; its file is `{}`", .path.display())]
+    Foreign {
+        /// The name.
+        tag: String,
+        /// Its file.
+        path: PathBuf,
+    },
+    /// The disk refuses.
+    #[error("cannot write `{}`: {why}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The conversations of a project, the oldest first. Of two with one name ours
+/// counts.
+pub fn saved_chats(homes: &Homes, project: &Path) -> Vec<SavedChat> {
+    let mut chats: Vec<SavedChat> = Vec::new();
+    let ours = files(&folder(homes, project)).into_iter().map(|path| (path, Origin::Parallax));
+    let theirs = gemini_folders(homes, project).into_iter().flat_map(|folder| files(&folder));
+    for (path, origin) in ours.chain(theirs.map(|path| (path, Origin::GeminiCli))) {
+        let Some(tag) = tag_of(&path, origin) else { continue };
+        let Some(saved) = modified(&path) else { continue };
+        if !chats.iter().any(|known| known.tag == tag) {
+            chats.push(SavedChat { tag, saved, path, origin });
+        }
+    }
+    chats.sort_by(|one, two| (one.saved, &one.tag).cmp(&(two.saved, &two.tag)));
+    chats
+}
+
+/// The conversation of that name.
+///
+/// # Errors
+/// When there is none.
+pub fn find_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
+    let found = saved_chats(homes, project).into_iter().find(|chat| chat.tag == tag.trim());
+    found.ok_or_else(|| ChatError::Missing { tag: tag.trim().to_owned() })
+}
+
+/// Saves a conversation under a name. Gives its file.
+///
+/// # Errors
+/// A name that is empty, too long or (unless `replace`) taken by a conversation
+/// of ours; an empty conversation; a file that cannot be written.
+pub fn save_chat(
+    homes: &Homes,
+    project: &Path,
+    tag: &str,
+    session: &LoadedSession,
+    replace: bool,
+) -> Result<PathBuf, ChatError> {
+    let tag = tag.trim();
+    if tag.is_empty() {
+        return Err(ChatError::NoTag);
+    }
+    let name = encode(tag);
+    if name.len() > LONGEST_NAME {
+        return Err(ChatError::LongTag);
+    }
+    if session.contents.is_empty() {
+        return Err(ChatError::Empty);
+    }
+    let folder = folder(homes, project);
+    let path = folder.join(format!("{name}.jsonl"));
+    if !replace && path.exists() {
+        return Err(ChatError::Exists { tag: tag.to_owned() });
+    }
+    let failed = |why: String| ChatError::Io { path: path.clone(), why };
+    create_private_dir(&folder).map_err(|error| failed(error.to_string()))?;
+    // Written beside it, so that a crash leaves the old one whole.
+    let new = folder.join(format!(".{name}.{}", std::process::id()));
+    let _ = fs::remove_file(&new);
+    let journal = Journal::create(&new, session.head.clone());
+    let written = journal.append_all(session).and_then(|()| journal.sync());
+    drop(journal);
+    let moved = written
+        .map_err(|error| error.to_string())
+        .and_then(|()| fs::rename(&new, &path).map_err(|error: io::Error| error.to_string()));
+    moved.map_err(|why| {
+        let _ = fs::remove_file(&new);
+        failed(why)
+    })?;
+    Ok(path)
+}
+
+/// Deletes a conversation of ours.
+///
+/// # Errors
+/// When there is none of that name, it is not ours, or the disk refuses.
+pub fn delete_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
+    let chat = find_chat(homes, project, tag)?;
+    if chat.origin != Origin::Parallax {
+        return Err(ChatError::Foreign { tag: chat.tag, path: chat.path });
+    }
+    fs::remove_file(&chat.path)
+        .map_err(|error| ChatError::Io { path: chat.path.clone(), why: error.to_string() })?;
+    Ok(chat)
+}
+
+fn folder(homes: &Homes, project: &Path) -> PathBuf {
+    homes.parallax.join("chats").join(project_folder(project))
+}
+
+fn tag_of(path: &Path, origin: Origin) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let encoded = match origin {
+        Origin::Parallax => name.strip_suffix(".jsonl").filter(|name| !name.starts_with('.'))?,
+        Origin::GeminiCli => name.strip_prefix("checkpoint-")?.strip_suffix(".json")?,
+        Origin::ParallaxCli => return None,
+    };
+    (!encoded.is_empty()).then(|| decode(encoded))
+}
+
+/// A name as a file name: everything but letters, digits, `-`, `_` and inner
+/// dots as `%XX`.
+fn encode(tag: &str) -> String {
+    let mut name = String::new();
+    for (at, byte) in tag.bytes().enumerate() {
+        let plain =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && at > 0);
+        if plain {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    name
+}
+
+/// What [`encode`] (or the reference's way to do it) was given. Names that were
+/// never encoded stay as they are.
+fn decode(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = match tail {
+            [high, low, ..] if *first == b'%' => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match code {
+            Some((high, low)) => {
+                bytes.push(high * 16 + low);
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| name.to_owned())
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_name_comes_back_from_a_plain_file_name(tag in "\\PC{1,30}") {
+            let name = encode(&tag);
+            prop_assert!(!name.starts_with('.') && !name.contains(['/', '\\', ':']));
+            prop_assert_eq!(decode(&name), tag);
+        }
+
+        #[test]
+        fn any_file_name_has_a_tag(name in "[%0-9A-Fa-fx.é]{0,20}") {
+            let _ = decode(&name);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a person typed in a project, for the composer's history: a log of ours,
+//! and the one that Gemini CLI keeps, which is read only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::list::gemini_folders;
+use crate::paths::{Homes, create_private_dir, project_folder, set_mode};
+
+/// How much of the end of our log is read.
+const TAIL: u64 = 2 * 1024 * 1024;
+/// Larger logs are shortened to their end.
+const LARGEST: u64 = 2 * TAIL;
+/// A larger log of the reference is left alone.
+const LARGEST_FOREIGN: u64 = 16 * 1024 * 1024;
+/// A longer text is not remembered.
+const LONGEST: usize = 256 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    /// RFC 3339.
+    time: String,
+    text: String,
+}
+
+/// An entry of the reference's `logs.json`.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Foreign {
+    timestamp: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    message: Option<String>,
+}
+
+/// The last `most` texts, the oldest first; the same text in a row counts once.
+/// Logs that cannot be read count as empty.
+pub fn input_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
+    let mut inputs = ours(&log(homes, project)).unwrap_or_default();
+    for folder in gemini_folders(homes, project) {
+        inputs.extend(theirs(&folder.join("logs.json")).unwrap_or_default());
+    }
+    inputs.sort_by_key(|(time, _)| *time);
+    let mut texts: Vec<String> = inputs.into_iter().map(|(_, text)| text).collect();
+    texts.dedup();
+    texts.drain(..texts.len().saturating_sub(most));
+    texts
+}
+
+/// Appends a text to our log, with one write.
+///
+/// # Errors
+/// When the log cannot be written.
+pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<()> {
+    append(&log(homes, project), text)
+}
+
+/// The last `most` shell lines that a person ran in the project, oldest first.
+pub fn shell_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
+    let lines = ours(&shell_log(homes, project)).unwrap_or_default();
+    let mut lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+    lines.dedup();
+    lines.drain(..lines.len().saturating_sub(most));
+    lines
+}
+
+/// Appends a shell line to its log, with one write.
+///
+/// # Errors
+/// When the log cannot be written.
+pub fn remember_shell(homes: &Homes, project: &Path, line: &str) -> io::Result<()> {
+    append(&shell_log(homes, project), line)
+}
+
+fn shell_log(homes: &Homes, project: &Path) -> PathBuf {
+    homes.parallax.join("inputs").join(format!("{}.shell.jsonl", project_folder(project)))
+}
+
+fn append(path: &Path, text: &str) -> io::Result<()> {
+    if text.trim().is_empty() || text.len() > LONGEST {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        create_private_dir(folder)?;
+    }
+    if fs::metadata(path).is_ok_and(|facts| facts.len() > LARGEST) {
+        shorten(path)?;
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let line = Line { time: crate::timestamp(), text: text.to_owned() };
+    let mut line = serde_json::to_vec(&line)?;
+    line.push(b'\n');
+    options.open(path)?.write_all(&line)
+}
+
+fn log(homes: &Homes, project: &Path) -> PathBuf {
+    homes.parallax.join("inputs").join(format!("{}.jsonl", project_folder(project)))
+}
+
+/// The end of a file, from the beginning of a line.
+fn tail(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let cut = if length > TAIL { text.find('\n').map_or(text.len(), |at| at + 1) } else { 0 };
+    Ok(text.get(cut..).unwrap_or_default().to_owned())
+}
+
+fn shorten(path: &Path) -> io::Result<()> {
+    let text = tail(path)?;
+    let new = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&new, text)?;
+    set_mode(&new, 0o600)?;
+    fs::rename(&new, path)
+}
+
+fn ours(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
+    let text = tail(path)?;
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    Ok(lines.filter_map(|line| Some((line.time.parse().ok()?, line.text))).collect())
+}
+
+fn theirs(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
+    let facts = fs::metadata(path)?;
+    if !facts.is_file() || facts.len() > LARGEST_FOREIGN {
+        return Ok(Vec::new());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST_FOREIGN).read_to_end(&mut bytes)?;
+    let entries: Vec<Foreign> = serde_json::from_slice(&bytes)?;
+    let typed = entries.into_iter().filter(|entry| entry.kind.as_deref() == Some("user"));
+    Ok(typed
+        .filter_map(|entry| Some((entry.timestamp?.parse().ok()?, entry.message?)))
+        .filter(|(_, text)| !text.trim().is_empty())
+        .collect())
+}

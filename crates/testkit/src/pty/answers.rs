@@ -1,0 +1,90 @@
+//! What a terminal tells of itself when it is asked.
+
+/// The questions that a terminal answers, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answers {
+    /// Its name and version (XTVERSION).
+    pub version: Option<&'static str>,
+    /// The colour of its background (OSC 11).
+    pub background: Option<(u8, u8, u8)>,
+    /// Whether it has the kitty keyboard protocol.
+    pub kitty_keyboard: bool,
+    /// Whether it has synchronized output (mode 2026).
+    pub synchronized: bool,
+    /// Whether it answers the questions that all terminals know: attributes (DA1),
+    /// the cursor's place and the window's size.
+    pub basics: bool,
+}
+
+impl Answers {
+    /// A terminal of today: dark, with all that is asked for.
+    pub fn modern() -> Self {
+        Self {
+            version: Some("ghostty 1.2.0"),
+            background: Some((0x16, 0x18, 0x1d)),
+            kitty_keyboard: true,
+            synchronized: true,
+            basics: true,
+        }
+    }
+
+    /// A terminal that knows the basics and no more.
+    pub fn basic() -> Self {
+        Self {
+            version: None,
+            background: None,
+            kitty_keyboard: false,
+            synchronized: false,
+            basics: true,
+        }
+    }
+
+    /// A terminal that answers nothing.
+    pub fn silent() -> Self {
+        Self { basics: false, ..Self::basic() }
+    }
+
+    /// The answer to a control sequence, if it is a question.
+    pub(super) fn to(&self, sequence: &str, now: &Now<'_>) -> Option<String> {
+        if let Some(mode) = sequence.strip_prefix("\x1b[?").and_then(|rest| rest.strip_suffix("$p"))
+        {
+            return self.mode(mode, now);
+        }
+        match sequence {
+            "\x1b[?u" => self.kitty_keyboard.then(|| format!("\x1b[?{}u", now.keyboard)),
+            "\x1b[>q" | "\x1b[>0q" => self.version.map(|name| format!("\x1bP>|{name}\x1b\\")),
+            "\x1b]11;?\x1b\\" | "\x1b]11;?\x07" => self.background.map(|(red, green, blue)| {
+                format!("\x1b]11;rgb:{red:02x}{red:02x}/{green:02x}{green:02x}/{blue:02x}{blue:02x}\x1b\\")
+            }),
+            "\x1b[c" | "\x1b[0c" => self.basics.then(|| "\x1b[?62;22c".to_owned()),
+            "\x1b[18t" => self.basics.then(|| format!("\x1b[8;{};{}t", now.size.1, now.size.0)),
+            "\x1b[6n" => self
+                .basics
+                .then(|| format!("\x1b[{};{}R", now.cursor.1 + 1, now.cursor.0 + 1)),
+            _ => None,
+        }
+    }
+
+    fn mode(&self, mode: &str, now: &Now<'_>) -> Option<String> {
+        let number: u16 = mode.parse().ok()?;
+        let known = self.synchronized && number == 2026;
+        let state = match (known, now.modes.contains(&number)) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => 2,
+        };
+        self.synchronized.then(|| format!("\x1b[?{number};{state}$y"))
+    }
+}
+
+/// The terminal's state when it is asked.
+pub(super) struct Now<'a> {
+    /// Columns and rows.
+    pub(super) size: (usize, usize),
+    /// Column and row, from 0.
+    pub(super) cursor: (usize, usize),
+    /// Private modes that are on.
+    pub(super) modes: &'a std::collections::BTreeSet<u16>,
+    /// Flags of the kitty keyboard protocol.
+    pub(super) keyboard: u16,
+}

@@ -1,0 +1,81 @@
+//! A terminal's stream, cut into text and control sequences.
+
+/// Bytes of a stream that are not cut yet.
+#[derive(Debug, Default)]
+pub(super) struct Sequences {
+    pending: Vec<u8>,
+}
+
+impl Sequences {
+    /// Takes bytes and gives whole pieces: a control sequence alone, or text
+    /// without any. What is not whole waits for more.
+    pub(super) fn cut(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.pending.extend_from_slice(bytes);
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        while let Some(rest) = self.pending.get(at..).filter(|rest| !rest.is_empty()) {
+            let Some(length) = piece(rest) else { break };
+            pieces.push(String::from_utf8_lossy(rest.get(..length).unwrap_or(rest)).into_owned());
+            at += length;
+        }
+        self.pending.drain(..at);
+        pieces
+    }
+}
+
+/// The length of the first piece, if it is whole.
+fn piece(bytes: &[u8]) -> Option<usize> {
+    if bytes.first() != Some(&0x1b) {
+        let text = bytes.iter().position(|byte| *byte == 0x1b);
+        return text.or_else(|| Some(whole_characters(bytes)).filter(|length| *length > 0));
+    }
+    let end_of = |from: usize, is_end: fn(&u8) -> bool| {
+        bytes.get(from..)?.iter().position(is_end).map(|at| from + at + 1)
+    };
+    match bytes.get(1)? {
+        b'[' => end_of(2, |byte| (0x40..=0x7e).contains(byte)),
+        b']' | b'P' | b'_' | b'^' | b'X' => string_end(bytes),
+        0x20..=0x2f => end_of(2, |byte| (0x30..=0x7e).contains(byte)),
+        _ => Some(2),
+    }
+}
+
+/// Where a string ends: behind BEL or ST.
+fn string_end(bytes: &[u8]) -> Option<usize> {
+    let at = bytes.iter().skip(2).position(|byte| matches!(byte, 0x07 | 0x1b))? + 2;
+    match (bytes.get(at), bytes.get(at + 1)) {
+        (Some(0x07), _) => Some(at + 1),
+        (_, Some(b'\\')) => Some(at + 2),
+        // Another sequence cuts the string.
+        (_, Some(_)) => Some(at),
+        (_, None) => None,
+    }
+}
+
+/// The length without a character that is cut at the end.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sequences;
+
+    #[test]
+    fn a_stream_is_cut_alike_wherever_it_was_split() {
+        let stream =
+            "a漢\x1b[1;31mred\x1b]0;title\x07\x1b]8;;http://x\x1b\\l\x1bP>|x\x1b\\\x1b7\x1b(B.";
+        let whole = Sequences::default().cut(stream.as_bytes());
+        assert_eq!(whole.concat(), stream);
+        assert!(whole.contains(&"\x1b]8;;http://x\x1b\\".to_owned()));
+        let mut split = Sequences::default();
+        let pieces: Vec<String> = stream.bytes().flat_map(|byte| split.cut(&[byte])).collect();
+        let controls = |pieces: &[String]| -> Vec<String> {
+            pieces.iter().filter(|piece| piece.starts_with('\x1b')).cloned().collect()
+        };
+        assert_eq!(pieces.concat(), stream);
+        assert_eq!(controls(&pieces), controls(&whole));
+    }
+}

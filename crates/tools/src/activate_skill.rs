@@ -1,0 +1,236 @@
+//! `activate_skill`: gives the model the instructions of a skill, and leave to
+//! read the files that belong to it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_files::Workspace;
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+
+/// Bytes of instructions.
+const LARGEST: u64 = 512 * 1024;
+/// Entries of the tree of files.
+const ENTRIES: usize = 200;
+/// Folders below each other in it.
+const DEPTH: usize = 6;
+
+/// A skill that can be activated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillEntry {
+    /// Its name.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// Its `SKILL.md`, absolute.
+    pub file: PathBuf,
+}
+
+impl SkillEntry {
+    fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct ActivateSkill {
+    spec: ToolSpec,
+    skills: Vec<SkillEntry>,
+    workspace: Arc<Workspace>,
+}
+
+impl ActivateSkill {
+    /// The tool for these skills, which are not none.
+    pub fn new(skills: Vec<SkillEntry>, workspace: Arc<Workspace>) -> Self {
+        let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+        let spec = ToolSpec {
+            name: "activate_skill".into(),
+            display_name: "Activate Skill".into(),
+            description: include_str!("activate_skill/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "enum": names, "description": "The skill."}
+                },
+                "required": ["name"]
+            }),
+            kind: ToolKind::Other,
+            sharing: Sharing::Exclusive,
+            aliases: vec!["ActivateSkillTool".into()],
+        };
+        Self { spec, skills, workspace }
+    }
+}
+
+impl Tool for ActivateSkill {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let name = args.text("name");
+        let skill = self.skills.iter().find(|skill| skill.name == name);
+        let skill = skill.cloned().ok_or_else(|| invalid(format!("there is no skill `{name}`")))?;
+        let tree = tree(skill.folder());
+        let effects = Effects { reads: vec![skill.folder().to_owned()], ..Effects::default() };
+        Ok(Box::new(Call { skill, tree, effects, workspace: Arc::clone(&self.workspace) }))
+    }
+}
+
+struct Call {
+    skill: SkillEntry,
+    tree: String,
+    effects: Effects,
+    workspace: Arc<Workspace>,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let SkillEntry { name, description, .. } = &self.skill;
+        let files = self.tree.lines().count();
+        let folder = self.skill.folder().display();
+        format!("Activate the skill `{name}` ({description}): {files} file(s) in {folder}")
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let Self { skill, tree, workspace, .. } = *self;
+            let reading = tokio::task::spawn_blocking(move || {
+                let body = instructions(&skill.file)?;
+                // Also where it really is: skills are often links.
+                workspace.add_readable(skill.folder());
+                Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
+            });
+            let failed =
+                |why: String| Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why));
+            match reading.await {
+                Ok(Ok((text, name))) => {
+                    Outcome::text(text).shown(Display::text(format!("Skill `{name}` is active")))
+                }
+                Ok(Err(error)) => failed(format!("the skill cannot be read: {error}")),
+                Err(error) => failed(error.to_string()),
+            }
+        })
+    }
+}
+
+/// What the model reads of an active skill. Blocking.
+///
+/// # Errors
+/// When its file cannot be read.
+pub fn activation(skill: &SkillEntry) -> std::io::Result<String> {
+    Ok(activated(skill, &instructions(&skill.file)?, &tree(skill.folder())))
+}
+
+fn activated(skill: &SkillEntry, body: &str, tree: &str) -> String {
+    format!(
+        "<activated_skill name=\"{}\">\n<instructions>\n{}\n</instructions>\n\n\
+         <available_resources>\n{}\n{tree}</available_resources>\n</activated_skill>",
+        skill.name,
+        body.trim(),
+        skill.folder().display(),
+    )
+}
+
+/// The text below the settings of a skill file.
+fn instructions(file: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let facts = std::fs::metadata(file)?;
+    if !facts.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(LARGEST).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    Ok(below_settings(text).to_owned())
+}
+
+fn below_settings(text: &str) -> &str {
+    let Some(rest) = text.strip_prefix("---").filter(|rest| rest.starts_with(['\n', '\r'])) else {
+        return text;
+    };
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        at += line.len();
+        if line.trim_end() == "---" {
+            return rest.get(at..).unwrap_or("");
+        }
+    }
+    text
+}
+
+/// The files below a folder, as paths from it. Links are named, not followed.
+fn tree(folder: &Path) -> String {
+    let mut lines = Vec::new();
+    let mut open = vec![(folder.to_owned(), 0)];
+    while let Some((path, depth)) = open.pop() {
+        let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+        let mut entries: Vec<_> = entries.take(ENTRIES).collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let hidden = entry.file_name().to_string_lossy().starts_with(".git");
+            if is_folder && depth < DEPTH && !hidden {
+                open.push((entry.path(), depth + 1));
+            } else if !is_folder {
+                let path = entry.path();
+                let shown = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                lines.push(shown.replace(char::is_control, "?"));
+            }
+        }
+    }
+    lines.sort();
+    let cut = lines.len() > ENTRIES;
+    lines.truncate(ENTRIES);
+    let mut tree = String::new();
+    for line in lines {
+        tree.push_str(&line);
+        tree.push('\n');
+    }
+    if cut {
+        tree.push_str("…\n");
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_begin_below_the_settings() {
+        assert_eq!(below_settings("---\nname: x\n---\nDo it\n---\n"), "Do it\n---\n");
+        assert_eq!(below_settings("no settings"), "no settings");
+        assert_eq!(below_settings("---\nopen"), "---\nopen");
+    }
+
+    #[test]
+    fn an_active_skill_shows_its_files() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("SKILL.md");
+        std::fs::create_dir(folder.path().join("scripts")).expect("folder");
+        std::fs::write(&file, "---\nname: x\n---\nDo it").expect("written");
+        std::fs::write(folder.path().join("scripts/run.sh"), "").expect("written");
+        let skill = SkillEntry { name: "x".into(), description: "y".into(), file };
+        let text = activation(&skill).expect("read");
+        assert!(
+            text.starts_with("<activated_skill name=\"x\">\n<instructions>\nDo it\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nSKILL.md\nscripts/run.sh\n"), "{text}");
+    }
+}

@@ -1,0 +1,33 @@
+//! A running command as the engine reaches it.
+
+use parallax_exec::{Control, Live, TerminalSize};
+use parallax_protocol::shell::{ProcessControl, Screen, TerminalSize as Size};
+use parallax_protocol::tool::Progress;
+
+/// The process of a command.
+pub(super) struct Reached(pub(super) Control);
+
+impl ProcessControl for Reached {
+    fn input(&self, bytes: Vec<u8>) {
+        self.0.write_input(bytes);
+    }
+
+    fn resize(&self, size: Size) {
+        self.0.resize(TerminalSize::new(size.columns, size.rows));
+    }
+
+    fn to_background(&self) {
+        self.0.detach();
+    }
+}
+
+/// Hands live output on.
+pub(super) fn show(progress: &dyn Progress, piece: Live<'_>) {
+    match piece {
+        Live::Text(text) => progress.output(text),
+        Live::Screen(screen) => {
+            let parallax_exec::Screen { rows, cursor, full_screen, application_cursor } = screen;
+            progress.screen(Screen { rows, cursor, full_screen, application_cursor });
+        }
+    }
+}

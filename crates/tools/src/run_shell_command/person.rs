@@ -1,0 +1,412 @@
+//! Commands that the person types themselves: nobody judges them, no sandbox
+//! confines them, and they get all variables of this process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::stream;
+use parallax_exec::background::{self, read_log};
+use parallax_exec::environment::of_person;
+use parallax_exec::{
+    Command, Ended, Ending, Finished, Limits, Live, Mode, Processes, Stop, TerminalSize,
+};
+use parallax_files::Workspace;
+use parallax_protocol::shell::{
+    BackgroundProcess, BackgroundState, Shell, ShellCommand, ShellEnding, ShellOutcome,
+};
+use parallax_protocol::tool::Run;
+use parallax_protocol::{BoxFuture, BoxStream};
+use parallax_sandbox::{Network, Plan};
+
+use super::control::{Reached, show};
+use super::report;
+use crate::shell_options::ShellOptions;
+
+/// How long a command for the background is watched before it is let go.
+const WATCHED: Duration = Duration::from_millis(200);
+
+/// The person's shell in the project's folder.
+#[derive(Debug)]
+pub struct PersonShell {
+    options: Arc<ShellOptions>,
+    workspace: Arc<Workspace>,
+    processes: Processes,
+    started: AtomicU64,
+}
+
+impl PersonShell {
+    /// The shell; its commands belong to `processes`.
+    pub fn new(options: ShellOptions, workspace: Arc<Workspace>, processes: Processes) -> Self {
+        Self { options: Arc::new(options), workspace, processes, started: AtomicU64::new(0) }
+    }
+
+    /// Only watched, so that it does not outlive this program.
+    fn plan(&self) -> Option<Plan> {
+        let options = self.options.sandbox.as_ref()?;
+        Some(Plan {
+            confine: false,
+            network: Network::Host,
+            overlay_store: options.overlays.clone(),
+            tier: options.tier,
+            ..Plan::new(options.temporary.clone())
+        })
+    }
+}
+
+impl Shell for PersonShell {
+    fn run(&self, command: ShellCommand, run: Run) -> BoxFuture<'static, ShellOutcome> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let name = format!("shell-{}-{number}", std::process::id());
+        let outputs = &self.options.output_dir;
+        let (plan, directory) = (self.plan(), self.workspace.root().to_owned());
+        let mode = match (command.background, command.size) {
+            (true, _) => Mode::Pipe,
+            (false, None) => Mode::Terminal(self.options.terminal_size),
+            (false, Some(size)) => Mode::Terminal(TerminalSize::new(size.columns, size.rows)),
+        };
+        let end = outputs.join(format!("{name}.directory"));
+        let errand = Errand {
+            command: Command {
+                text: command.command,
+                before: Some(telling(&end)),
+                directory,
+                environment: of_person(std::env::vars_os(), &self.options.pager),
+                mode,
+                copy: Some(outputs.join(format!("{name}.txt"))),
+                // A person sees whether it is stuck, and ends it.
+                limits: Limits { inactivity: None, runtime: None, ..self.options.limits() },
+                colour: self.options.show_color,
+                sandbox: plan,
+            },
+            detach_after: command.background.then_some(WATCHED),
+            end,
+        };
+        Box::pin(errand.run(self.processes.clone(), run))
+    }
+
+    fn background(&self, lines: usize) -> Vec<BackgroundProcess> {
+        let processes = self.processes.background().into_iter();
+        processes.map(|process| described(process, lines)).collect()
+    }
+
+    fn end_background(&self, pid: i32) -> bool {
+        self.processes.end_background(pid)
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        Box::pin(stream::unfold(self.processes.changes(), |mut changes| async move {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        }))
+    }
+}
+
+fn described(process: background::BackgroundProcess, lines: usize) -> BackgroundProcess {
+    let background::BackgroundProcess { pid, command, log, state } = process;
+    let last_lines = match lines {
+        0 => Vec::new(),
+        // Without a log nothing was written.
+        lines => read_log(&log, lines).map(|end| end.lines).unwrap_or_default(),
+    };
+    let state = match state {
+        background::BackgroundState::Running => BackgroundState::Running,
+        background::BackgroundState::Exited(Some(Ending::Signalled { signal })) => {
+            BackgroundState::Signalled { signal }
+        }
+        background::BackgroundState::Exited(Some(Ending::Exited { code })) => {
+            BackgroundState::Exited { code: Some(code) }
+        }
+        background::BackgroundState::Exited(None) => BackgroundState::Exited { code: None },
+    };
+    BackgroundProcess { pid, command, state, log, last_lines }
+}
+
+/// One command on its way.
+struct Errand {
+    command: Command,
+    detach_after: Option<Duration>,
+    /// Where the shell leaves the folder that it ended in.
+    end: PathBuf,
+}
+
+impl Errand {
+    async fn run(self, processes: Processes, run: Run) -> ShellOutcome {
+        let Self { command, detach_after, end } = self;
+        let folders: Vec<PathBuf> = end
+            .parent()
+            .map(Path::to_owned)
+            .into_iter()
+            .chain(command.sandbox.as_ref().map(|plan| plan.temporary.clone()))
+            .collect();
+        let making = tokio::task::spawn_blocking(move || {
+            folders.iter().try_for_each(|folder| parallax_exec::create_private_folder(folder))
+        });
+        if let Err(why) = making
+            .await
+            .map_err(|error| error.to_string())
+            .and_then(|made| made.map_err(|error| format!("the folder for its output: {error}")))
+        {
+            return failed(why);
+        }
+        let began = command.directory.clone();
+        let running = match processes.start(command).await {
+            Ok(running) => running,
+            Err(error) => return failed(error.to_string()),
+        };
+        run.progress.process_group(running.pid());
+        run.progress.control(Arc::new(Reached(running.control())));
+        let progress = Arc::clone(&run.progress);
+        let mut live = move |piece: Live<'_>| show(progress.as_ref(), piece);
+        match running.follow(&run.cancel, detach_after, &mut live).await {
+            Ended::Finished(done) => {
+                let looking = tokio::task::spawn_blocking(move || ended_in(&end, &began));
+                finished(&done, looking.await.ok().flatten())
+            }
+            Ended::Detached(detached) => ShellOutcome {
+                ending: ShellEnding::Background { pid: detached.pid },
+                output: report::output_text(&detached.output),
+                display: report::shown(&detached.output),
+                directory: None,
+            },
+        }
+    }
+}
+
+fn failed(message: String) -> ShellOutcome {
+    ShellOutcome {
+        ending: ShellEnding::Failed { message },
+        output: String::new(),
+        display: String::new(),
+        directory: None,
+    }
+}
+
+fn finished(done: &Finished, directory: Option<PathBuf>) -> ShellOutcome {
+    let ending = match (done.stop, done.ending) {
+        (Some(Stop::Cancelled | Stop::Inactive(_) | Stop::Runtime(_)), _) => ShellEnding::Cancelled,
+        (None, Ending::Exited { code }) => ShellEnding::Exited { code },
+        (None, Ending::Signalled { signal }) => ShellEnding::Signalled { signal },
+    };
+    ShellOutcome {
+        ending,
+        output: report::output_text(&done.output),
+        display: report::shown(&done.output),
+        directory,
+    }
+}
+
+/// Makes the shell leave the folder that it ends in.
+fn telling(end: &Path) -> String {
+    let note = format!("{{ pwd -P >{}; }} 2>/dev/null", quoted(&end.to_string_lossy()));
+    format!("trap {} EXIT", quoted(&note))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The folder that a shell ended in, when that is another one. Blocking.
+fn ended_in(end: &Path, began: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(end).ok()?;
+    if let Err(error) = std::fs::remove_file(end) {
+        tracing::debug!(%error, "a note of a shell stays");
+    }
+    let ended = PathBuf::from(text.strip_suffix('\n')?);
+    let began = began.canonicalize().unwrap_or_else(|_| began.to_owned());
+    (ended != began && ended.is_absolute()).then_some(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Instant;
+
+    use futures_util::StreamExt as _;
+    use parallax_files::WorkspaceOptions;
+    use parallax_protocol::CancellationToken;
+    use parallax_protocol::shell::{ProcessControl, Screen, TerminalSize as Size};
+    use parallax_protocol::tool::Progress;
+    use tempfile::TempDir;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    struct Place {
+        folder: TempDir,
+        processes: Processes,
+        shell: PersonShell,
+    }
+
+    fn place() -> Place {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("it's a project");
+        std::fs::create_dir(&root).expect("the project");
+        let options = WorkspaceOptions { root, ..WorkspaceOptions::default() };
+        let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
+        let options =
+            ShellOptions::new(folder.path().join("it's output"), folder.path().join("background"));
+        let processes = Processes::new(options.background_dir.clone());
+        let shell = PersonShell::new(options, workspace, processes.clone());
+        Place { folder, processes, shell }
+    }
+
+    /// What a face would hear.
+    #[derive(Default)]
+    struct Heard {
+        control: Mutex<Option<Arc<dyn ProcessControl>>>,
+        screen: Mutex<Screen>,
+        news: Notify,
+    }
+
+    impl Heard {
+        /// Waits until the screen shows a text, and gives the way to the process.
+        async fn until(&self, text: &str) -> Arc<dyn ProcessControl> {
+            let seen = async {
+                while !self.screen.lock().expect("screen").rows.concat().contains(text) {
+                    self.news.notified().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the text in time");
+            self.control.lock().expect("control").clone().expect("a process")
+        }
+    }
+
+    impl Progress for Heard {
+        fn output(&self, _text: &str) {}
+        fn screen(&self, screen: Screen) {
+            *self.screen.lock().expect("screen") = screen;
+            self.news.notify_one();
+        }
+        fn control(&self, control: Arc<dyn ProcessControl>) {
+            *self.control.lock().expect("control") = Some(control);
+        }
+    }
+
+    fn command(text: &str) -> ShellCommand {
+        ShellCommand { command: text.into(), background: false, size: None }
+    }
+
+    async fn run(place: &Place, text: &str) -> ShellOutcome {
+        let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
+        place.shell.run(command(text), run).await
+    }
+
+    #[tokio::test]
+    async fn a_command_has_a_terminal_all_variables_and_its_exit_code() {
+        let place = place();
+        let done =
+            run(&place, "test -t 0 && stty size; echo $GEMINI_CLI$PARALLAX; exit 3 # x").await;
+        assert_eq!(done.output, "30 80\n11");
+        assert_eq!((done.ending, done.directory), (ShellEnding::Exited { code: 3 }, None));
+        let done = run(&place, "printf '\\033[31mred'").await;
+        assert_eq!((done.output.as_str(), done.display.as_str()), ("red", "\x1b[31mred"));
+        let size = Some(Size { columns: 100, rows: 40 });
+        let wide = ShellCommand { size, ..command("stty size") };
+        let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
+        assert_eq!(place.shell.run(wide, run).await.output, "40 100");
+    }
+
+    #[tokio::test]
+    async fn where_it_ended_is_told_and_does_not_last() {
+        let place = place();
+        let done = run(&place, "mkdir -p sub && cd sub; false").await;
+        let sub = place.folder.path().canonicalize().expect("real").join("it's a project/sub");
+        assert_eq!(done.directory.as_deref(), Some(sub.as_path()));
+        assert_eq!(done.ending, ShellEnding::Exited { code: 1 });
+        assert_eq!(run(&place, "pwd").await.directory, None);
+        // Nothing of it stays.
+        let left = std::fs::read_dir(place.folder.path().join("it's output")).expect("a folder");
+        assert_eq!(left.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn keys_reach_it_and_its_screen_is_seen() {
+        let place = place();
+        let heard = Arc::new(Heard::default());
+        let text = "stty -echo; printf '10%%\\r20%%\\r'; printf 'name? '; read name; \
+                    printf '\\033[?1049hhello %s' \"$name\"; read end";
+        let run = Run::new(CancellationToken::new(), heard.clone());
+        let running = tokio::spawn(place.shell.run(command(text), run));
+        let control = heard.until("name?").await;
+        assert_eq!(heard.screen.lock().expect("screen").rows, ["name?"]);
+        control.input(b"Jo\n".to_vec());
+        heard.until("hello Jo").await;
+        assert!(heard.screen.lock().expect("screen").full_screen);
+        control.resize(Size { columns: 0, rows: 0 });
+        control.input(b"\n".to_vec());
+        let done = running.await.expect("an outcome");
+        assert_eq!(done.ending, ShellEnding::Exited { code: 0 });
+    }
+
+    #[tokio::test]
+    async fn it_goes_to_the_background_at_once_or_later_and_is_ended_there() {
+        let place = place();
+        let mut changes = place.shell.changes();
+        let heard = Arc::new(Heard::default());
+        let run = Run::new(CancellationToken::new(), heard.clone());
+        let running = tokio::spawn(place.shell.run(command("echo serving; sleep 60"), run));
+        heard.until("serving").await.to_background();
+        let done = running.await.expect("an outcome");
+        let ShellEnding::Background { pid } = done.ending else { panic!("{done:?}") };
+        assert_eq!(done.output, "serving");
+        changes.next().await.expect("a change");
+
+        let run = Run::new(CancellationToken::new(), heard.clone());
+        let started = ShellCommand { background: true, ..command("echo second; sleep 60") };
+        let second = place.shell.run(started, run).await;
+        assert!(matches!(second.ending, ShellEnding::Background { .. }), "{second:?}");
+
+        let list = place.shell.background(1);
+        assert_eq!(list.len(), 2);
+        assert_eq!((list[0].pid, list[0].last_lines.as_slice()), (pid, &["serving".into()][..]));
+        assert_eq!(list[0].command, "echo serving; sleep 60");
+        assert_eq!(list[0].state, BackgroundState::Running);
+        let shell = Arc::new(place.shell);
+        let ending = Arc::clone(&shell);
+        let ended = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
+        assert!(ended.expect("an answer"));
+        place.processes.shutdown().await;
+        assert!(shell.background(0).iter().all(|known| known.state != BackgroundState::Running));
+    }
+
+    fn lives(pid: i32) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+            !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z"))
+        })
+    }
+
+    #[tokio::test]
+    async fn cancelled_its_whole_tree_is_gone_within_500_ms_and_the_background_stays() {
+        let place = place();
+        let staying = ShellCommand { background: true, ..command("sleep 60") };
+        let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
+        let staying = place.shell.run(staying, run).await.ending;
+        let ShellEnding::Background { pid: stays } = staying else { panic!("{staying:?}") };
+        let heard = Arc::new(Heard::default());
+        // One in the group, one in a group and session of its own, one that
+        // ignores the polite signal.
+        let text = "sleep 60 & echo $! >> pids
+            (setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
+            sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 1; done' &
+            while [ $(wc -l < pids) -lt 3 ]; do sleep 0.01; done
+            echo ready; wait";
+        let cancel = CancellationToken::new();
+        let run = Run::new(cancel.clone(), heard.clone());
+        let running = tokio::spawn(place.shell.run(command(text), run));
+        heard.until("ready").await;
+        let begun = Instant::now();
+        cancel.cancel();
+        let done = running.await.expect("an outcome");
+        let took = begun.elapsed();
+        assert_eq!(done.ending, ShellEnding::Cancelled);
+        let pids = std::fs::read_to_string(place.folder.path().join("it's a project/pids"));
+        let pids: Vec<i32> =
+            pids.expect("pids").lines().filter_map(|line| line.trim().parse().ok()).collect();
+        assert_eq!(pids.len(), 3);
+        assert!(pids.iter().all(|pid| !lives(*pid)));
+        assert!(took < Duration::from_millis(500), "{took:?}");
+        assert!(lives(stays));
+    }
+}

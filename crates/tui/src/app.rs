@@ -1,0 +1,345 @@
+//! The state of the face and how it changes: input and events in, effects out.
+//! It draws nothing by itself ([`view`]) and does no I/O.
+
+mod complete;
+mod custom;
+mod dialogs;
+mod engine_events;
+mod keys;
+mod lists;
+mod overlay;
+mod run_command;
+mod settings;
+mod setup;
+mod submit;
+mod theme_choice;
+mod theme_sample;
+mod view;
+
+pub(crate) use theme_choice::choose as choose_theme;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use parallax_protocol::event::Level;
+use parallax_protocol::ids::{ItemId, SteerId};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::Todo;
+use parallax_screen::{InputEvent, Line};
+use parallax_sdk::Launch;
+use parallax_sdk::custom_commands::Commands;
+use parallax_sdk::session_stats::SessionStats;
+
+pub(crate) use overlay::{Overlay, Purpose};
+use parallax_sdk::settings::UiSettings;
+pub(crate) use view::{Layout, cut};
+
+use crate::completion::Completion;
+use crate::composer::Composer;
+use crate::debug_console::DebugConsole;
+use crate::dialog::QuestionDialog;
+use crate::effect::Effect;
+use crate::footer::Facts;
+use crate::keymap::Keymap;
+use crate::status::Working;
+use crate::theme::Theme;
+use crate::title;
+use crate::transcript::{Anchor, LocalItem, Transcript, ViewOptions};
+use custom::Waiting;
+
+/// How long a hint stands above the composer, in milliseconds.
+const TOAST_MS: u64 = 3_000;
+/// Within how long a second press counts as one, in milliseconds.
+const AGAIN_MS: u64 = 3_000;
+
+/// A key that was pressed once and means more when pressed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    Quit,
+    Exit,
+    Suspend,
+}
+
+/// A message for the running turn that was not delivered yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Steering {
+    pub(crate) id: SteerId,
+    pub(crate) text: String,
+}
+
+/// The face's state.
+pub(crate) struct App {
+    pub(crate) theme: Theme,
+    pub(crate) keymap: Keymap,
+    pub(crate) settings: UiSettings,
+    pub(crate) transcript: Transcript,
+    pub(crate) composer: Composer,
+    pub(crate) completion: Completion,
+    pub(crate) overlay: Option<Overlay>,
+    pub(crate) questions: VecDeque<QuestionDialog>,
+    pub(crate) working: Option<Working>,
+    /// Prompts that wait for the end of the turn.
+    pub(crate) queued: Vec<String>,
+    pub(crate) steering: Vec<Steering>,
+    steer_count: u64,
+    toast: Option<(String, u64)>,
+    pub(crate) facts: Facts,
+    pub(crate) todos: Vec<Todo>,
+    pub(crate) show_todos: bool,
+    pub(crate) show_shortcuts: bool,
+    pub(crate) debug: DebugConsole,
+    pub(crate) stats: SessionStats,
+    /// The command that runs in a terminal and may have the keys.
+    pub(crate) shell: Option<ItemId>,
+    pub(crate) shell_focus: bool,
+    /// Its program wants the other form of the cursor keys.
+    shell_application_cursor: bool,
+    /// Whether a session takes orders.
+    pub(crate) ready: bool,
+    /// Typed before there was a session.
+    pub(crate) early: Vec<String>,
+    /// For questions about the project (sessions, models, rules, …).
+    pub(crate) launch: Option<Launch>,
+    pub(crate) last_answer: String,
+    focused: bool,
+    armed: Option<(Armed, u64)>,
+    effects: Vec<Effect>,
+    begun: Instant,
+    now_ms: u64,
+    pub(crate) size: (u16, u16),
+    /// What is seen of the transcript, in full screen.
+    pub(crate) anchor: Anchor,
+    /// Columns and rows of what is seen of it.
+    transcript_size: (usize, usize),
+    title: String,
+    /// What the engine told of the session.
+    pub(crate) session: String,
+    pub(crate) background: Vec<parallax_protocol::shell::BackgroundProcess>,
+    /// The prompts are being asked for, for a list to go back to.
+    wants_prompts: bool,
+    /// What takes effect when it is asked for once more.
+    confirm: Option<String>,
+    pub(crate) terminal_background: Option<(u8, u8, u8)>,
+    /// Commands of people's own, by name, with what they are for.
+    pub(crate) custom: Vec<(String, String)>,
+    pub(crate) commands: Option<Commands>,
+    waiting_command: Option<Waiting>,
+}
+
+impl App {
+    pub(crate) fn new(
+        size: (u16, u16),
+        settings: UiSettings,
+        theme: Theme,
+        keymap: Keymap,
+    ) -> Self {
+        let mut transcript = Transcript::new();
+        transcript.options = setup::view_options(&settings, ViewOptions::default());
+        Self {
+            theme,
+            keymap,
+            transcript,
+            composer: Composer::default(),
+            completion: Completion::default(),
+            overlay: None,
+            questions: VecDeque::new(),
+            working: None,
+            queued: Vec::new(),
+            steering: Vec::new(),
+            steer_count: 0,
+            toast: None,
+            facts: Facts::default(),
+            todos: Vec::new(),
+            show_todos: false,
+            show_shortcuts: false,
+            debug: DebugConsole::default(),
+            stats: SessionStats::default(),
+            shell: None,
+            shell_focus: false,
+            shell_application_cursor: false,
+            ready: false,
+            early: Vec::new(),
+            launch: None,
+            last_answer: String::new(),
+            focused: true,
+            armed: None,
+            effects: Vec::new(),
+            begun: Instant::now(),
+            now_ms: 0,
+            size,
+            anchor: Anchor::Bottom,
+            transcript_size: (80, 10),
+            title: String::new(),
+            session: String::new(),
+            background: Vec::new(),
+            wants_prompts: false,
+            confirm: None,
+            terminal_background: None,
+            custom: Vec::new(),
+            commands: None,
+            waiting_command: None,
+            settings,
+        }
+    }
+
+    /// What is to be done now.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Milliseconds since the start; moves only between updates.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Reads the clock, and ends what has had its time.
+    pub(crate) fn tick(&mut self) {
+        self.now_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if self.toast.as_ref().is_some_and(|(_, until)| *until <= self.now_ms) {
+            self.toast = None;
+        }
+    }
+
+    /// When something changes by itself next, in milliseconds from now: the
+    /// spinner, a hint that goes, a countdown. `None` while nothing moves.
+    pub(crate) fn next_tick_ms(&self) -> Option<u64> {
+        let spins = self.working.as_ref().is_some_and(|working| !working.waiting)
+            || self.transcript.is_moving();
+        let spinner = spins.then_some(crate::status::TICK_MS);
+        let toast = self.toast.as_ref().map(|(_, until)| until.saturating_sub(self.now_ms).max(1));
+        spinner.into_iter().chain(toast).min()
+    }
+
+    /// Something comes in from the terminal.
+    pub(crate) fn input(&mut self, event: InputEvent) {
+        self.tick();
+        match event {
+            InputEvent::Key(key) => self.key(key),
+            InputEvent::Paste(text) => self.paste(&text),
+            InputEvent::Mouse(mouse) => self.mouse(mouse),
+            InputEvent::Focus(focused) => self.focused = focused,
+            InputEvent::Resize(columns, rows) => self.size = (columns, rows),
+            InputEvent::Background(red, green, blue) => self.background_is(red, green, blue),
+            InputEvent::Clipboard(text) => self.paste(&text),
+            InputEvent::Resumed => self.effect(Effect::Resume),
+            InputEvent::Closed => self.effect(Effect::Quit { delete: false }),
+        }
+    }
+
+    /// A hint for a few seconds.
+    pub(crate) fn toast(&mut self, text: impl Into<String>) {
+        self.toast = Some((text.into(), self.now_ms + TOAST_MS));
+    }
+
+    /// Rows of a command's answer, into the transcript.
+    pub(crate) fn say(&mut self, rows: Vec<Line>) {
+        self.transcript.push(LocalItem::Rows(rows));
+    }
+
+    fn notice(&mut self, level: Level, text: String) {
+        self.transcript.push(LocalItem::Notice { level, text });
+    }
+
+    /// One line of good news.
+    pub(crate) fn info(&mut self, text: impl Into<String>) {
+        self.notice(Level::Info, text.into());
+    }
+
+    /// One line to mind.
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.notice(Level::Warning, text.into());
+    }
+
+    /// One line that something did not work.
+    pub(crate) fn error(&mut self, text: impl Into<String>) {
+        self.notice(Level::Error, text.into());
+    }
+
+    /// Whether this is the second press of a key; else the first is noted.
+    fn again(&mut self, what: Armed, within_ms: u64) -> bool {
+        match self.armed.take() {
+            Some((armed, at)) if armed == what && self.now_ms.saturating_sub(at) <= within_ms => {
+                true
+            }
+            _ => {
+                self.armed = Some((what, self.now_ms));
+                false
+            }
+        }
+    }
+
+    /// Whether the agent is at work.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.working.is_some()
+    }
+
+    /// Sends what was typed: at once, or when there is a session.
+    pub(crate) fn submit(&mut self, text: String) {
+        if text.trim().is_empty() {
+            return;
+        }
+        if self.ready {
+            self.effect(Effect::Prompt(text));
+        } else {
+            self.early.push(text);
+        }
+    }
+
+    /// A message for the running turn.
+    pub(crate) fn steer(&mut self, text: String) {
+        self.steer_count += 1;
+        let id = SteerId::new(format!("steer-{}", self.steer_count));
+        self.steering.push(Steering { id: id.clone(), text: text.clone() });
+        self.effect(Effect::Steer(id, text));
+    }
+
+    /// The next mode, around; yolo is not among them.
+    fn cycle_mode(&mut self) {
+        let next = match self.facts.mode {
+            ApprovalMode::Default => ApprovalMode::AutoEdit,
+            ApprovalMode::AutoEdit if !self.is_busy() => ApprovalMode::Plan,
+            ApprovalMode::AutoEdit | ApprovalMode::Plan | ApprovalMode::Yolo => {
+                ApprovalMode::Default
+            }
+        };
+        self.set_mode(next);
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
+        self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
+        // Shown at once; the engine confirms it.
+        self.facts.mode = mode;
+    }
+
+    /// The window's title, when it is another than before.
+    fn retitle(&mut self) {
+        use parallax_sdk::settings::TitleMode;
+        let state = match (&self.working, self.questions.is_empty()) {
+            (_, false) => title::State::Asking,
+            (Some(working), _) => title::State::Working(working.subject.clone()),
+            (None, _) => title::State::Ready,
+        };
+        let place = &self.facts.workspace;
+        let title = match self.settings.title {
+            TitleMode::Untouched => return,
+            TitleMode::Static => title::fixed(place),
+            TitleMode::Dynamic => title::title(&state, place, false),
+            TitleMode::DynamicWithThoughts => title::title(&state, place, true),
+        };
+        if title != self.title {
+            self.title.clone_from(&title);
+            self.effect(Effect::Title(title));
+        }
+    }
+
+    /// Tells a person who looks elsewhere, if they want to be told.
+    fn notify(&mut self, text: &str) {
+        if !self.focused && self.settings.notifications.is_some() {
+            self.effect(Effect::Notify(text.to_owned()));
+        }
+    }
+}

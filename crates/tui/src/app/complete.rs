@@ -1,0 +1,101 @@
+//! The list of completions beside the composer: what it knows of, and where
+//! its keys go.
+
+use std::sync::Arc;
+
+use parallax_screen::Key;
+use parallax_sdk::{Expander, OpenSession};
+
+use super::App;
+use crate::commands::{CommandSpec, TABLE};
+use crate::completion::{Argument, CommandInfo, CompletionAction, FileSource, Finder, Found};
+use crate::effect::Then;
+
+/// The session's files, for the finder's thread.
+struct Files(Expander);
+
+impl FileSource for Files {
+    fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
+        self.0.list_files(piece);
+    }
+}
+
+impl App {
+    /// Follows the text.
+    pub(super) fn complete(&mut self) {
+        self.completion.update(&self.composer);
+    }
+
+    /// A key for the list; whether it had a use for it.
+    pub(super) fn completion_key(&mut self, key: Key) -> bool {
+        match self.completion.key(key, &self.keymap, &mut self.composer) {
+            CompletionAction::Ignored => false,
+            CompletionAction::Changed => {
+                self.complete();
+                true
+            }
+            CompletionAction::Run => {
+                let action = self.composer.send();
+                self.composer_action(action, key);
+                true
+            }
+        }
+    }
+
+    /// A session is open: its files and the commands can be found.
+    pub(crate) fn find_files(&mut self, open: &OpenSession, deliver: crate::face::Deliver) {
+        let root = open.expander.root();
+        let source = Arc::new(Files(open.expander.clone()));
+        let told = move |found: Found| {
+            let then: Then = Box::new(move |app| {
+                app.completion.receive(found);
+            });
+            deliver.send(then);
+        };
+        match Finder::start(root, source, told) {
+            Ok(finder) => self.completion.set_finder(finder),
+            Err(error) => self.warn(format!("files cannot be completed: {error}")),
+        }
+        self.set_commands();
+    }
+
+    /// What `/` completes.
+    pub(crate) fn set_commands(&mut self) {
+        let mut commands: Vec<CommandInfo> = TABLE.iter().map(info).collect();
+        for (name, description) in &self.custom {
+            commands.push(CommandInfo {
+                name: name.clone(),
+                description: super::lists::clean(description),
+                ..CommandInfo::default()
+            });
+        }
+        if let Some(launch) = &self.launch {
+            let names: Vec<Argument> = launch
+                .model_choices()
+                .into_iter()
+                .map(|choice| Argument { value: choice.name, description: choice.model })
+                .collect();
+            let set = commands
+                .iter_mut()
+                .find(|command| command.name == "model")
+                .and_then(|model| model.subcommands.iter_mut().find(|sub| sub.name == "set"));
+            if let Some(set) = set {
+                set.completer = Some(Arc::new(move |typed| {
+                    names.iter().filter(|name| name.value.starts_with(typed)).cloned().collect()
+                }));
+            }
+        }
+        self.completion.set_commands(commands);
+    }
+}
+
+fn info(spec: &CommandSpec) -> CommandInfo {
+    CommandInfo {
+        name: spec.name.to_owned(),
+        aliases: spec.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+        description: spec.summary.to_owned(),
+        auto_execute: spec.runs_at_once(),
+        subcommands: spec.subcommands.iter().map(info).collect(),
+        ..CommandInfo::default()
+    }
+}

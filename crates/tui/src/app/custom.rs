@@ -1,0 +1,113 @@
+//! Commands that people wrote themselves.
+
+use parallax_protocol::event::Failure;
+use parallax_protocol::op::Op;
+use parallax_screen::{Line, wrap};
+use parallax_sdk::custom_commands::{Expanded, Prepared};
+
+use super::App;
+use super::overlay::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+
+/// A command that waits for a yes to its shell lines.
+pub(crate) struct Waiting(pub(super) Prepared);
+
+impl App {
+    /// The names of custom commands, as far as they were read.
+    pub(super) fn custom_names(&self) -> Vec<String> {
+        self.custom.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(super) fn custom_help(&self) -> Vec<Line> {
+        if self.custom.is_empty() {
+            return Vec::new();
+        }
+        let mut rows = vec![Line::EMPTY, Line::styled("Your commands", self.theme.accent.bold())];
+        for (name, description) in &self.custom {
+            let head = format!("  /{name}");
+            rows.push(
+                Line::styled(format!("{head:<34} "), self.theme.accent)
+                    .and(super::lists::clean(description), self.theme.text),
+            );
+        }
+        rows
+    }
+
+    /// Reads them anew, on a thread.
+    pub(crate) fn read_commands(&mut self) {
+        let Some(commands) = self.commands.clone() else { return };
+        self.effect(Effect::Run(Box::new(move || {
+            let catalog = commands.reload();
+            let names: Vec<(String, String)> = catalog
+                .commands()
+                .iter()
+                .map(|command| (command.name.clone(), command.description.clone()))
+                .collect();
+            Box::new(move |app| {
+                app.custom = names;
+                app.set_commands();
+            })
+        })));
+    }
+
+    /// Runs one: its shell lines are judged, and asked about where they must.
+    pub(super) fn run_custom(&mut self, line: &str) {
+        let Some(commands) = self.commands.clone() else { return self.too_early() };
+        let (line, mode) = (line.to_owned(), self.facts.mode);
+        self.effect(Effect::Run(Box::new(move || {
+            let prepared = commands.prepare(&line, mode);
+            Box::new(move |app| match prepared {
+                Ok(prepared) => app.prepared_custom(prepared),
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+
+    fn prepared_custom(&mut self, prepared: Prepared) {
+        let questions: Vec<String> =
+            prepared.questions().iter().map(|text| (*text).to_owned()).collect();
+        if questions.is_empty() {
+            return self.effect(Effect::Expand(Box::new(prepared)));
+        }
+        let width = usize::from(self.size.0).saturating_sub(1).max(20);
+        let rows = questions
+            .iter()
+            .flat_map(|text| {
+                wrap(&Line::styled(format!("  $ {text}"), self.theme.text.bold()), width, &[])
+            })
+            .collect();
+        let items = vec![
+            ListItem::new("once", "Yes, once", ""),
+            ListItem::new("session", "Yes, and these lines this session", ""),
+            ListItem::new("no", "No", ""),
+        ];
+        let title = format!("/{} wants to run this in the shell", prepared.name());
+        self.waiting_command = Some(Waiting(prepared));
+        let list = ListDialog::new(title, items).intro(rows);
+        self.open(Overlay::list(Purpose::CustomShell, list));
+    }
+
+    /// The answer to that question.
+    pub(super) fn custom_answer(&mut self, id: &str) {
+        let Some(Waiting(mut prepared)) = self.waiting_command.take() else { return };
+        if id == "no" {
+            return self.info("Not run.");
+        }
+        prepared.agree(id == "session");
+        self.effect(Effect::Expand(Box::new(prepared)));
+    }
+
+    /// What it came to is sent.
+    pub(crate) fn expanded(&mut self, expanded: Result<Expanded, Failure>) {
+        match expanded {
+            Ok(Expanded { prompt, notices }) => {
+                for notice in notices {
+                    self.info(notice);
+                }
+                self.effect(Effect::Send(Op::Prompt(prompt)));
+            }
+            Err(failure) => self.error(failure.message),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What the answers of dialogs do.
+
+use parallax_protocol::op::{AskOutcome, Decide, Op, Rewind};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::secret::Secret;
+use parallax_protocol::tool::Preview;
+use parallax_screen::{Key, KeyCode};
+use parallax_sdk::SessionChoice;
+use parallax_sdk::credential::KeyKind;
+use parallax_sdk::edit_arguments::ProposedChange;
+use parallax_sdk::trust::TrustAnswer;
+
+use super::App;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem, Response};
+use crate::effect::Effect;
+
+impl App {
+    /// Opens a dialog in place of the one that may be open.
+    pub(crate) fn open(&mut self, overlay: Overlay) {
+        self.completion.close();
+        self.overlay = Some(overlay);
+    }
+
+    /// What came of a key in the dialog.
+    pub(super) fn overlay_answer(&mut self, response: Response) {
+        let Some(purpose) = self.overlay.as_ref().map(|overlay| overlay.purpose.clone()) else {
+            return;
+        };
+        match response {
+            Response::Stay => {}
+            Response::Closed => self.closed(purpose),
+            Response::Chosen(id) => self.chosen(purpose, &id),
+            Response::Moved(id) => {
+                if let Purpose::Theme(_) = purpose {
+                    self.show_theme(&id);
+                }
+            }
+            Response::Pressed(key, id) => self.pressed(&purpose, key, &id),
+        }
+    }
+
+    /// The dialog was given up.
+    fn closed(&mut self, purpose: Purpose) {
+        self.overlay = None;
+        match purpose {
+            // Nothing was said, so nothing of the folder is read.
+            Purpose::Trust => self.effect(Effect::Quit { delete: false }),
+            Purpose::LooseSettings => self.loose_settings_answer(false),
+            Purpose::PolicyUpdate => self.policy_update_answer(false),
+            Purpose::Theme(before) => self.theme = *before,
+            Purpose::Key(_) => self.auth_dialog(None),
+            Purpose::SettingValue(_) => self.settings_dialog(),
+            Purpose::RewindHow(_) => self.rewind_dialog(),
+            Purpose::DeleteSession(_) => self.sessions_dialog(),
+            Purpose::CustomShell => self.custom_answer("no"),
+            _ => {}
+        }
+    }
+
+    fn chosen(&mut self, purpose: Purpose, id: &str) {
+        match purpose {
+            Purpose::Trust => {
+                let answer = match id {
+                    "folder" => TrustAnswer::Folder,
+                    "parent" => TrustAnswer::Parent,
+                    _ => TrustAnswer::No,
+                };
+                self.overlay = None;
+                self.effect(Effect::Trust(answer));
+            }
+            Purpose::LooseSettings => {
+                self.overlay = None;
+                self.loose_settings_answer(id == "accept");
+            }
+            Purpose::PolicyUpdate => {
+                self.overlay = None;
+                self.policy_update_answer(id == "accept");
+            }
+            Purpose::Auth => self.auth_chosen(id),
+            Purpose::Key(kind) => self.key_typed(kind, id),
+            Purpose::Model => {
+                self.overlay = None;
+                self.use_model(id, false);
+            }
+            Purpose::Theme(_) => {
+                self.overlay = None;
+                self.keep_theme(id);
+            }
+            Purpose::Sessions => {
+                self.overlay = None;
+                self.effect(Effect::Open(SessionChoice::Resume(id.to_owned())));
+            }
+            Purpose::DeleteSession(session) => {
+                if id == "yes" {
+                    self.delete_session(session);
+                }
+                self.sessions_dialog();
+            }
+            Purpose::Tags => {
+                self.overlay = None;
+                self.resume_tag(id);
+            }
+            Purpose::Rewind => {
+                if let Ok(turn) = id.parse() {
+                    self.rewind_how(turn);
+                }
+            }
+            Purpose::RewindHow(turn) => {
+                self.overlay = None;
+                let (chat, files) = (id.contains("chat"), id.contains("files"));
+                if chat || files {
+                    let rewind = Rewind { turn, chat, files, force: id.ends_with("force") };
+                    self.effect(Effect::Send(Op::Rewind(rewind)));
+                }
+            }
+            Purpose::Settings => self.setting_chosen(id),
+            Purpose::SettingValue(key) => self.setting_typed(&key, id),
+            Purpose::Editor => {
+                self.overlay = None;
+                let value = serde_json::Value::String(id.to_owned());
+                self.keep_setting("general.preferredEditor", Some(value));
+            }
+            Purpose::Permissions => {
+                self.overlay = None;
+                self.permissions_chosen(id);
+            }
+            Purpose::Mode => {
+                self.overlay = None;
+                match ApprovalMode::parse(id) {
+                    Some(ApprovalMode::Yolo) => self.want_yolo(),
+                    Some(mode) => self.set_mode(mode),
+                    None => {}
+                }
+            }
+            Purpose::Yolo(mode) => {
+                self.overlay = None;
+                if id == "yes" {
+                    self.set_mode(mode);
+                }
+            }
+            Purpose::Tasks => self.show_task(id),
+            Purpose::CustomShell => {
+                self.overlay = None;
+                self.custom_answer(id);
+            }
+            Purpose::Queue => self.take_queued(id),
+        }
+    }
+
+    /// Keys that only some lists have a use for.
+    fn pressed(&mut self, purpose: &Purpose, key: Key, id: &str) {
+        let delete = key.code == KeyCode::Delete
+            || key == Key::ctrl('x')
+            || (key.typed() == Some('x') && !matches!(purpose, Purpose::Sessions));
+        match purpose {
+            Purpose::Sessions if delete && !id.is_empty() => {
+                let items = vec![
+                    ListItem::new("no", "Keep it", ""),
+                    ListItem::new("yes", "Delete it for good", ""),
+                ];
+                let list = ListDialog::new("Delete this session?", items);
+                self.open(Overlay::list(Purpose::DeleteSession(id.to_owned()), list));
+            }
+            Purpose::Queue if delete => self.drop_queued(id),
+            Purpose::Tasks if delete || key == Key::ctrl('k') => {
+                if let Ok(pid) = id.parse() {
+                    self.effect(Effect::Send(Op::EndBackground { pid }));
+                }
+            }
+            Purpose::Model if key == Key::ctrl('s') && !id.is_empty() => {
+                self.overlay = None;
+                self.use_model(id, true);
+            }
+            Purpose::Settings if key == Key::ctrl('l') => self.reset_setting(id),
+            _ => {}
+        }
+    }
+
+    /// How one signs in. `why`: what made us ask.
+    pub(crate) fn auth_dialog(&mut self, why: Option<&str>) {
+        let items = vec![
+            ListItem::new("gemini", "Paste a Gemini API key", "from Google AI Studio"),
+            ListItem::new("vertex", "Paste a Vertex AI express key", "from Google Cloud"),
+            ListItem::new("demo", "Try it without a key", "an offline demo: scripted answers"),
+        ];
+        let mut list = ListDialog::new("How shall Parallax reach a model?", items);
+        if let Some(why) = why {
+            let line = parallax_screen::Line::styled(why.to_owned(), self.theme.secondary);
+            list = list.intro(vec![line]);
+        }
+        self.open(Overlay::list(Purpose::Auth, list));
+    }
+
+    fn auth_chosen(&mut self, id: &str) {
+        let kind = match id {
+            "gemini" => KeyKind::GeminiApi,
+            "vertex" => KeyKind::VertexExpress,
+            _ => {
+                self.overlay = None;
+                return self.effect(Effect::Reopen(
+                    Box::new(|options| {
+                        options.model = Some("script:tour".to_owned());
+                        options.ephemeral = true;
+                    }),
+                    SessionChoice::New,
+                ));
+            }
+        };
+        let intro = vec![
+            "The key is checked against the service and kept in a file that only you can read."
+                .to_owned(),
+        ];
+        let dialog = FieldDialog::new("Paste the key", intro, Field::masked());
+        self.open(Overlay::field(Purpose::Key(kind), dialog));
+    }
+
+    fn key_typed(&mut self, kind: KeyKind, key: &str) {
+        if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+            field.problem = None;
+            field.busy = Some("checking the key…".to_owned());
+        }
+        self.effect(Effect::CheckKey(kind, Secret::new(key.trim())));
+    }
+
+    /// What the service said of the key.
+    pub(crate) fn key_checked(&mut self, checked: Result<(), String>) {
+        match checked {
+            Ok(()) => {
+                self.overlay = None;
+                self.info("The key works and is kept.");
+            }
+            Err(why) => match &mut self.overlay {
+                Some(Overlay { body: Body::Field(field), .. }) => {
+                    field.busy = None;
+                    field.problem = Some(why);
+                }
+                _ => self.error(why),
+            },
+        }
+    }
+
+    /// Yolo is asked about once more where it would reach everything.
+    pub(super) fn want_yolo(&mut self) {
+        let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
+        if let Some(why) = refused {
+            return self.error(why);
+        }
+        match self.launch.as_ref().is_some_and(parallax_sdk::Launch::is_everything) {
+            true => {
+                let items = vec![
+                    ListItem::new("no", "No, stay as it is", ""),
+                    ListItem::new("yes", "Yes, run everything here without a question", ""),
+                ];
+                let title = "This folder holds all your files. Really run everything unasked?";
+                let list = ListDialog::new(title, items);
+                self.open(Overlay::list(Purpose::Yolo(ApprovalMode::Yolo), list));
+            }
+            false => self.set_mode(ApprovalMode::Yolo),
+        }
+    }
+
+    /// The change that is asked about, into the person's editor.
+    pub(super) fn edit_change(&mut self) {
+        let Some(change) = self.asked_change() else { return };
+        let change = match change {
+            Ok(change) => change,
+            Err(why) => return self.toast(why),
+        };
+        let name = self.asked_file_name();
+        let text = change.new.clone();
+        self.effect(Effect::Edit {
+            text,
+            name,
+            then: Box::new(move |app, edited| match edited {
+                Ok(text) => app.change_to(&change, &text),
+                Err(why) => app.toast(why),
+            }),
+        });
+    }
+
+    /// Only some hunks of the change that is asked about.
+    pub(super) fn take_hunks(&mut self, taken: &[usize]) {
+        let Some(change) = self.asked_change() else { return };
+        match change.and_then(|change| change.with(taken).map(|text| (change, text))) {
+            Ok((change, text)) => self.change_to(&change, &text),
+            Err(why) => self.toast(why),
+        }
+    }
+
+    fn asked_change(&self) -> Option<Result<ProposedChange, String>> {
+        let ask = &self.questions.front()?.ask;
+        match &ask.preview {
+            Some(Preview::Diff(diff)) => Some(ProposedChange::read(diff)),
+            _ => None,
+        }
+    }
+
+    fn asked_file_name(&self) -> String {
+        let name = self.questions.front().and_then(|question| match &question.ask.preview {
+            Some(Preview::Diff(diff)) => diff.file_path.file_name(),
+            _ => None,
+        });
+        let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.is_empty() || name.starts_with('.') { format!("change{name}") } else { name }
+    }
+
+    /// Answers the question with the change as the person wants it; the engine
+    /// asks again and shows it.
+    fn change_to(&mut self, change: &ProposedChange, wanted: &str) {
+        let Some(question) = self.questions.front() else { return };
+        let ask = &question.ask;
+        let args = self.transcript.arguments(&ask.call).unwrap_or_default();
+        match change.arguments(&ask.name, &args, wanted) {
+            Ok(arguments) => {
+                let mut decide = Decide::new(ask.id.clone(), AskOutcome::ModifyWithEditor);
+                decide.arguments = Some(arguments);
+                self.questions.pop_front();
+                self.effect(Effect::Send(Op::Decide(Box::new(decide))));
+            }
+            Err(why) => self.toast(why),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What the engine tells.
+
+use parallax_protocol::event::{
+    CallPhase, EndReason, Event, EventBody, ItemDone, ItemStart, Level, SteerFate,
+};
+use parallax_protocol::op::{Op, ToolInput};
+use parallax_protocol::tool::{Display, ToolKind};
+
+use super::{App, Steering};
+use crate::dialog::QuestionDialog;
+use crate::effect::Effect;
+use crate::status::Working;
+use crate::transcript::Anchor;
+
+impl App {
+    /// Takes an event: the transcript shows what happened, the rest of the
+    /// face what that means for it.
+    pub(crate) fn engine(&mut self, event: &Event) {
+        self.tick();
+        self.transcript.apply(event);
+        self.stats.event(event);
+        self.debug.apply(event);
+        match &event.body {
+            EventBody::SessionReady(ready) => {
+                self.ready = true;
+                self.session = ready.session.to_string();
+                self.facts.session.clone_from(&self.session);
+                self.facts.model.clone_from(&ready.model);
+                self.facts.mode = ready.mode;
+                for text in std::mem::take(&mut self.early) {
+                    self.effect(Effect::Prompt(text));
+                }
+            }
+            EventBody::TurnStarted { .. } => self.begin(),
+            EventBody::ItemStarted { item, start: ItemStart::Shell(_) } => {
+                self.shell = Some(item.clone());
+            }
+            EventBody::ItemDone { item, done } => self.item_done(item, done),
+            EventBody::CallState(state) => {
+                let runs = state.phase == CallPhase::Executing;
+                if runs && state.kind == Some(ToolKind::Execute) {
+                    self.shell = Some(state.item.clone());
+                    let input = ToolInput::Resize(self.shell_size());
+                    self.effect(Effect::Send(Op::ToolInput { item: state.item.clone(), input }));
+                }
+                if let (true, Some(title), Some(working)) = (runs, &state.title, &mut self.working)
+                {
+                    working.subject.clone_from(title);
+                }
+            }
+            EventBody::ItemScreen { item, screen } if self.shell.as_ref() == Some(item) => {
+                self.shell_application_cursor = screen.application_cursor;
+            }
+            EventBody::Ask(ask) => {
+                self.questions.push_back(QuestionDialog::new(ask.clone()));
+                self.waiting(true);
+                self.notify(&format!("Parallax asks: {}", ask.title));
+            }
+            EventBody::AskClosed { ask, .. } => {
+                self.questions.retain(|question| question.ask.id != *ask);
+                self.waiting(!self.questions.is_empty());
+            }
+            EventBody::ModelCall(call) => {
+                self.facts.sent.0 += call.usage.prompt_token_count;
+                self.facts.sent.1 += call.usage.cached_content_token_count;
+                self.facts.received +=
+                    call.usage.candidates_token_count + call.usage.thoughts_token_count;
+                if let Some(working) = &mut self.working {
+                    working.retry = None;
+                }
+            }
+            EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
+            EventBody::Retry(retry) => {
+                let until = self.now_ms + retry.delay_ms;
+                if let Some(working) = &mut self.working {
+                    let (at, of) = (retry.attempt, retry.max_attempts);
+                    working.retry =
+                        Some((until, format!("{} (attempt {at} of {of})", retry.message)));
+                }
+            }
+            EventBody::SteerEnded(ended) => {
+                self.steering.retain(|Steering { id, .. }| *id != ended.id);
+                if ended.fate == SteerFate::Gone {
+                    self.toast("too late: the model has it already");
+                }
+            }
+            EventBody::Rewound(rewound) => self.rewound(rewound),
+            EventBody::Prompts { prompts } => self.prompts_are(prompts),
+            EventBody::Background { processes } => {
+                self.background.clone_from(processes);
+                self.tasks_changed();
+            }
+            EventBody::StateChanged { model, mode } => {
+                self.facts.model.clone_from(model);
+                self.facts.mode = *mode;
+            }
+            EventBody::TurnEnded(ended) => self.end(&ended.reason),
+            _ => {}
+        }
+        self.retitle();
+    }
+
+    fn begin(&mut self) {
+        self.anchor = Anchor::Bottom;
+        self.working = Some(Working { since_ms: self.now_ms, ..Working::default() });
+        self.effect(Effect::Progress(true));
+        self.notified_state();
+    }
+
+    fn item_done(&mut self, item: &parallax_protocol::ids::ItemId, done: &ItemDone) {
+        if self.shell.as_ref() == Some(item) {
+            self.shell = None;
+            self.shell_focus = false;
+        }
+        match done {
+            ItemDone::Text { text, dropped: false } => self.last_answer = text.as_str().to_owned(),
+            ItemDone::Thought { text } => {
+                if let (Some(subject), Some(working)) = (subject(text), &mut self.working) {
+                    working.subject = subject;
+                }
+            }
+            ItemDone::Tool(tool) => match &tool.display {
+                Some(Display::Todos { todos }) => self.todos.clone_from(todos),
+                Some(Display::Diff(diff)) => {
+                    self.facts.lines_added += diff.lines_added;
+                    self.facts.lines_removed += diff.lines_removed;
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, reason: &EndReason) {
+        self.working = None;
+        self.questions.clear();
+        self.effect(Effect::Progress(false));
+        self.effect(Effect::Run(self.look_at_branch()));
+        match reason {
+            EndReason::Cancelled => {
+                // What waited for this turn was meant for it: back to the person.
+                let mut waiting: Vec<String> = std::mem::take(&mut self.queued);
+                waiting.extend(std::mem::take(&mut self.steering).into_iter().map(|one| one.text));
+                if !waiting.is_empty() {
+                    let text = waiting.join("\n\n");
+                    self.composer.insert_before(&text);
+                }
+            }
+            _ => {
+                self.notify("Parallax is done");
+                if !self.queued.is_empty() {
+                    let text = std::mem::take(&mut self.queued).join("\n\n");
+                    self.submit(text);
+                }
+            }
+        }
+    }
+
+    /// A problem that the engine did not tell.
+    pub(crate) fn failed(&mut self, message: &str) {
+        self.notice(Level::Error, message.to_owned());
+    }
+
+    fn notified_state(&mut self) {
+        self.armed = None;
+    }
+}
+
+/// The subject of a thought: its first bold span, else its first line.
+fn subject(thought: &str) -> Option<String> {
+    let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
+    let line = thought.lines().map(str::trim).find(|line| !line.is_empty());
+    bold.or(line).map(|text| text.chars().filter(|char| !char.is_control()).take(200).collect())
+}

@@ -1,0 +1,367 @@
+//! Where a key goes: the dialog, the question, the running command, the
+//! program, the list of completions, the composer. The first that has a use
+//! for it takes it.
+
+use parallax_protocol::op::{Op, ToolInput};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_screen::{Key, MouseEvent, MouseKind};
+
+use super::{AGAIN_MS, App, Armed};
+use crate::composer::{ComposerAction, Surroundings};
+use crate::dialog::{DialogKey, QuestionAnswer};
+use crate::effect::Effect;
+use crate::keymap::{Context, KeyCommand};
+use crate::terminal_keys;
+use crate::transcript::Anchor;
+
+/// Rows that the wheel scrolls.
+const WHEEL: isize = 3;
+
+impl App {
+    pub(super) fn key(&mut self, key: Key) {
+        if self.overlay.is_some() {
+            self.overlay_key(key);
+        } else if self.shell_focus {
+            self.shell_key(key);
+        } else if !self.questions.is_empty() {
+            self.question_key(key);
+        } else {
+            self.composer_key(key);
+        }
+    }
+
+    pub(super) fn paste(&mut self, text: &str) {
+        if let Some(overlay) = &mut self.overlay {
+            overlay.paste(text);
+        } else if self.shell_focus {
+            self.type_to_shell(text.as_bytes().to_vec());
+        } else if let Some(question) = self.questions.front_mut() {
+            question.paste(text);
+        } else {
+            self.composer.paste(text);
+            self.complete();
+        }
+    }
+
+    pub(super) fn mouse(&mut self, mouse: MouseEvent) {
+        match mouse.kind {
+            MouseKind::WheelUp => self.scroll(-WHEEL),
+            MouseKind::WheelDown => self.scroll(WHEEL),
+            MouseKind::RightDown => self.effect(Effect::PasteClipboard),
+            MouseKind::LeftDown if self.shell_focus => self.shell_focus = false,
+            _ => {}
+        }
+    }
+
+    /// What a key means in a dialog, by the key table first.
+    fn dialog_key(&self, key: Key, typing: bool) -> DialogKey {
+        let command = self.keymap.command(key, Context::DIALOG);
+        // Letters are text while text is typed.
+        let is_text = typing && key.typed().is_some();
+        match command {
+            _ if is_text => DialogKey::Other(key),
+            Some(KeyCommand::DialogUp) => DialogKey::Up,
+            Some(KeyCommand::DialogDown) => DialogKey::Down,
+            Some(KeyCommand::DialogNext) => DialogKey::Next,
+            Some(KeyCommand::DialogPrevious) => DialogKey::Previous,
+            Some(KeyCommand::Confirm) => DialogKey::Confirm,
+            Some(KeyCommand::Cancel | KeyCommand::Quit) => DialogKey::Cancel,
+            _ => DialogKey::of(key),
+        }
+    }
+
+    fn overlay_key(&mut self, key: Key) {
+        let typing = self.overlay.as_ref().is_some_and(|overlay| overlay.is_typing());
+        if key == Key::ctrl('c') && self.again(Armed::Quit, AGAIN_MS) {
+            return self.effect(Effect::Quit { delete: false });
+        }
+        let dialog_key = self.dialog_key(key, typing);
+        if let Some(overlay) = &mut self.overlay {
+            let response = overlay.key(dialog_key, key);
+            self.overlay_answer(response);
+        }
+    }
+
+    fn question_key(&mut self, key: Key) {
+        if self.everywhere_key(key) {
+            return;
+        }
+        let typing = self.questions.front().is_some_and(|question| question.is_typing());
+        let dialog_key = self.dialog_key(key, typing);
+        let Some(question) = self.questions.front_mut() else { return };
+        match question.key(dialog_key, key) {
+            QuestionAnswer::Stay => {}
+            QuestionAnswer::Decided(decide) => {
+                self.questions.pop_front();
+                self.waiting(!self.questions.is_empty());
+                self.effect(Effect::Send(Op::Decide(decide)));
+            }
+            QuestionAnswer::Edit => self.edit_change(),
+            QuestionAnswer::Hunks(taken) => self.take_hunks(&taken),
+        }
+    }
+
+    /// Notes whether the agent waits for the person.
+    pub(super) fn waiting(&mut self, waiting: bool) {
+        if let Some(working) = &mut self.working {
+            working.waiting = waiting;
+        }
+    }
+
+    /// Keys that mean the same wherever they are pressed, questions included.
+    fn everywhere_key(&mut self, key: Key) -> bool {
+        for command in self.keymap.commands_for(key, Context::DIALOG).collect::<Vec<_>>() {
+            match command {
+                KeyCommand::ShowErrorDetails => self.debug.toggle(),
+                KeyCommand::ClearScreen => self.effect(Effect::Redraw),
+                KeyCommand::ShowFullTodos => self.show_todos = !self.show_todos,
+                KeyCommand::Suspend => self.suspend(),
+                _ => continue,
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Keys of the program that the composer has no use for.
+    fn program_key(&mut self, key: Key) {
+        for command in self.keymap.commands_for(key, Context::COMPOSER).collect::<Vec<_>>() {
+            let done = match command {
+                KeyCommand::Quit => {
+                    self.quit_key(false);
+                    true
+                }
+                KeyCommand::CycleApprovalMode => {
+                    self.cycle_mode();
+                    true
+                }
+                KeyCommand::ToggleYolo => {
+                    self.toggle_yolo();
+                    true
+                }
+                KeyCommand::ToggleMarkdown => {
+                    self.transcript.options.raw_markdown ^= true;
+                    true
+                }
+                KeyCommand::ShowMoreLines => {
+                    self.transcript.options.expanded ^= true;
+                    true
+                }
+                KeyCommand::BackgroundToggle => {
+                    self.background_key();
+                    true
+                }
+                KeyCommand::FocusShell if self.shell.is_some() && self.composer.is_empty() => {
+                    self.shell_focus = true;
+                    true
+                }
+                _ => self.scroll_key(command),
+            };
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Scrolling, in full screen.
+    fn scroll_key(&mut self, command: KeyCommand) -> bool {
+        if !self.settings.alternate_buffer {
+            return false;
+        }
+        let page = isize::try_from(self.size.1).unwrap_or(20).saturating_sub(8).max(1);
+        match command {
+            KeyCommand::ScrollUp => self.scroll(-1),
+            KeyCommand::ScrollDown => self.scroll(1),
+            KeyCommand::ScrollPageUp => self.scroll(-page),
+            KeyCommand::ScrollPageDown => self.scroll(page),
+            KeyCommand::ScrollHome => self.anchor = Anchor::Top { item: 0, row: 0 },
+            KeyCommand::ScrollEnd => self.anchor = Anchor::Bottom,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Moves what is seen of the transcript.
+    pub(super) fn scroll(&mut self, rows: isize) {
+        let (width, height) = self.transcript_size;
+        self.anchor = self.transcript.scroll(self.anchor, rows, width, height, &self.theme);
+    }
+
+    /// Ctrl+C: stops the agent each time; leaves when pressed again. `cleared`:
+    /// it had text to clear.
+    fn quit_key(&mut self, cleared: bool) {
+        if !cleared && self.again(Armed::Quit, AGAIN_MS) {
+            return self.effect(Effect::Quit { delete: false });
+        }
+        if self.is_busy() || self.shell.is_some() {
+            self.interrupt();
+        }
+        self.complete();
+        if !cleared {
+            self.toast("press ctrl+c again to leave");
+        }
+    }
+
+    /// Escape that closed nothing: the agent stops, else a second one is
+    /// announced.
+    fn escape_key(&mut self) {
+        if std::mem::take(&mut self.show_shortcuts) {
+        } else if self.is_busy() || self.shell.is_some() {
+            self.interrupt();
+        } else if !self.composer.is_empty() {
+            self.toast("press escape again to clear");
+        }
+    }
+
+    /// Stops the running turn; what was to be said to it comes back into the
+    /// composer's reach.
+    pub(super) fn interrupt(&mut self) {
+        for steering in std::mem::take(&mut self.steering) {
+            self.effect(Effect::Send(Op::Withdraw(steering.id)));
+            self.queued.push(steering.text);
+        }
+        self.effect(Effect::Send(Op::Interrupt));
+        if let Some(working) = &mut self.working {
+            "Stopping…".clone_into(&mut working.subject);
+        }
+    }
+
+    fn toggle_yolo(&mut self) {
+        match self.facts.mode {
+            ApprovalMode::Yolo => self.set_mode(ApprovalMode::Default),
+            _ => self.want_yolo(),
+        }
+    }
+
+    /// Ctrl+B: what runs goes to the background; with nothing running the list
+    /// of what is there.
+    fn background_key(&mut self) {
+        match &self.shell {
+            Some(item) => {
+                let op = Op::ToolInput { item: item.clone(), input: ToolInput::ToBackground };
+                self.shell_focus = false;
+                self.effect(Effect::Send(op));
+            }
+            None => self.tasks_dialog(),
+        }
+    }
+
+    fn suspend(&mut self) {
+        if self.again(Armed::Suspend, AGAIN_MS) {
+            self.effect(Effect::Suspend);
+        } else {
+            self.toast("press ctrl+z again to suspend");
+        }
+    }
+
+    /// A key for the process that has the keys.
+    fn shell_key(&mut self, key: Key) {
+        let commands: Vec<KeyCommand> = self.keymap.commands_for(key, Context::SHELL).collect();
+        if commands.contains(&KeyCommand::UnfocusShell) {
+            self.shell_focus = false;
+        } else if commands.contains(&KeyCommand::BackgroundToggle) {
+            self.background_key();
+        } else {
+            if commands.contains(&KeyCommand::ShellUnfocusWarning) {
+                let key = self.keymap.key_of(KeyCommand::UnfocusShell);
+                self.toast(format!("{key} takes the keys back"));
+            }
+            self.type_to_shell(terminal_keys::bytes(key, self.shell_application_cursor));
+        }
+    }
+
+    fn type_to_shell(&mut self, bytes: Vec<u8>) {
+        if let Some(item) = self.shell.clone()
+            && !bytes.is_empty()
+        {
+            let op = Op::ToolInput { item, input: ToolInput::Bytes(bytes) };
+            self.effect(Effect::Send(op));
+        }
+    }
+
+    fn composer_key(&mut self, key: Key) {
+        if self.everywhere_key(key) || self.completion_key(key) {
+            return;
+        }
+        self.composer.set_surroundings(Surroundings {
+            busy: self.is_busy(),
+            steering: true,
+            queued: self.queued.len() + self.steering.len(),
+            yolo: self.facts.mode == ApprovalMode::Yolo,
+        });
+        let action = self.composer.key(key, &self.keymap);
+        self.composer_action(action, key);
+    }
+
+    /// What a key in the composer led to.
+    pub(super) fn composer_action(&mut self, action: ComposerAction, key: Key) {
+        match action {
+            ComposerAction::Ignored => self.program_key(key),
+            ComposerAction::Changed => {
+                self.show_shortcuts = false;
+                self.complete();
+            }
+            ComposerAction::Submit(submission) => self.submitted(&submission),
+            ComposerAction::Steer(submission) => self.steered(&submission),
+            ComposerAction::Queue(submission) => self.queue(submission.text),
+            ComposerAction::Shell(command) => self.run_shell(command),
+            ComposerAction::TakeQueue => self.take_back_queue(),
+            ComposerAction::Interrupt { cleared } => self.quit_key(cleared),
+            ComposerAction::Exit => {
+                if self.again(Armed::Exit, AGAIN_MS) {
+                    self.effect(Effect::Quit { delete: false });
+                } else {
+                    self.toast("press ctrl+d again to leave");
+                }
+            }
+            ComposerAction::Escape => self.escape_key(),
+            ComposerAction::Rewind => self.rewind_dialog(),
+            ComposerAction::PasteClipboard => self.effect(Effect::PasteClipboard),
+            ComposerAction::OpenEditor => self.edit_prompt(),
+            ComposerAction::EditorHint => {
+                let key = self.keymap.key_of(KeyCommand::OpenExternalEditor);
+                self.toast(format!("the editor opens with {key}"));
+            }
+            ComposerAction::ToggleShortcuts => self.show_shortcuts = !self.show_shortcuts,
+        }
+    }
+
+    /// Up on an empty composer: the one message that waits comes back; of
+    /// several there is a list.
+    fn take_back_queue(&mut self) {
+        if self.queued.len() + self.steering.len() > 1 {
+            return self.queue_dialog();
+        }
+        if let Some(text) = self.queued.pop() {
+            self.composer.set_text(&text);
+        } else if let Some(steering) = self.steering.pop() {
+            self.effect(Effect::Send(Op::Withdraw(steering.id)));
+            self.composer.set_text(&steering.text);
+        }
+    }
+
+    /// Text for the end of the turn.
+    fn queue(&mut self, text: String) {
+        if text.starts_with('/') {
+            self.composer.set_text(&text);
+            return self.toast("commands cannot be queued");
+        }
+        self.remember(&text);
+        match self.is_busy() {
+            true => self.queued.push(text),
+            false => self.submit(text),
+        }
+    }
+
+    /// The prompt into the person's editor.
+    fn edit_prompt(&mut self) {
+        self.effect(Effect::Edit {
+            text: self.composer.editor_text(),
+            name: "buffer.txt".to_owned(),
+            then: Box::new(|app, edited| match edited {
+                Ok(text) => app.composer.set_editor_text(&text),
+                Err(why) => app.toast(why),
+            }),
+        });
+    }
+}

@@ -1,0 +1,250 @@
+//! The lists that commands open.
+
+use parallax_protocol::event::PromptEntry;
+use parallax_protocol::op::Op;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
+use parallax_screen::Line;
+use parallax_sdk::SessionEntry;
+use parallax_sdk::past::PastItem;
+
+use super::App;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+use crate::footer;
+use crate::theme::Theme;
+
+/// Lines of a background process that are shown.
+const LOG_LINES: usize = 15;
+
+impl App {
+    /// Sessions of the project, newest first.
+    pub(super) fn sessions_dialog(&mut self) {
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        let theme = self.theme.clone();
+        self.effect(Effect::Run(Box::new(move || {
+            let sessions = launch.sessions();
+            let items: Vec<ListItem> =
+                sessions.iter().rev().map(|entry| session_item(entry, &theme)).collect();
+            Box::new(move |app| {
+                if items.is_empty() {
+                    app.overlay = None;
+                    return app.info("No earlier sessions of this project.");
+                }
+                let list = ListDialog::new("Sessions", items)
+                    .searched()
+                    .hint("type to search · enter go on with it · delete removes it · esc back");
+                app.open(Overlay::list(Purpose::Sessions, list));
+            })
+        })));
+    }
+
+    pub(super) fn delete_session(&mut self, id: String) {
+        if id == self.session {
+            return self.error("This session is open; `/quit --delete` leaves and deletes it.");
+        }
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        self.effect(Effect::Run(Box::new(move || {
+            let deleted = launch.delete_session(&id);
+            Box::new(move |app| match deleted {
+                Ok(entry) => app.info(format!("Deleted: {}", entry.title)),
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+
+    /// Prompts that one can go back to; the engine knows them.
+    pub(super) fn rewind_dialog(&mut self) {
+        if self.is_busy() {
+            return self.toast("not while the agent works: esc stops it");
+        }
+        self.wants_prompts = true;
+        self.effect(Effect::Send(Op::ListPrompts));
+    }
+
+    pub(super) fn prompts_are(&mut self, prompts: &[PromptEntry]) {
+        if !std::mem::take(&mut self.wants_prompts) {
+            return;
+        }
+        if prompts.is_empty() {
+            return self.info("There is no prompt to go back to yet.");
+        }
+        let items =
+            prompts.iter().rev().map(|prompt| {
+                let changes = match prompt.files.len() {
+                    0 => String::new(),
+                    files => format!(
+                        "+{} -{} in {files} file{}",
+                        prompt.lines_added,
+                        prompt.lines_removed,
+                        if files == 1 { "" } else { "s" }
+                    ),
+                };
+                let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
+                let mut preview: Vec<Line> = prompt
+                    .text
+                    .lines()
+                    .take(6)
+                    .map(|line| Line::raw(line.replace('\t', "    ")))
+                    .collect();
+                preview.extend(prompt.files.iter().take(8).map(|path| {
+                    Line::styled(format!("  {}", path.display()), self.theme.secondary)
+                }));
+                ListItem::new(prompt.turn.to_string(), first, changes).previewed(preview)
+            });
+        let list = ListDialog::new("Go back to before which prompt?", items.collect()).searched();
+        self.open(Overlay::list(Purpose::Rewind, list));
+    }
+
+    pub(super) fn rewind_how(&mut self, turn: u64) {
+        let items = vec![
+            ListItem::new("chat+files", "Conversation and files", "as they were before it"),
+            ListItem::new("chat", "Conversation only", "files stay as they are"),
+            ListItem::new("files", "Files only", "the conversation goes on"),
+            ListItem::new("none", "Nothing", ""),
+        ];
+        let list = ListDialog::new(format!("Go back to before prompt {turn}: what?"), items);
+        self.open(Overlay::list(Purpose::RewindHow(turn), list));
+    }
+
+    pub(super) fn mode_dialog(&mut self) {
+        let items = [
+            (ApprovalMode::Default, "asks before edits and commands"),
+            (ApprovalMode::AutoEdit, "edits files of the workspace unasked"),
+            (ApprovalMode::Plan, "reads and plans, changes nothing"),
+            (ApprovalMode::Yolo, "runs everything unasked"),
+        ]
+        .map(|(mode, what)| ListItem::new(mode.as_str(), mode.as_str(), what));
+        let list = ListDialog::new("What runs without a question?", items.into());
+        self.open(Overlay::list(Purpose::Mode, list.at(self.facts.mode.as_str())));
+    }
+
+    /// Processes in the background.
+    pub(super) fn tasks_dialog(&mut self) {
+        self.effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
+        let items = self.task_items();
+        let list = ListDialog::new("Commands in the background", items)
+            .searched()
+            .hint("ctrl+k ends it · enter prints its output · esc back");
+        self.open(Overlay::list(Purpose::Tasks, list));
+    }
+
+    /// The list follows what happens, while it is open.
+    pub(super) fn tasks_changed(&mut self) {
+        let items = self.task_items();
+        if let Some(Overlay { purpose: Purpose::Tasks, body: Body::List(list) }) = &mut self.overlay
+        {
+            list.replace(items);
+        }
+    }
+
+    fn task_items(&self) -> Vec<ListItem> {
+        self.background.iter().map(|process| task_item(process, &self.theme)).collect()
+    }
+
+    pub(super) fn show_task(&mut self, id: &str) {
+        self.overlay = None;
+        let Some(process) = self.background.iter().find(|one| one.pid.to_string() == id) else {
+            return;
+        };
+        let mut rows = vec![Line::styled(format!("$ {}", process.command), self.theme.text.bold())];
+        rows.extend(process.last_lines.iter().map(|line| Line::raw(clean(line))));
+        let log = format!("the whole output: {}", process.log.display());
+        rows.push(Line::styled(log, self.theme.secondary));
+        self.say(rows);
+    }
+
+    /// What waits for the turn or for its end.
+    pub(super) fn queue_dialog(&mut self) {
+        let first = |text: &str| text.lines().next().unwrap_or_default().replace('\t', " ");
+        let steering =
+            self.steering.iter().enumerate().map(|(at, one)| {
+                ListItem::new(format!("s{at}"), first(&one.text), "for this turn")
+            });
+        let queued = self
+            .queued
+            .iter()
+            .enumerate()
+            .map(|(at, text)| ListItem::new(format!("q{at}"), first(text), "for after it"));
+        let items: Vec<ListItem> = steering.chain(queued).collect();
+        if items.is_empty() {
+            self.overlay = None;
+            return;
+        }
+        let list = ListDialog::new("What waits", items).hint("enter edits · x removes · esc back");
+        self.open(Overlay::list(Purpose::Queue, list));
+    }
+
+    /// Takes one out of the queue into the composer.
+    pub(super) fn take_queued(&mut self, id: &str) {
+        self.overlay = None;
+        if let Some(text) = self.unqueue(id) {
+            self.composer.insert_before(&text);
+        }
+    }
+
+    pub(super) fn drop_queued(&mut self, id: &str) {
+        self.unqueue(id);
+        self.queue_dialog();
+    }
+
+    fn unqueue(&mut self, id: &str) -> Option<String> {
+        let (kind, at) = id.split_at_checked(1)?;
+        let at: usize = at.parse().ok()?;
+        match kind {
+            "q" => (at < self.queued.len()).then(|| self.queued.remove(at)),
+            _ if at < self.steering.len() => {
+                let one = self.steering.remove(at);
+                self.effect(Effect::Send(Op::Withdraw(one.id)));
+                Some(one.text)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn too_early(&mut self) {
+        self.toast("not before the session is open");
+    }
+}
+
+fn session_item(entry: &SessionEntry, theme: &Theme) -> ListItem {
+    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
+        .previewed(session_preview(entry, theme))
+}
+
+/// The last words of a session.
+fn session_preview(entry: &SessionEntry, theme: &Theme) -> Vec<Line> {
+    let items = parallax_sdk::sessions::preview(entry, 2).unwrap_or_default();
+    let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
+    let rows = items.iter().filter_map(|item| match item {
+        PastItem::User { text, .. } => Some(Line::styled(format!("> {}", first(text)), theme.user)),
+        PastItem::Text { text, .. } => Some(Line::styled(first(text), theme.text)),
+        PastItem::Tool { name, .. } => Some(Line::styled(format!("  {name}"), theme.secondary)),
+        _ => None,
+    });
+    rows.collect()
+}
+
+fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
+    let state = match process.state {
+        BackgroundState::Running => "running".to_owned(),
+        BackgroundState::Exited { code: Some(code) } => format!("ended with code {code}"),
+        BackgroundState::Exited { code: None } => "ended".to_owned(),
+        BackgroundState::Signalled { signal } => format!("ended by signal {signal}"),
+    };
+    let preview =
+        process.last_lines.iter().map(|line| Line::styled(clean(line), theme.secondary)).collect();
+    let label = format!("{} {}", process.pid, clean(&process.command));
+    ListItem::new(process.pid.to_string(), label, state).previewed(preview)
+}
+
+/// One line without tabs; other control characters are the screen's business.
+pub(super) fn clean(text: &str) -> String {
+    text.replace('\t', "    ").replace(['\n', '\r'], " ")
+}
+
+/// A count as people read it.
+pub(super) fn number(count: u64) -> String {
+    footer::count(count)
+}

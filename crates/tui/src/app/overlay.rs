@@ -1,0 +1,96 @@
+//! The one dialog that may lie over the composer, and what it is for.
+
+use parallax_protocol::policy::ApprovalMode;
+use parallax_screen::Key;
+use parallax_sdk::credential::KeyKind;
+
+use crate::dialog::{DialogKey, DialogView, FieldDialog, ListDialog, Response};
+use crate::theme::Theme;
+
+/// What a dialog's answer is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// May anything of this folder be read?
+    Trust,
+    /// May settings of the project loosen what holds?
+    LooseSettings,
+    /// Rules of the project are new or changed.
+    PolicyUpdate,
+    Auth,
+    Key(KeyKind),
+    Model,
+    /// The theme before, in case it is given up.
+    Theme(Box<Theme>),
+    Sessions,
+    /// Delete this session?
+    DeleteSession(String),
+    Tags,
+    Rewind,
+    RewindHow(u64),
+    Settings,
+    /// A value for this setting.
+    SettingValue(String),
+    Editor,
+    Permissions,
+    Mode,
+    /// This mode although the folder is one that holds everything.
+    Yolo(ApprovalMode),
+    Tasks,
+    /// May a command of the person's own run these shell lines?
+    CustomShell,
+    /// What is queued, to be edited or removed.
+    Queue,
+}
+
+/// A dialog of one of the two kinds.
+#[derive(Debug, Clone)]
+pub(crate) enum Body {
+    List(ListDialog),
+    Field(FieldDialog),
+}
+
+/// A dialog and what it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Overlay {
+    pub(crate) purpose: Purpose,
+    pub(crate) body: Body,
+}
+
+impl Overlay {
+    pub(crate) fn list(purpose: Purpose, list: ListDialog) -> Self {
+        Self { purpose, body: Body::List(list) }
+    }
+
+    pub(crate) fn field(purpose: Purpose, field: FieldDialog) -> Self {
+        Self { purpose, body: Body::Field(field) }
+    }
+
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+        match &mut self.body {
+            Body::List(list) => list.key(key, raw),
+            Body::Field(field) => field.key(key, raw),
+        }
+    }
+
+    /// Whether letters are text here.
+    pub(crate) fn is_typing(&self) -> bool {
+        match &self.body {
+            Body::List(list) => list.is_searched(),
+            Body::Field(_) => true,
+        }
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        match &mut self.body {
+            Body::List(list) => list.paste(text),
+            Body::Field(field) => field.paste(text),
+        }
+    }
+
+    pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
+        match &self.body {
+            Body::List(list) => list.view(width, height, theme),
+            Body::Field(field) => field.view(width, theme),
+        }
+    }
+}

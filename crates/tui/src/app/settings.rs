@@ -1,0 +1,158 @@
+//! The dialog of settings: search, toggle, choose, type.
+
+use parallax_sdk::settings::{Kind, SettingRow};
+use serde_json::Value;
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+
+impl App {
+    pub(super) fn settings_dialog(&mut self) {
+        let Some(launch) = &self.launch else { return self.too_early() };
+        let items = launch.setting_rows().iter().map(|row| self.setting_item(row)).collect();
+        let list = ListDialog::new("Settings", items)
+            .searched()
+            .hint("type to search · enter changes · ctrl+l back to the default · esc leaves");
+        self.open(Overlay::list(Purpose::Settings, list));
+    }
+
+    /// The dialog shows what holds now.
+    pub(super) fn refresh_settings(&mut self) {
+        let Some(launch) = &self.launch else { return };
+        if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Settings, .. })) {
+            return;
+        }
+        let items = launch.setting_rows().iter().map(|row| self.setting_item(row)).collect();
+        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+            list.replace(items);
+        }
+    }
+
+    fn setting_item(&self, row: &SettingRow) -> ListItem {
+        let mut preview = vec![
+            parallax_screen::Line::styled(row.key, self.theme.accent),
+            parallax_screen::Line::styled(row.doc, self.theme.text),
+        ];
+        let mut facts = format!("default: {}", shown(&row.default));
+        if let Some(origin) = &row.origin {
+            facts.push_str(&format!(" · set in {}", origin.file.display()));
+        }
+        if row.restart {
+            facts.push_str(" · counts from the next session on");
+        }
+        preview.push(parallax_screen::Line::styled(facts, self.theme.secondary));
+        let sign = if row.origin.is_some() { "*" } else { "" };
+        let label = format!("{}: {}", row.category, row.label);
+        ListItem::new(row.key, label, format!("{}{sign}", shown(&row.value))).previewed(preview)
+    }
+
+    fn setting_row(&self, key: &str) -> Option<SettingRow> {
+        self.launch.as_ref()?.setting_rows().into_iter().find(|row| row.key == key)
+    }
+
+    /// Enter on a setting: a switch is switched, a choice goes on, else a
+    /// field opens.
+    pub(super) fn setting_chosen(&mut self, key: &str) {
+        let Some(row) = self.setting_row(key) else { return };
+        let next = match row.kind {
+            Kind::Flag => Value::Bool(row.value != Value::Bool(true)),
+            Kind::Choice(words) => {
+                let now = row.value.as_str().unwrap_or_default();
+                let at = words.iter().position(|word| *word == now);
+                let next = at.map_or(0, |at| (at + 1) % words.len().max(1));
+                match words.get(next) {
+                    Some(word) => Value::String((*word).to_owned()),
+                    None => return,
+                }
+            }
+            _ if key == "ui.theme" => return self.theme_dialog(),
+            _ => {
+                let intro = vec![row.doc.to_owned(), format!("default: {}", shown(&row.default))];
+                let now = if row.value.is_null() { String::new() } else { shown(&row.value) };
+                let dialog = FieldDialog::new(row.label, intro, Field::with(now));
+                return self.open(Overlay::field(Purpose::SettingValue(key.to_owned()), dialog));
+            }
+        };
+        self.keep_setting(key, Some(next));
+    }
+
+    /// A value was typed.
+    pub(super) fn setting_typed(&mut self, key: &str, text: &str) {
+        let Some(row) = self.setting_row(key) else { return };
+        match value(row.kind, text) {
+            Ok(value) => {
+                self.settings_dialog();
+                self.keep_setting(key, value);
+            }
+            Err(why) => {
+                if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+                    field.problem = Some(why);
+                }
+            }
+        }
+    }
+
+    pub(super) fn reset_setting(&mut self, key: &str) {
+        self.keep_setting(key, None);
+    }
+}
+
+/// A value as one line.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => clean(text),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// What was typed, as the setting's kind has it; nothing typed takes the
+/// setting out.
+fn value(kind: Kind, text: &str) -> Result<Option<Value>, String> {
+    let text = text.trim();
+    if text.is_empty() || text == "–" {
+        return Ok(None);
+    }
+    let number = || {
+        let whole = text.parse::<i64>().ok().map(Value::from);
+        whole.or_else(|| {
+            text.parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Value::Number)
+        })
+    };
+    let words = || {
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        Value::Array(items.map(Value::from).collect())
+    };
+    Ok(Some(match kind {
+        Kind::Number => number().ok_or_else(|| format!("`{text}` is no number"))?,
+        Kind::Texts | Kind::List => words(),
+        Kind::TextOrTexts if text.contains(',') => words(),
+        Kind::FlagOr(_) if text == "true" || text == "false" => Value::Bool(text == "true"),
+        Kind::Flag => match text {
+            "true" | "false" => Value::Bool(text == "true"),
+            _ => return Err("type `true` or `false`".to_owned()),
+        },
+        Kind::Object => {
+            serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?
+        }
+        _ => Value::String(text.to_owned()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_becomes_what_the_setting_holds() {
+        assert_eq!(value(Kind::Number, " 12 "), Ok(Some(Value::from(12))));
+        assert_eq!(value(Kind::Number, "0.5"), Ok(Some(Value::from(0.5))));
+        assert!(value(Kind::Number, "many").is_err());
+        assert_eq!(value(Kind::Texts, "a, b,"), Ok(Some(serde_json::json!(["a", "b"]))));
+        assert_eq!(value(Kind::Text, ""), Ok(None));
+        assert_eq!(value(Kind::FlagOr(&["docker"]), "true"), Ok(Some(Value::Bool(true))));
+    }
+}

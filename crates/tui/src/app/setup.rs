@@ -1,0 +1,258 @@
+//! What the face takes from settings and launches.
+
+use parallax_screen::Line;
+use parallax_sdk::settings::{SettingScope, UiSettings};
+use parallax_sdk::{Launch, OpenSession};
+use serde_json::Value;
+
+use super::App;
+use super::overlay::{Overlay, Purpose};
+use super::theme_choice as theme;
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::{Effect, Job};
+use crate::transcript::{Thoughts, ViewOptions};
+
+/// Prompts that are kept in reach.
+const HISTORY: usize = 1_000;
+/// Prompts of a resumed session that are shown; older ones are named.
+const SHOWN_PROMPTS: usize = 50;
+
+/// How the transcript shows things; what keys switched stays as it is.
+pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptions {
+    ViewOptions {
+        thoughts: if settings.thoughts { Thoughts::Full } else { Thoughts::Subject },
+        line_numbers: settings.line_numbers,
+        screen_reader: settings.screen_reader,
+        ..now
+    }
+}
+
+impl App {
+    /// Facts that a launch tells at once.
+    pub(crate) fn launched(&mut self, launch: &Launch) {
+        self.settings = UiSettings { screen_reader: self.settings.screen_reader, ..launch.ui() };
+        self.transcript.options = view_options(&self.settings, self.transcript.options);
+        self.composer.set_vim(self.settings.vim);
+        self.composer.bracketed_paste_confirmed();
+        self.facts.mode = launch.mode();
+        self.facts.model = launch.model_name();
+        self.facts.trusted = launch.is_trusted();
+        self.facts.warn_at = launch.compression_threshold();
+        self.facts.workspace = launch.folder_name();
+        for warning in launch.warnings.clone() {
+            self.warn(warning);
+        }
+        let facts = launch.clone();
+        self.effect(Effect::Run(Box::new(move || {
+            let sandbox = facts.sandbox_short();
+            let auth = facts.auth_name();
+            let inputs = facts.input_history(HISTORY);
+            let commands = facts.shell_history();
+            Box::new(move |app| {
+                (app.facts.sandbox, app.facts.confined) = sandbox;
+                app.facts.auth = auth;
+                app.composer.set_history(inputs, commands);
+            })
+        })));
+        let job = self.look_at_branch();
+        self.effect(Effect::Run(job));
+        self.retitle();
+    }
+
+    /// The head of the session, once.
+    pub(crate) fn header(&mut self, launch: &Launch) {
+        if self.settings.hide_banner || self.settings.screen_reader {
+            return;
+        }
+        let theme = &self.theme;
+        let line = |sign: &'static str, text: Line| {
+            let mut row = Line::styled(sign, theme.accent);
+            row.spans.extend(text.spans);
+            row
+        };
+        let version = &launch.options().version;
+        let folder = launch.options().directory.display().to_string();
+        let mut rows = vec![
+            line(
+                "  ▞▚  ",
+                Line::styled("Parallax", theme.text.bold())
+                    .and(format!(" {version}"), theme.secondary),
+            ),
+            line("  ▚▞  ", Line::styled(folder, theme.secondary)),
+        ];
+        if !self.settings.hide_tips {
+            rows.push(Line::EMPTY);
+            let tips = "  /help for commands · ? for keys · @ adds files · ! runs in your shell";
+            rows.push(Line::styled(tips, theme.secondary));
+        }
+        self.say(rows);
+    }
+
+    /// What is checked out now.
+    pub(super) fn look_at_branch(&self) -> Job {
+        let folder = self.launch.as_ref().map(|launch| launch.options().directory.clone());
+        Box::new(move || {
+            let head = folder.as_deref().and_then(parallax_sdk::git::head);
+            let name = head.map(|head| head.name().to_owned());
+            Box::new(move |app| app.facts.branch = name)
+        })
+    }
+
+    /// A session is open: what it was before is shown.
+    pub(crate) fn opened(&mut self, open: &OpenSession) {
+        self.session = open.id.to_string();
+        if open.scripted {
+            self.info("The model's words are scripted.");
+        }
+        let (items, skipped) = parallax_sdk::past::recent(&open.past(), SHOWN_PROMPTS);
+        if skipped > 0 {
+            let prompts = if skipped == 1 { "prompt" } else { "prompts" };
+            self.info(format!("{skipped} earlier {prompts} of this session are not shown"));
+        }
+        self.transcript.resume(items);
+        self.commands = Some(open.commands.clone());
+        self.read_commands();
+    }
+
+    /// Nothing of the session before is left on the screen's live part.
+    pub(crate) fn forget(&mut self) {
+        self.working = None;
+        self.questions.clear();
+        self.queued.clear();
+        self.steering.clear();
+        self.todos.clear();
+        self.shell = None;
+        self.shell_focus = false;
+        self.background.clear();
+        self.ready = false;
+        self.facts.context = (0, self.facts.context.1);
+        self.transcript.end_session();
+        self.anchor = crate::transcript::Anchor::Bottom;
+    }
+
+    /// The background is known: the theme may follow it.
+    pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
+        if self.settings.auto_theme
+            && !matches!(self.overlay, Some(Overlay { purpose: Purpose::Theme(_), .. }))
+        {
+            let (theme, _) = theme::choose(&self.settings, Some((red, green, blue)));
+            self.theme = theme;
+        }
+        self.terminal_background = Some((red, green, blue));
+    }
+
+    /// Asks whether settings of the project may loosen what holds.
+    pub(crate) fn ask_loose_settings(&mut self, keys: &[String]) {
+        let rows =
+            keys.iter().map(|key| Line::styled(format!("  {key}"), self.theme.warning)).collect();
+        let items = vec![
+            ListItem::new("decline", "Leave them out", ""),
+            ListItem::new("accept", "Let them count, as they are now", ""),
+        ];
+        let title = "Settings of this project would allow more than yours. Shall they count?";
+        let list = ListDialog::new(title, items).intro(rows);
+        self.open(Overlay::list(Purpose::LooseSettings, list));
+    }
+
+    pub(super) fn loose_settings_answer(&mut self, accepted: bool) {
+        let Some(launch) = &self.launch else { return };
+        let said = match accepted {
+            true => launch.accept_loose_settings(),
+            false => launch.decline_loose_settings(),
+        };
+        if let Err(failure) = said {
+            self.error(failure.message);
+        }
+        self.next_gate();
+    }
+
+    /// Asks about rules of the project that are new or changed.
+    pub(crate) fn ask_policy_update(&mut self, update: &parallax_sdk::trust::PolicyUpdate) {
+        let line = |text: String, style| Line::styled(text, style);
+        let mut rows: Vec<_> = update
+            .files
+            .iter()
+            .map(|file| line(format!("  {}", file.display()), self.theme.secondary))
+            .collect();
+        rows.extend(update.rules.iter().map(|rule| line(format!("  {rule}"), self.theme.text)));
+        let items = vec![
+            ListItem::new("ignore", "Leave them out", ""),
+            ListItem::new("accept", "Let them count, as they are now", ""),
+        ];
+        let what = if update.new { "brings rules" } else { "changed its rules" };
+        let title = format!("This project {what}. Shall they count?");
+        let list = ListDialog::new(title, items).intro(rows);
+        self.open(Overlay::list(Purpose::PolicyUpdate, list));
+    }
+
+    pub(super) fn policy_update_answer(&mut self, accepted: bool) {
+        if accepted
+            && let Some(launch) = &self.launch
+            && let Err(failure) = launch.accept_policy_update()
+        {
+            self.error(failure.message);
+        }
+        self.effect(Effect::Open(self.first_choice()));
+    }
+
+    /// The next question before the session, or the session.
+    fn next_gate(&mut self) {
+        let update = self.launch.as_ref().and_then(Launch::policy_update);
+        match update {
+            Some(update) => self.ask_policy_update(&update),
+            None => self.effect(Effect::Open(self.first_choice())),
+        }
+    }
+
+    fn first_choice(&self) -> parallax_sdk::SessionChoice {
+        self.launch.as_ref().map(|launch| launch.options().session.clone()).unwrap_or_default()
+    }
+
+    /// Asks whether yolo is meant, in a folder that holds everything.
+    pub(crate) fn ask_yolo(&mut self) {
+        self.want_yolo();
+    }
+
+    /// Shows a theme while the list is open.
+    pub(super) fn show_theme(&mut self, name: &str) {
+        if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
+            self.theme = theme;
+        }
+    }
+
+    pub(super) fn keep_theme(&mut self, name: &str) {
+        self.show_theme(name);
+        self.settings.theme = Some(name.to_owned());
+        self.keep_setting("ui.theme", Some(Value::String(name.to_owned())));
+    }
+
+    /// Writes a setting of the user's and lets it count.
+    pub(super) fn keep_setting(&mut self, key: &str, value: Option<Value>) {
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        let key = key.to_owned();
+        self.effect(Effect::Run(Box::new(move || {
+            let written = launch.set_setting(SettingScope::User, &key, value.as_ref());
+            let fresh = written.and_then(|file| launch.reread().map(|launch| (file, launch)));
+            Box::new(move |app| match fresh {
+                Ok((_, launch)) => app.settings_changed(launch),
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+
+    /// Settings were written: those of the screen count at once.
+    pub(super) fn settings_changed(&mut self, launch: Launch) {
+        let plain = self.settings.screen_reader;
+        self.settings = launch.ui();
+        self.settings.screen_reader |= plain;
+        self.transcript.options = view_options(&self.settings, self.transcript.options);
+        self.composer.set_vim(self.settings.vim);
+        let (theme, problem) = theme::choose(&self.settings, self.terminal_background);
+        self.theme = theme;
+        if let Some(problem) = problem {
+            self.warn(problem);
+        }
+        self.launch = Some(launch);
+        self.refresh_settings();
+    }
+}

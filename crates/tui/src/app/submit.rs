@@ -1,0 +1,152 @@
+//! What was typed and sent: prompts, commands, shell lines, completions.
+
+use parallax_protocol::event::Rewound;
+use parallax_protocol::op::Op;
+use parallax_protocol::shell::{ShellCommand, TerminalSize};
+
+use super::App;
+use crate::commands::{Parsed, parse};
+use crate::composer::{InputMode, Submission};
+use crate::effect::Effect;
+use crate::transcript::LocalItem;
+
+impl App {
+    /// Enter with the agent idle.
+    pub(super) fn submitted(&mut self, submission: &Submission) {
+        self.complete();
+        self.remember(&submission.text);
+        self.submit_typed(submission.text.clone());
+    }
+
+    /// A prompt or a command, as typed or as the command line has it.
+    pub(crate) fn submit_typed(&mut self, text: String) {
+        match parse(&text, &self.custom_names()) {
+            Parsed::Text => self.submit(text),
+            Parsed::Command(spec, arguments) => {
+                self.echo(&text);
+                self.run_command(spec.command, &arguments);
+            }
+            Parsed::Unknown(name, near) => self.unknown(&text, &name, &near),
+        }
+    }
+
+    /// Enter while the agent works.
+    pub(super) fn steered(&mut self, submission: &Submission) {
+        self.complete();
+        let text = submission.text.clone();
+        match parse(&text, &self.custom_names()) {
+            Parsed::Text => {
+                self.remember(&text);
+                self.steer(text);
+            }
+            Parsed::Command(spec, arguments) if spec.concurrent => {
+                self.remember(&text);
+                self.run_command(spec.command, &arguments);
+            }
+            Parsed::Command(spec, _) => {
+                self.composer.take_back();
+                self.toast(format!("/{} waits until the agent is done: esc stops it", spec.name));
+            }
+            Parsed::Unknown(name, ..) => {
+                self.composer.take_back();
+                self.toast(format!("there is no command /{name}"));
+            }
+        }
+    }
+
+    fn unknown(&mut self, text: &str, name: &str, near: &[String]) {
+        if self.custom_names().iter().any(|known| known == name) {
+            self.echo(text);
+            return self.run_custom(text);
+        }
+        self.echo(text);
+        let mut message = format!("There is no command `/{name}`");
+        match near {
+            [] => message.push_str("; `/help` lists them"),
+            near => {
+                let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
+                message.push_str(&format!("; did you mean {}?", names.join(" or ")));
+            }
+        }
+        self.error(message);
+    }
+
+    /// What was typed, into the transcript: commands are told by no event.
+    fn echo(&mut self, text: &str) {
+        self.transcript.push(LocalItem::User(text.to_owned()));
+    }
+
+    /// Keeps what was typed for this project's history.
+    pub(super) fn remember(&mut self, text: &str) {
+        let Some(launch) = self.launch.clone() else { return };
+        let text = text.to_owned();
+        self.effect(Effect::Run(Box::new(move || {
+            let kept = launch.remember_input(&text);
+            Box::new(move |app| {
+                if let Err(failure) = kept {
+                    app.toast(failure.message);
+                }
+            })
+        })));
+    }
+
+    /// A line for the person's own shell. A `&` at its end sends it to the
+    /// background.
+    pub(super) fn run_shell(&mut self, line: String) {
+        self.complete();
+        if let Some(launch) = self.launch.clone() {
+            let line = line.clone();
+            self.effect(Effect::Run(Box::new(move || {
+                launch.remember_shell(&line);
+                Box::new(|_| {})
+            })));
+        }
+        if !self.ready {
+            self.composer.take_back();
+            return self.too_early();
+        }
+        let trimmed = line.trim_end();
+        let background = trimmed.ends_with('&') && !trimmed.ends_with("&&");
+        let command = match background {
+            true => trimmed.trim_end_matches('&').trim_end().to_owned(),
+            false => line,
+        };
+        let size = Some(self.shell_size());
+        let command = ShellCommand { command, background, size };
+        self.effect(Effect::Send(Op::RunShell(command)));
+    }
+
+    /// The terminal of commands: what their box has room for.
+    pub(super) fn shell_size(&self) -> TerminalSize {
+        let (columns, rows) = self.size;
+        TerminalSize {
+            columns: columns.saturating_sub(6).max(20),
+            rows: rows.saturating_sub(10).clamp(5, 40),
+        }
+    }
+
+    /// The session is back at an earlier prompt.
+    pub(super) fn rewound(&mut self, rewound: &Rewound) {
+        if rewound.chat {
+            self.composer.set_mode(InputMode::Prompt);
+            self.composer.set_text(&rewound.prompt);
+        }
+    }
+
+    /// A path at the cursor, as a reference to a file.
+    pub(crate) fn insert_path(&mut self, path: &std::path::Path) {
+        let shown = match self.launch.as_ref().map(|launch| &launch.options().directory) {
+            Some(folder) => path.strip_prefix(folder).unwrap_or(path),
+            None => path,
+        };
+        let escaped = crate::composer::escape_path(&shown.to_string_lossy());
+        self.composer.buffer_mut().insert(&format!("@{escaped} "));
+    }
+
+    pub(crate) fn copied(&mut self, done: bool) {
+        match done {
+            true => self.toast("copied"),
+            false => self.error("There is no clipboard that can be reached from here."),
+        }
+    }
+}

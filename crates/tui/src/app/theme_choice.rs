@@ -1,0 +1,84 @@
+//! Which colours: the setting, and what the background asks for.
+
+use std::path::Path;
+
+use parallax_protocol::Object;
+use parallax_sdk::settings::UiSettings;
+
+use crate::theme::Theme;
+
+/// A theme file beyond this is not read.
+const LARGEST: u64 = 256 * 1024;
+
+/// The theme for the settings, and what is wrong with them. Without a setting
+/// it follows the background, where that is known.
+pub(crate) fn choose(
+    settings: &UiSettings,
+    background: Option<(u8, u8, u8)>,
+) -> (Theme, Option<String>) {
+    if is_without_colour() {
+        return (Theme::no_color(), None);
+    }
+    let fitting = || background.map(Theme::default_for).unwrap_or_default();
+    let Some(name) = &settings.theme else { return (fitting(), None) };
+    match named(name, &settings.custom_themes) {
+        Ok(theme) => {
+            let suits = background.is_none_or(|background| theme.suits(background));
+            match (suits, settings.auto_theme) {
+                (false, true) if theme.name.starts_with("Default") => (fitting(), None),
+                _ => (theme, None),
+            }
+        }
+        Err(why) => (fitting(), Some(format!("`ui.theme`: {why}"))),
+    }
+}
+
+/// Whether the person wants no colours at all.
+pub(crate) fn is_without_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// A theme by name: one of the person's own, a built-in one, or a file in their
+/// home.
+pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
+    if let Some(own) = custom.get(name) {
+        let mut theme = Theme::custom(own).map_err(|error| error.to_string())?;
+        name.clone_into(&mut theme.name);
+        return Ok(theme);
+    }
+    if name.ends_with(".json") || name.contains('/') {
+        return from_file(Path::new(name));
+    }
+    Theme::named(name).map_err(|error| error.to_string())
+}
+
+fn from_file(path: &Path) -> Result<Theme, String> {
+    let told = |error: std::io::Error| format!("`{}`: {error}", path.display());
+    let home = std::env::home_dir().ok_or("there is no home directory")?;
+    let path = match path.strip_prefix("~") {
+        Ok(rest) => home.join(rest),
+        Err(_) => path.to_owned(),
+    };
+    let real = path.canonicalize().map_err(told)?;
+    let home = home.canonicalize().map_err(told)?;
+    if !real.starts_with(&home) {
+        return Err(format!("`{}` is not in your home", path.display()));
+    }
+    if std::fs::metadata(&real).map_err(told)?.len() > LARGEST {
+        return Err(format!("`{}` is too large for a theme", path.display()));
+    }
+    let text = std::fs::read_to_string(&real).map_err(told)?;
+    Theme::from_json(&text).map_err(|error| error.to_string())
+}
+
+/// All names, each with whether it is light.
+pub(crate) fn names(custom: &Object) -> Vec<(String, bool)> {
+    let own = custom.keys().cloned();
+    let known = own.chain(Theme::names().map(str::to_owned));
+    known
+        .map(|name| {
+            let light = named(&name, custom).is_ok_and(|theme| theme.light);
+            (name, light)
+        })
+        .collect()
+}

@@ -1,0 +1,54 @@
+//! A little of everything, to see a theme by.
+
+use std::path::PathBuf;
+
+use parallax_protocol::tool::FileDiff;
+use parallax_screen::Line;
+
+use crate::diff_view::{self, DiffLook};
+use crate::theme::Theme;
+
+/// The change that is shown.
+const DIFF: &str = "@@ -1,3 +1,3 @@\n fn greet(name: &str) -> String {\n-    format!(\"hello {name}\")\n+    format!(\"good day {name}\")\n }\n";
+
+/// The sample's rows.
+pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
+    let mut rows = vec![
+        Line::styled("> what a person says", theme.user),
+        Line::styled("✦ ", theme.accent)
+            .and("an answer with ", theme.response)
+            .and("code", theme.code)
+            .and(" and a ", theme.response)
+            .and("link", theme.link),
+    ];
+    let code = [
+        ("let ", theme.keyword),
+        ("total", theme.text),
+        (": ", theme.text),
+        ("u64", theme.type_name),
+        (" = ", theme.text),
+        ("sum", theme.function),
+        ("(", theme.text),
+        ("\"all\"", theme.string),
+        (", ", theme.text),
+        ("42", theme.number),
+        (");", theme.text),
+        ("  // why", theme.comment),
+    ];
+    let code = code.iter().fold(Line::EMPTY, |line, (text, style)| line.and(*text, *style));
+    rows.push(code);
+    rows.push(
+        Line::styled("✓ done  ", theme.success)
+            .and("⚠ mind this  ", theme.warning)
+            .and("✕ failed", theme.error),
+    );
+    let diff = FileDiff {
+        file_path: PathBuf::from("greet.rs"),
+        diff: DIFF.to_owned(),
+        lines_added: 1,
+        lines_removed: 1,
+        is_new_file: false,
+    };
+    rows.extend(diff_view::rows(&diff, &DiffLook::new(theme, width)));
+    rows
+}

@@ -1,0 +1,346 @@
+//! The screen as rows: what is new for the scrollback, and the live region
+//! from the unfinished items down to the footer.
+
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::TodoStatus;
+use parallax_screen::{Line, Span, text_width, truncate, wrap};
+
+use super::App;
+use crate::footer;
+use crate::keymap::KeyCommand;
+use crate::status;
+use crate::transcript::Anchor;
+
+/// Messages that wait and are named; of more only the number.
+const QUEUED_SHOWN: usize = 3;
+/// Rows of the composer at most, as a share of the window.
+const COMPOSER_SHARE: usize = 3;
+/// In lower windows rules and hints are left out.
+const LOW: usize = 12;
+
+/// What to draw.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    /// Rows that are final, for the scrollback, each once.
+    pub(crate) finished: Vec<Line>,
+    /// The live region.
+    pub(crate) live: Vec<Line>,
+    /// Column and row in it.
+    pub(crate) cursor: Option<(usize, usize)>,
+}
+
+/// How things are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// A live region under the scrollback.
+    Inline,
+    /// The whole window.
+    Full,
+    /// Lines only, for a screen reader.
+    Plain,
+}
+
+impl App {
+    /// The next frame. Final rows are given out once.
+    pub(crate) fn frame(&mut self, layout: Layout) -> Frame {
+        self.tick();
+        let (columns, rows) = (usize::from(self.size.0).max(1), usize::from(self.size.1).max(1));
+        // The last column stays free: some terminals wrap when it is painted.
+        let width = columns.saturating_sub(1).max(1);
+        let finished = match layout {
+            Layout::Full => Vec::new(),
+            _ => self.transcript.take_finished(width, &self.theme),
+        };
+        if layout == Layout::Plain {
+            return self.plain_frame(finished, width);
+        }
+        let (mut bottom, cursor) = self.bottom(width, rows);
+        let cut = bottom.len().saturating_sub(rows);
+        bottom.drain(..cut);
+        let room = rows - bottom.len();
+        let top = match layout {
+            Layout::Full => self.full_transcript(width, room),
+            _ => self.transcript.live(width, room, &self.theme, self.now_ms()),
+        };
+        let at = top.len();
+        let mut live = top;
+        live.append(&mut bottom);
+        let cursor = cursor.and_then(|(column, row)| {
+            let row = (row + at).checked_sub(cut)?;
+            Some((column.min(columns - 1), row))
+        });
+        Frame { finished, live, cursor }
+    }
+
+    /// Rows of the transcript that end where the person scrolled to.
+    fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
+        self.transcript_size = (width, room);
+        let now = self.now_ms();
+        let page = self.transcript.page(self.anchor, width, room, &self.theme, now);
+        self.anchor = if page.at_end { Anchor::Bottom } else { page.anchor };
+        let mut rows = page.rows;
+        // The composer stays at the bottom of the window.
+        while rows.len() < room {
+            rows.push(Line::EMPTY);
+        }
+        rows
+    }
+
+    /// For a screen reader: what is new, and a prompt.
+    fn plain_frame(&mut self, finished: Vec<Line>, width: usize) -> Frame {
+        let live;
+        let cursor;
+        if let Some(overlay) = &self.overlay {
+            let view = overlay.view(width, 200, &self.theme);
+            (live, cursor) = (view.rows, view.cursor);
+        } else if let Some(question) = self.questions.front() {
+            let view = question.view(width, 200, self.questions.len(), &self.theme);
+            (live, cursor) = (view.rows, view.cursor);
+        } else {
+            let view = self.composer.render(width, 50, &self.theme);
+            (live, cursor) = (view.rows, Some(view.cursor));
+        }
+        Frame { finished, live, cursor }
+    }
+
+    /// Everything below the transcript, with the cursor in it.
+    fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
+        let low = height < LOW;
+        let mut rows = Vec::new();
+        rows.extend(self.tray(width, height));
+        rows.extend(self.waiting_rows(width));
+        if let Some((toast, _)) = &self.toast {
+            rows.push(Line::styled(truncate(toast, width).to_owned(), self.theme.warning));
+        }
+        if let Some(working) = &self.working {
+            if !low {
+                rows.push(Line::EMPTY);
+            }
+            rows.push(status::row(working, self.now_ms(), width, &self.theme));
+        }
+        if self.debug.is_open() {
+            rows.extend(self.debug.rows(width, (height / 3).max(3), &self.theme));
+        }
+        if self.facts.mode == ApprovalMode::Yolo {
+            let key = self.keymap.key_of(KeyCommand::CycleApprovalMode);
+            let text = format!(" YOLO: everything runs without a question · {key} leaves it ");
+            rows.push(Line::styled(truncate(&text, width).to_owned(), self.theme.error.bold()));
+        }
+        let foot = self.foot(width, low);
+        let room = height.saturating_sub(rows.len() + foot.len()).max(1);
+        let (middle, cursor) = self.middle(width, height, room, low);
+        let at = rows.len();
+        rows.extend(middle);
+        rows.extend(foot);
+        (rows, cursor.map(|(column, row)| (column, row + at)))
+    }
+
+    /// The dialog, the question, or the composer.
+    fn middle(
+        &mut self,
+        width: usize,
+        height: usize,
+        room: usize,
+        low: bool,
+    ) -> (Vec<Line>, Option<(usize, usize)>) {
+        let rule = || Line::styled("─".repeat(width), self.theme.border);
+        let view = match (&self.overlay, self.questions.front()) {
+            (Some(overlay), _) => {
+                Some(overlay.view(width, room.saturating_sub(1).max(1), &self.theme))
+            }
+            (None, Some(question)) => {
+                let waiting = self.questions.len();
+                Some(question.view(width, room.saturating_sub(1).max(1), waiting, &self.theme))
+            }
+            (None, None) => None,
+        };
+        if let Some(mut view) = view {
+            let mut rows = if low { Vec::new() } else { vec![rule()] };
+            let at = rows.len();
+            rows.append(&mut view.rows);
+            return (rows, view.cursor.map(|(column, row)| (column, row + at)));
+        }
+        let most = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
+        let mode = self.facts.mode;
+        let rule_style = if mode == ApprovalMode::Default && !self.shell_focus {
+            self.theme.border
+        } else {
+            footer::mode(mode, &self.theme).1
+        };
+        let rule = Line::styled("─".repeat(width), rule_style);
+        let view = self.composer.render(width, most, &self.theme);
+        let mut rows = if low { Vec::new() } else { vec![rule.clone()] };
+        let at = rows.len();
+        rows.extend(view.rows);
+        rows.extend(self.composer.search_rows(width, &self.theme));
+        if !low {
+            rows.push(rule);
+        }
+        if self.completion.is_open() {
+            let shown = room.saturating_sub(rows.len()).clamp(1, 10);
+            rows.extend(self.completion.rows(width, shown, &self.theme));
+        }
+        let cursor = (!self.shell_focus).then_some(view.cursor);
+        (rows, cursor.map(|(column, row)| (column, row + at)))
+    }
+
+    /// The footer, or what has its place.
+    fn foot(&self, width: usize, low: bool) -> Vec<Line> {
+        if self.show_shortcuts {
+            return self.shortcuts(width);
+        }
+        if self.completion.is_open() && self.overlay.is_none() && self.questions.is_empty() {
+            return Vec::new();
+        }
+        if self.overlay.is_some() && low {
+            return Vec::new();
+        }
+        match &self.settings.footer {
+            Some(items) => {
+                footer::rows(&self.facts, items, self.settings.footer_labels, width, &self.theme)
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The keys, after `?`.
+    fn shortcuts(&self, width: usize) -> Vec<Line> {
+        let keys = [
+            (KeyCommand::Submit, "send; steer while it works"),
+            (KeyCommand::QueueMessage, "queue for after the turn"),
+            (KeyCommand::Newline, "new line"),
+            (KeyCommand::Cancel, "stop; twice: clear, rewind"),
+            (KeyCommand::CycleApprovalMode, "approval mode"),
+            (KeyCommand::SearchStart, "search the history"),
+            (KeyCommand::OpenExternalEditor, "edit in your editor"),
+            (KeyCommand::ShowMoreLines, "show more"),
+            (KeyCommand::BackgroundToggle, "to the background"),
+            (KeyCommand::ShowErrorDetails, "log and requests"),
+        ];
+        let mut words: Vec<(String, &str)> =
+            keys.iter().map(|(command, text)| (self.keymap.key_of(*command), *text)).collect();
+        words.extend([
+            ("@".to_owned(), "a file"),
+            ("/".to_owned(), "a command"),
+            ("!".to_owned(), "your shell"),
+        ]);
+        let column = (width / 2).max(20);
+        let mut rows = Vec::new();
+        for pair in words.chunks(if width < 60 { 1 } else { 2 }) {
+            let mut line = Line::EMPTY;
+            for (key, text) in pair {
+                let cell = format!("{key}  {text}");
+                let pad = column.saturating_sub(text_width(&cell)).max(1);
+                line.push(Span::styled(key.clone(), self.theme.accent));
+                line.push(Span::styled(
+                    format!("  {text}{}", " ".repeat(pad)),
+                    self.theme.secondary,
+                ));
+            }
+            rows.push(cut(line, width));
+        }
+        rows
+    }
+
+    /// Messages that wait.
+    fn waiting_rows(&self, width: usize) -> Vec<Line> {
+        let mut rows = Vec::new();
+        let lists = [
+            (
+                "For this turn (↑ edits):",
+                self.steering.iter().map(|one| &one.text).collect::<Vec<_>>(),
+            ),
+            ("For after it (↑ edits):", self.queued.iter().collect()),
+        ];
+        for (title, texts) in lists {
+            if texts.is_empty() {
+                continue;
+            }
+            rows.push(Line::styled(title, self.theme.secondary));
+            for text in texts.iter().take(QUEUED_SHOWN) {
+                let first = text.lines().next().unwrap_or_default().replace('\t', " ");
+                let line = format!("  › {first}");
+                rows.push(Line::styled(truncate(&line, width).to_owned(), self.theme.user));
+            }
+            if texts.len() > QUEUED_SHOWN {
+                let more = format!("  (+{} more)", texts.len() - QUEUED_SHOWN);
+                rows.push(Line::styled(more, self.theme.secondary));
+            }
+        }
+        rows
+    }
+
+    /// The todo list: what is being done, or all of it.
+    fn tray(&self, width: usize, height: usize) -> Vec<Line> {
+        let open = self
+            .todos
+            .iter()
+            .any(|todo| !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled));
+        if self.todos.is_empty() || !(open || self.show_todos) || height < LOW {
+            return Vec::new();
+        }
+        let done = self.todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+        let key = self.keymap.key_of(KeyCommand::ShowFullTodos);
+        let head = format!("Todo {done}/{} ({key})", self.todos.len());
+        if !self.show_todos {
+            let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
+            let mut line = Line::styled(head, self.theme.secondary);
+            if let Some(todo) = current {
+                let text = format!("  » {}", todo.description.replace(['\n', '\t'], " "));
+                line = line.and(text, self.theme.text);
+            }
+            return vec![cut(line, width)];
+        }
+        let mut rows = vec![Line::styled(head, self.theme.secondary)];
+        for todo in &self.todos {
+            rows.extend(self.todo(todo, width));
+        }
+        rows.truncate(height / 3);
+        rows
+    }
+
+    fn todo(&self, todo: &parallax_protocol::tool::Todo, width: usize) -> Vec<Line> {
+        let (sign, style) = match todo.status {
+            TodoStatus::Completed => ("✓ ", self.theme.success),
+            TodoStatus::InProgress => ("» ", self.theme.accent),
+            TodoStatus::Cancelled => ("✗ ", self.theme.secondary),
+            TodoStatus::Blocked => ("⏸ ", self.theme.warning),
+            TodoStatus::Pending => ("☐ ", self.theme.text),
+        };
+        let text = todo.description.replace(['\n', '\t'], " ");
+        let text_style = match todo.status {
+            TodoStatus::Completed | TodoStatus::Cancelled => self.theme.secondary,
+            _ => self.theme.text,
+        };
+        let line = Line::styled(format!("  {sign}"), style).and(text, text_style);
+        wrap(&line, width, &[Span::raw("    ")])
+    }
+
+    /// The todo list as a command shows it.
+    pub(super) fn todo_rows(&self) -> Vec<Line> {
+        let width = usize::from(self.size.0).saturating_sub(1).max(1);
+        match self.todos.is_empty() {
+            true => vec![Line::styled("The agent keeps no list now.", self.theme.secondary)],
+            false => self.todos.iter().flat_map(|todo| self.todo(todo, width)).collect(),
+        }
+    }
+}
+
+/// The part of a row that fits.
+pub(crate) fn cut(line: Line, width: usize) -> Line {
+    if line.width() <= width {
+        return line;
+    }
+    let mut left = width;
+    let mut spans = Vec::new();
+    for span in line.spans {
+        let text = truncate(&span.text, left).to_owned();
+        left = left.saturating_sub(text_width(&text));
+        let whole = text.len() == span.text.len();
+        spans.push(Span { text: text.into(), ..span });
+        if !whole {
+            break;
+        }
+    }
+    Line { spans, fill: line.fill }
+}

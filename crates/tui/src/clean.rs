@@ -1,0 +1,203 @@
+//! Text from outside, made fit for a row: no control sequence, no control
+//! character, nothing that turns the direction of writing, no tab.
+
+use std::borrow::Cow;
+
+/// Columns from one tab stop to the next.
+pub const TAB: usize = 4;
+
+/// A piece of text as a terminal would read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// Characters that are shown.
+    Text(&'a str),
+    /// An escape sequence, whole.
+    Sequence(&'a str),
+    /// A control character (a line break and a tab too), or one that is not
+    /// shown for its harm.
+    Control(char),
+}
+
+/// The pieces of a text, in order. A sequence never goes past the end of a line,
+/// so that what a line gives does not depend on what follows.
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let (piece, length) = if starts_sequence(first) {
+            let length = sequence_length(rest);
+            (Piece::Sequence(&rest[..length]), length)
+        } else if is_shown(first) {
+            let length = rest.find(|char| !is_shown(char)).unwrap_or(rest.len());
+            (Piece::Text(&rest[..length]), length)
+        } else {
+            (Piece::Control(first), first.len_utf8())
+        };
+        rest = &rest[length..];
+        Some(piece)
+    })
+}
+
+/// Whether a character may stand in a row. Not: controls, marks that turn the
+/// direction of writing, line separators, tags and other marks without a shape
+/// that hide text from people.
+fn is_shown(char: char) -> bool {
+    if char.is_ascii() {
+        return !char.is_ascii_control();
+    }
+    !(char.is_control()
+        || matches!(char,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
+            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
+}
+
+fn starts_sequence(char: char) -> bool {
+    matches!(char, '\u{1b}' | '\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}')
+}
+
+/// How many bytes the sequence at the beginning of `text` takes.
+fn sequence_length(text: &str) -> usize {
+    let mut chars = text.char_indices().skip(1).peekable();
+    let kind = match text.chars().next() {
+        Some('\u{9b}') => '[',
+        Some('\u{1b}') => match chars.next() {
+            Some((_, char @ ('[' | ']' | 'P' | 'X' | '^' | '_'))) => char,
+            // Intermediates, then one final character.
+            Some((mut at, mut char)) => {
+                while matches!(char, ' '..='/') {
+                    match chars.next() {
+                        Some((next_at, next)) => (at, char) = (next_at, next),
+                        None => return text.len(),
+                    }
+                }
+                let is_final = matches!(char, '0'..='~');
+                return if is_final { at + char.len_utf8() } else { at };
+            }
+            None => return text.len(),
+        },
+        _ => ']',
+    };
+    if kind == '[' {
+        for (at, char) in chars {
+            match char {
+                ' '..='?' => {}
+                '@'..='~' => return at + 1,
+                _ => return at,
+            }
+        }
+        return text.len();
+    }
+    // A string: to its terminator, at most to the end of the line.
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '\u{7}' => return at + 1,
+            '\u{9c}' => return at + char.len_utf8(),
+            '\n' => return at,
+            '\u{1b}' => {
+                return match chars.peek() {
+                    Some((end, '\\')) => end + 1,
+                    _ => at,
+                };
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn is_clean(text: &str) -> bool {
+    text.chars().all(is_shown)
+}
+
+/// One row of it: line breaks and tabs become spaces, runs of them one.
+pub fn one_row(text: &str) -> Cow<'_, str> {
+    if is_clean(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut row = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => row.push_str(text),
+            Piece::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
+            Piece::Control(_) | Piece::Sequence(_) => {}
+        }
+    }
+    Cow::Owned(row)
+}
+
+/// The same lines, with their tabs, without anything else that is not shown.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|char| is_shown(char) || matches!(char, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => kept.push_str(text),
+            Piece::Control(char @ ('\n' | '\t')) => kept.push(char),
+            Piece::Control(_) | Piece::Sequence(_) => {}
+        }
+    }
+    Cow::Owned(kept)
+}
+
+/// `text` with its tabs as spaces; `column` is where it begins and, after the
+/// call, where it ends.
+pub fn expand_tabs<'a>(text: &'a str, column: &mut usize) -> Cow<'a, str> {
+    if !text.contains('\t') {
+        *column += parallax_screen::text_width(text);
+        return Cow::Borrowed(text);
+    }
+    let mut expanded = String::with_capacity(text.len() + 2 * TAB);
+    for (index, piece) in text.split('\t').enumerate() {
+        if index > 0 {
+            let spaces = TAB - *column % TAB;
+            expanded.extend(std::iter::repeat_n(' ', spaces));
+            *column += spaces;
+        }
+        expanded.push_str(piece);
+        *column += parallax_screen::text_width(piece);
+    }
+    Cow::Owned(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sequences_and_controls_are_gone() {
+        for (raw, clean) in [
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("a\u{1b}]0;title\u{7}b", "ab"),
+            ("a\u{1b}]8;;http://x\u{1b}\\link", "alink"),
+            ("a\u{1b}(Bb", "ab"),
+            ("\u{9b}2Jx\u{9d}52;c;eA==\u{9c}y", "xy"),
+            ("abc\u{202e}def\u{2066}", "abcdef"),
+            ("\u{1b}P1$r\u{1b}\\q", "q"),
+            ("end\u{1b}", "end"),
+            ("bell\u{7}\u{8}", "bell"),
+        ] {
+            assert_eq!(one_row(raw), clean, "{raw:?}");
+        }
+        assert_eq!(one_row("a\r\n\tb"), "a b");
+        assert_eq!(lines("a\r\n\tb\u{1b}]0;x\nc"), "a\n\tb\nc");
+    }
+
+    #[test]
+    fn tabs_go_to_the_next_stop() {
+        let mut column = 2;
+        assert_eq!(expand_tabs("a\tb\t", &mut column), "a b   ");
+        assert_eq!(column, 8);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_left(text in "(?s)[\u{0}-\u{a0}a-z\u{202a}-\u{202e}]{0,60}") {
+            prop_assert!(one_row(&text).chars().all(is_shown));
+            prop_assert!(lines(&text).chars().all(|c| is_shown(c) || c == '\n' || c == '\t'));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The commands of `/`: one table for completion, help and dispatch.
+
+mod parse;
+mod table;
+
+pub(crate) use parse::{Parsed, parse};
+pub(crate) use table::{Command, CommandSpec, TABLE};

@@ -1,0 +1,101 @@
+//! What a typed line means.
+
+use super::table::{CommandSpec, TABLE};
+
+/// Near names that an error offers.
+const MAX_NEAR: usize = 3;
+
+/// A line that begins with `/`.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// A command of the table, with what follows its name, untouched.
+    Command(&'static CommandSpec, String),
+    /// No command goes by this name; these are near.
+    Unknown(String, Vec<String>),
+    /// A text for the model: `//`, `/*`, a path.
+    Text,
+}
+
+/// Reads a line. Words walk down the subcommands by name or alias; what is left
+/// is the argument. `others` are names of commands that are not in the table.
+pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
+    let Some(rest) = line.strip_prefix('/') else { return Parsed::Text };
+    if rest.starts_with(['/', '*']) || rest.trim().is_empty() {
+        return Parsed::Text;
+    }
+    let (name, mut rest) = word(rest);
+    let Some(mut spec) = TABLE.iter().find(|spec| spec.is(name)) else {
+        // `/etc/hosts says …` is about a file.
+        if name.contains('/') {
+            return Parsed::Text;
+        }
+        let known = TABLE.iter().map(|spec| spec.name.to_owned());
+        let near = near(name, known.chain(others.iter().cloned()));
+        return Parsed::Unknown(name.to_owned(), near);
+    };
+    loop {
+        let (name, after) = word(rest);
+        match spec.subcommands.iter().find(|sub| sub.is(name)) {
+            Some(sub) => (spec, rest) = (sub, after),
+            None => return Parsed::Command(spec, rest.to_owned()),
+        }
+    }
+}
+
+/// The first word, and what follows it.
+fn word(text: &str) -> (&str, &str) {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    (word, rest.trim_start())
+}
+
+/// Names that differ little or begin alike, nearest first.
+fn near(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
+    let allowed = (name.chars().count() / 2).clamp(1, 3);
+    let mut near: Vec<(usize, String)> = known
+        .filter_map(|known| {
+            let distance = parallax_sdk::distance(name, &known);
+            let begins = name.len() > 1 && known.starts_with(name);
+            (distance <= allowed || begins).then_some((distance, known))
+        })
+        .collect();
+    near.sort();
+    near.dedup();
+    near.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::Command;
+
+    fn command(line: &str) -> (Command, String) {
+        match parse(line, &[]) {
+            Parsed::Command(spec, arguments) => (spec.command, arguments),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_walk_down_the_table() {
+        assert_eq!(command("/chat"), (Command::Chat, String::new()));
+        assert_eq!(command("/resume save  my tag "), (Command::ChatSave, "my tag ".to_owned()));
+        assert_eq!(command("/resume load x"), (Command::ChatResume, "x".to_owned()));
+        assert_eq!(command("/new"), (Command::Clear, String::new()));
+        assert_eq!(command("/model set flash"), (Command::ModelSet, "flash".to_owned()));
+        assert_eq!(command("/?"), (Command::Help, String::new()));
+    }
+
+    #[test]
+    fn a_slip_is_told_with_what_was_meant() {
+        let Parsed::Unknown(name, near) = parse("/modle now", &["models:own".to_owned()]) else {
+            panic!("known?");
+        };
+        assert_eq!(name, "modle");
+        assert_eq!(near[0], "mode");
+        assert!(near.contains(&"model".to_owned()));
+        assert!(matches!(parse("//x", &[]), Parsed::Text));
+        assert!(matches!(parse("/etc/hosts is", &[]), Parsed::Text));
+        assert!(matches!(parse("/* x */", &[]), Parsed::Text));
+    }
+}

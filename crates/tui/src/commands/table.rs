@@ -1,0 +1,235 @@
+//! What commands there are.
+
+/// What a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    About,
+    Auth,
+    AuthSignOut,
+    Bug,
+    Chat,
+    ChatList,
+    ChatSave,
+    ChatResume,
+    ChatDelete,
+    ChatShare,
+    Clear,
+    Commit,
+    CommitNoPush,
+    CommitPr,
+    Compress,
+    CompressUndo,
+    Copy,
+    Diff,
+    Directory,
+    DirectoryAdd,
+    Docs,
+    Editor,
+    Help,
+    Init,
+    Load,
+    Memory,
+    MemoryAdd,
+    MemoryList,
+    MemoryReload,
+    Mode,
+    Model,
+    ModelSet,
+    Permissions,
+    PermissionsTrust,
+    Policies,
+    Privacy,
+    Quit,
+    Rewind,
+    Settings,
+    Shortcuts,
+    Stats,
+    StatsModel,
+    StatsTools,
+    Tasks,
+    TerminalSetup,
+    Theme,
+    Todos,
+    Tools,
+    ToolsDescriptions,
+    Undo,
+    Vim,
+}
+
+/// One command as it is typed.
+#[derive(Debug)]
+pub(crate) struct CommandSpec {
+    /// Without the slash.
+    pub(crate) name: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    /// One line for lists and help.
+    pub(crate) summary: &'static str,
+    /// What may follow, as help shows it.
+    pub(crate) arguments: &'static str,
+    /// What it does without a subcommand.
+    pub(crate) command: Command,
+    /// Whether it may run while the agent works.
+    pub(crate) concurrent: bool,
+    pub(crate) subcommands: &'static [CommandSpec],
+}
+
+const fn plain(name: &'static str, command: Command, summary: &'static str) -> CommandSpec {
+    CommandSpec {
+        name,
+        aliases: &[],
+        summary,
+        arguments: "",
+        command,
+        concurrent: false,
+        subcommands: &[],
+    }
+}
+
+impl CommandSpec {
+    const fn aka(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    const fn takes(mut self, arguments: &'static str) -> Self {
+        self.arguments = arguments;
+        self
+    }
+
+    /// May run while the agent works.
+    const fn anytime(mut self) -> Self {
+        self.concurrent = true;
+        self
+    }
+
+    const fn with(mut self, subcommands: &'static [CommandSpec]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Whether Enter in the list runs it, for want of anything to be typed.
+    pub(crate) fn runs_at_once(&self) -> bool {
+        self.arguments.is_empty()
+    }
+
+    /// Whether it goes by this name.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+}
+
+const CHATS: &[CommandSpec] = &[
+    plain("list", Command::ChatList, "Saved conversations"),
+    plain("save", Command::ChatSave, "Save the conversation under a tag").takes("TAG"),
+    plain("resume", Command::ChatResume, "Go on with a saved conversation")
+        .aka(&["load"])
+        .takes("TAG"),
+    plain("delete", Command::ChatDelete, "Delete a saved conversation").takes("TAG"),
+    plain("share", Command::ChatShare, "Write the conversation to a file (.md or .json)")
+        .takes("[FILE]"),
+];
+
+/// All commands, by name.
+pub(crate) static TABLE: &[CommandSpec] = &[
+    plain("about", Command::About, "Version, model, sandbox and sign-in").anytime(),
+    plain("auth", Command::Auth, "Sign in").with(&[
+        plain("signin", Command::Auth, "Sign in").aka(&["login"]),
+        plain("signout", Command::AuthSignOut, "Forget the saved key").aka(&["logout"]),
+    ]),
+    plain("bug", Command::Bug, "Report a defect").takes("[TITLE]"),
+    plain("chat", Command::Chat, "Browse, save and share conversations").with(CHATS),
+    plain("clear", Command::Clear, "Begin anew: a new session, nothing in its context")
+        .aka(&["new"]),
+    plain("commit", Command::Commit, "Have the changes committed and pushed"),
+    plain("commit:no-push", Command::CommitNoPush, "Have the changes committed, not pushed"),
+    plain("commit:pr", Command::CommitPr, "Have the changes committed, and a pull request opened"),
+    plain("compress", Command::Compress, "Make the history shorter, with what matters kept")
+        .aka(&["summarize", "compact"])
+        .takes("[FOCUS]")
+        .anytime()
+        .with(&[plain("undo", Command::CompressUndo, "Take the newest one back").anytime()]),
+    plain("copy", Command::Copy, "Copy the last answer").anytime(),
+    plain("diff", Command::Diff, "What the agent changed in this session").anytime(),
+    plain("directory", Command::Directory, "Folders of the workspace").aka(&["dir"]).with(&[
+        plain("add", Command::DirectoryAdd, "Add folders").takes("PATH[,PATH…]"),
+        plain("show", Command::Directory, "Show the folders"),
+    ]),
+    plain("docs", Command::Docs, "Where the documentation is").anytime(),
+    plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
+    plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),
+    plain("init", Command::Init, "Have a GEMINI.md written for the project"),
+    plain("load", Command::Load, "Go on with a session, or with a file of another program")
+        .takes("[ID|FILE]"),
+    plain("memory", Command::Memory, "What the model is told of you and the project").with(&[
+        plain("show", Command::Memory, "The whole text"),
+        plain("list", Command::MemoryList, "The files"),
+        plain("reload", Command::MemoryReload, "Read the files again").aka(&["refresh"]),
+        plain("add", Command::MemoryAdd, "Keep a fact for all later sessions").takes("TEXT"),
+    ]),
+    plain("mode", Command::Mode, "Choose what runs without a question"),
+    plain("model", Command::Model, "Choose the model").with(&[
+        plain("manage", Command::Model, "Choose the model"),
+        plain("set", Command::ModelSet, "Use a model by name").takes("NAME [--persist]"),
+    ]),
+    plain("permissions", Command::Permissions, "Trust of this folder").with(&[plain(
+        "trust",
+        Command::PermissionsTrust,
+        "Trust a folder",
+    )
+    .takes("[FOLDER]")]),
+    plain("policies", Command::Policies, "The rules in force").with(&[plain(
+        "list",
+        Command::Policies,
+        "The rules in force",
+    )]),
+    plain("privacy", Command::Privacy, "What is sent where").anytime(),
+    plain("quit", Command::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
+    plain("resume", Command::Chat, "Browse, save and share conversations").with(CHATS),
+    plain("rewind", Command::Rewind, "Go back to an earlier prompt: conversation, files or both"),
+    plain("settings", Command::Settings, "See and change settings"),
+    plain("shells", Command::Tasks, "Commands that run in the background")
+        .aka(&["tasks", "bg", "background", "bashes"])
+        .anytime(),
+    plain("shortcuts", Command::Shortcuts, "The keys").anytime(),
+    plain("stats", Command::Stats, "Tokens, cost of time, tools of this session")
+        .aka(&["usage"])
+        .anytime()
+        .with(&[
+            plain("session", Command::Stats, "The session").anytime(),
+            plain("model", Command::StatsModel, "By model").anytime(),
+            plain("tools", Command::StatsTools, "By tool").anytime(),
+        ]),
+    plain("terminal-setup", Command::TerminalSetup, "Shift+Enter for editors' terminals"),
+    plain("theme", Command::Theme, "Choose the colours"),
+    plain("todos", Command::Todos, "The agent's list of what is to be done").anytime(),
+    plain("tools", Command::Tools, "The tools of the model").with(&[
+        plain("list", Command::Tools, "Their names").aka(&["nodesc"]),
+        plain("desc", Command::ToolsDescriptions, "With what the model is told of them")
+            .aka(&["descriptions"]),
+    ]),
+    plain("undo", Command::Undo, "Give files back what they were before a turn").takes("[TURN]"),
+    plain("vim", Command::Vim, "Keys of vim in the composer, on and off").anytime(),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_is_given_twice() {
+        fn check(commands: &[CommandSpec]) {
+            let mut names: Vec<&str> = Vec::new();
+            for command in commands {
+                names.push(command.name);
+                names.extend(command.aliases);
+                check(command.subcommands);
+            }
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{names:?}");
+        }
+        check(TABLE);
+        assert!(TABLE.is_sorted_by_key(|command| command.name));
+    }
+}

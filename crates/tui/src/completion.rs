@@ -1,0 +1,495 @@
+//! What could be typed next: commands behind `/`, files and more behind `@`,
+//! programs and paths in a shell line. Sits beside the composer: it reads its
+//! text after each change ([`Completion::update`]), has the first word on keys
+//! ([`Completion::key`]) and gives rows ([`Completion::rows`]).
+
+mod at_token;
+pub mod commands;
+pub mod finder;
+mod folder;
+pub mod fuzzy;
+mod list;
+mod shell;
+
+use std::ops::Range;
+
+use parallax_screen::{Key, KeyCode, Line};
+
+pub use commands::{Argument, CommandInfo, Completer};
+pub use finder::{FileSource, Finder, Found};
+use finder::{MAX_FOUND, Question};
+use fuzzy::Fuzzy;
+pub use list::Candidate;
+use list::List;
+
+use crate::composer::{Composer, InputMode, Position, escape_path};
+use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::theme::Theme;
+
+/// What a key in the list leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompletionAction {
+    /// The key is the composer's.
+    Ignored,
+    /// Taken.
+    Changed,
+    /// The composer holds a whole command now: send it
+    /// ([`Composer::send`]).
+    Run,
+}
+
+/// What the list is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Command,
+    At,
+    /// A word of a shell line; only on Tab.
+    Shell,
+}
+
+/// What is being completed.
+#[derive(Debug, Clone)]
+struct Offer {
+    kind: Kind,
+    line: usize,
+    /// The bytes of the line that a choice takes the place of.
+    range: Range<usize>,
+    query: String,
+    /// The question whose answer fills the list.
+    generation: Option<u64>,
+}
+
+/// The completions of the composer.
+#[derive(Debug)]
+pub struct Completion {
+    commands: Vec<CommandInfo>,
+    mentions: Vec<Candidate>,
+    finder: Option<Finder>,
+    offer: Option<Offer>,
+    list: List,
+    fuzzy: Fuzzy,
+    /// The buffer's version that was looked at last.
+    seen: Option<u64>,
+}
+
+impl Default for Completion {
+    fn default() -> Self {
+        Self {
+            commands: Vec::new(),
+            mentions: Vec::new(),
+            finder: None,
+            offer: None,
+            list: List::default(),
+            fuzzy: Fuzzy::words(),
+            seen: None,
+        }
+    }
+}
+
+impl Completion {
+    /// Sets the commands of `/`.
+    pub fn set_commands(&mut self, commands: Vec<CommandInfo>) {
+        self.commands = commands;
+        self.seen = None;
+    }
+
+    /// Sets what can stand behind `@` besides files: names of agents and
+    /// resources, with their descriptions.
+    pub fn set_mentions(&mut self, mentions: Vec<(String, String)>) {
+        let candidate = |(name, description): (String, String)| Candidate {
+            insert: format!("@{}", escape_path(&name)),
+            label: name,
+            description,
+            whole: true,
+            ..Candidate::default()
+        };
+        self.mentions = mentions.into_iter().map(candidate).collect();
+        self.seen = None;
+    }
+
+    /// Sets who finds files. What it finds goes to [`receive`](Self::receive).
+    pub fn set_finder(&mut self, finder: Finder) {
+        self.finder = Some(finder);
+        self.seen = None;
+    }
+
+    /// Whether the list is shown.
+    pub fn is_open(&self) -> bool {
+        self.offer.is_some() && (!self.list.is_empty() || self.list.loading)
+    }
+
+    /// Hides the list until the text changes.
+    pub fn close(&mut self) {
+        self.offer = None;
+        self.list.clear();
+    }
+
+    /// The list as at most `most` rows of at most `columns` columns; none when
+    /// it is hidden.
+    pub fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
+        if self.is_open() { self.list.rows(columns, most, theme) } else { Vec::new() }
+    }
+
+    /// Looks at the composer's text; to be called whenever it may have changed.
+    pub fn update(&mut self, composer: &Composer) {
+        let version = composer.buffer().version();
+        if self.seen == Some(version) {
+            return;
+        }
+        self.seen = Some(version);
+        if composer.is_searching() || composer.is_recalled() || composer.takes_no_text() {
+            return self.close();
+        }
+        if composer.mode() == InputMode::Shell {
+            return self.close();
+        }
+        let cursor = composer.buffer().cursor();
+        let line = composer.buffer().current_line();
+        if let Some(token) = at_token::at_token(line, cursor.byte) {
+            return self.offer_at(cursor.line, token.range, token.query);
+        }
+        if cursor.line == 0
+            && line.starts_with('/')
+            && let Some(fitting) =
+                commands::fitting(&self.commands, line, cursor.byte, &mut self.fuzzy)
+        {
+            let query = line.get(fitting.range.start..cursor.byte).unwrap_or("").to_owned();
+            let range = fitting.range;
+            self.offer =
+                Some(Offer { kind: Kind::Command, line: 0, range, query, generation: None });
+            return self.list.set(fitting.candidates, false);
+        }
+        self.close();
+    }
+
+    fn offer_at(&mut self, line: usize, range: Range<usize>, query: String) {
+        let same = self
+            .offer
+            .as_ref()
+            .is_some_and(|offer| offer.kind == Kind::At && offer.range.start == range.start);
+        if !same {
+            self.list.clear();
+        }
+        let question = match folder::is_place(&query) {
+            true => Question::Folder(query.clone()),
+            false => Question::Project(query.clone()),
+        };
+        let generation = self.finder.as_mut().map(|finder| finder.ask(question));
+        let has_finder = generation.is_some();
+        self.offer = Some(Offer { kind: Kind::At, line, range, query, generation });
+        if !has_finder {
+            let mentions = self.fitting_mentions();
+            self.list.set(mentions, false);
+        }
+    }
+
+    fn fitting_mentions(&mut self) -> Vec<Candidate> {
+        let Some(offer) = &self.offer else { return Vec::new() };
+        let names: Vec<String> =
+            self.mentions.iter().map(|mention| mention.label.clone()).collect();
+        let best = self.fuzzy.best(&names, &offer.query, MAX_FOUND, None);
+        let mentions = best.into_iter().filter_map(|number| self.mentions.get(number as usize));
+        mentions
+            .map(|mention| Candidate { exact: mention.label == offer.query, ..mention.clone() })
+            .collect()
+    }
+
+    /// Takes in what the finder found; `true` when the list is another now.
+    pub fn receive(&mut self, found: Found) -> bool {
+        let Some(offer) = self.offer.clone() else { return false };
+        if offer.generation != Some(found.generation) {
+            return false;
+        }
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for path in found.paths {
+            let whole = !path.ends_with('/');
+            let insert = match offer.kind {
+                Kind::Shell => shell::escape(&path),
+                _ => format!("@{}", escape_path(&path)),
+            };
+            let exact = path == offer.query;
+            candidates.push(Candidate {
+                insert,
+                label: path,
+                whole,
+                exact,
+                ..Candidate::default()
+            });
+        }
+        if offer.kind == Kind::At {
+            candidates.extend(self.fitting_mentions());
+        }
+        self.list.set(candidates, !found.complete);
+        true
+    }
+
+    /// Takes a key before the composer does. Tab in a shell line asks for
+    /// completions; otherwise only an open list has a use for keys.
+    pub fn key(&mut self, key: Key, keymap: &Keymap, composer: &mut Composer) -> CompletionAction {
+        if !self.is_open() {
+            let asks = composer.mode() == InputMode::Shell && key == Key::plain(KeyCode::Tab);
+            if asks && !composer.buffer().text().is_blank() && !composer.is_searching() {
+                self.ask_shell(composer);
+                return CompletionAction::Changed;
+            }
+            return CompletionAction::Ignored;
+        }
+        for command in keymap.commands_for(key, Context::SUGGESTIONS) {
+            match command {
+                KeyCommand::Cancel => self.close(),
+                KeyCommand::SuggestPrevious => self.list.step(false),
+                KeyCommand::SuggestNext => self.list.step(true),
+                KeyCommand::SuggestAccept => {
+                    return self.accept(keymap.is(key, KeyCommand::Submit), composer);
+                }
+                _ => continue,
+            }
+            return CompletionAction::Changed;
+        }
+        CompletionAction::Ignored
+    }
+
+    fn ask_shell(&mut self, composer: &Composer) {
+        let cursor = composer.buffer().cursor();
+        let word = shell::word(composer.buffer().current_line(), cursor.byte);
+        let question = match word.place {
+            shell::Place::Program if !word.text.contains('/') => {
+                Question::Program(word.text.clone())
+            }
+            shell::Place::Argument(known) if !known.is_empty() => {
+                let fitting = known.iter().filter(|known| known.starts_with(&word.text));
+                let candidates: Vec<Candidate> = fitting
+                    .map(|known| Candidate {
+                        insert: (*known).to_owned(),
+                        label: (*known).to_owned(),
+                        whole: true,
+                        ..Candidate::default()
+                    })
+                    .collect();
+                if !candidates.is_empty() {
+                    self.offer = Some(Offer {
+                        kind: Kind::Shell,
+                        line: cursor.line,
+                        range: word.range,
+                        query: word.text,
+                        generation: None,
+                    });
+                    return self.list.set(candidates, false);
+                }
+                Question::Folder(word.text.clone())
+            }
+            _ => Question::Folder(word.text.clone()),
+        };
+        let generation = self.finder.as_mut().map(|finder| finder.ask(question));
+        self.offer = Some(Offer {
+            kind: Kind::Shell,
+            line: cursor.line,
+            range: word.range,
+            query: word.text,
+            generation,
+        });
+        self.list.clear();
+    }
+
+    fn accept(&mut self, enter: bool, composer: &mut Composer) -> CompletionAction {
+        let (Some(offer), Some(chosen)) = (self.offer.clone(), self.list.selected().cloned())
+        else {
+            // Still searching: the key is not held back.
+            self.close();
+            return CompletionAction::Ignored;
+        };
+        if enter && chosen.exact && !self.list.was_moved() {
+            // It stands there already.
+            self.close();
+            return CompletionAction::Ignored;
+        }
+        let runs = enter && chosen.runs && offer.kind == Kind::Command;
+        let buffer = composer.buffer_mut();
+        let line = buffer.text().line(offer.line);
+        let spaced = line.get(offer.range.end..).is_some_and(|rest| rest.starts_with(' '));
+        let space = if chosen.whole && !runs && !spaced { " " } else { "" };
+        let place = |byte| Position::new(offer.line, byte);
+        let range = place(offer.range.start)..place(offer.range.end);
+        buffer.replace(range, &format!("{}{space}", chosen.insert));
+        if chosen.whole && spaced {
+            buffer.right();
+        }
+        self.close();
+        if runs {
+            return CompletionAction::Run;
+        }
+        // A folder's entries, or a command's subcommands, can follow.
+        self.update(composer);
+        CompletionAction::Changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::composer::ComposerAction;
+
+    struct Files;
+
+    impl FileSource for Files {
+        fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
+            let paths = ["src/", "src/main.rs", "src/a file.rs", "readme.md"];
+            piece(paths.map(str::to_owned).to_vec());
+        }
+    }
+
+    struct Bench {
+        composer: Composer,
+        completion: Completion,
+        keymap: Keymap,
+        found: Receiver<Found>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let command = |name: &str, auto_execute, subcommands| CommandInfo {
+                name: name.to_owned(),
+                auto_execute,
+                subcommands,
+                ..CommandInfo::default()
+            };
+            let (sender, found) = channel();
+            let mut completion = Completion::default();
+            let deliver = move |found| drop(sender.send(found));
+            completion.set_finder(Finder::start("/".into(), Arc::new(Files), deliver).unwrap());
+            completion.set_mentions(vec![("reviewer".to_owned(), "an agent".to_owned())]);
+            completion.set_commands(vec![
+                command("help", true, vec![]),
+                command(
+                    "chat",
+                    false,
+                    vec![command("list", true, vec![]), command("save", false, vec![])],
+                ),
+            ]);
+            let keymap = Keymap::load(crate::keymap::Platform::Linux, "");
+            let mut composer = Composer::new();
+            composer.bracketed_paste_confirmed();
+            Self { composer, completion, keymap, found }
+        }
+
+        /// Types text; `\t`, `\n`, `\u{1b}` and `↓` are keys. Gives the last
+        /// action of the composer, if it came to that.
+        fn keys(&mut self, text: &str) -> Option<ComposerAction> {
+            let mut last = None;
+            for char in text.chars() {
+                let key = Key::plain(match char {
+                    '\t' => KeyCode::Tab,
+                    '\n' => KeyCode::Enter,
+                    '\u{1b}' => KeyCode::Escape,
+                    '↓' => KeyCode::Down,
+                    char => KeyCode::Char(char),
+                });
+                last = match self.completion.key(key, &self.keymap, &mut self.composer) {
+                    CompletionAction::Ignored => Some(self.composer.key(key, &self.keymap)),
+                    CompletionAction::Run => Some(self.composer.send()),
+                    CompletionAction::Changed => None,
+                };
+                self.completion.update(&self.composer);
+                self.settle();
+            }
+            last
+        }
+
+        fn settle(&mut self) {
+            let Some(wanted) = self.completion.offer.as_ref().and_then(|offer| offer.generation)
+            else {
+                return;
+            };
+            loop {
+                let found = self.found.recv_timeout(Duration::from_secs(20)).unwrap();
+                let done = found.generation == wanted && found.complete;
+                self.completion.receive(found);
+                if done {
+                    return;
+                }
+            }
+        }
+
+        fn labels(&self) -> Vec<&str> {
+            let candidates = self.completion.list.candidates().iter();
+            candidates.map(|candidate| candidate.label.as_str()).collect()
+        }
+
+        fn text(&self) -> String {
+            self.composer.buffer().text().to_string()
+        }
+    }
+
+    fn sent(action: Option<ComposerAction>) -> String {
+        match action {
+            Some(ComposerAction::Submit(submission)) => submission.text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn files_are_found_and_put_into_the_text() {
+        let mut bench = Bench::new();
+        bench.keys("see @fil");
+        assert_eq!(bench.labels(), ["src/a file.rs"]);
+        bench.keys("\t");
+        assert_eq!(bench.text(), "see @src/a\\ file.rs ");
+        assert!(!bench.completion.is_open());
+        bench.keys("@sr");
+        assert_eq!(bench.labels()[0], "src/");
+        bench.keys("\t");
+        assert_eq!(bench.text(), "see @src/a\\ file.rs @src/");
+        assert!(bench.completion.is_open(), "a folder's entries follow");
+        bench.keys(" @rev");
+        assert_eq!(bench.labels(), ["reviewer"]);
+    }
+
+    #[test]
+    fn enter_runs_what_needs_nothing_more() {
+        let mut bench = Bench::new();
+        assert_eq!(sent(bench.keys("/he\n")), "/help");
+        assert_eq!(sent(bench.keys("/help\n")), "/help");
+        bench.keys("/ch\n");
+        assert_eq!(bench.text(), "/chat ");
+        assert_eq!(bench.labels(), ["list", "save"]);
+        assert_eq!(sent(bench.keys("↓↓\n")), "/chat list");
+        assert_eq!(sent(bench.keys("/chat\n")), "/chat");
+    }
+
+    #[test]
+    fn escape_closes_the_list_first() {
+        let mut bench = Bench::new();
+        bench.keys("/h");
+        assert!(bench.completion.is_open());
+        assert_eq!(bench.keys("\u{1b}"), None);
+        assert!(!bench.completion.is_open());
+        assert_eq!(bench.keys("\u{1b}"), Some(ComposerAction::Escape));
+        bench.keys("e");
+        assert!(bench.completion.is_open());
+    }
+
+    #[test]
+    fn recalled_text_opens_no_list() {
+        let mut bench = Bench::new();
+        bench.composer.set_history(vec!["/help".to_owned()], Vec::new());
+        let up = Key::plain(KeyCode::Up);
+        bench.composer.key(up, &bench.keymap);
+        bench.completion.update(&bench.composer);
+        assert_eq!((bench.text().as_str(), bench.completion.is_open()), ("/help", false));
+    }
+
+    #[test]
+    fn tab_in_a_shell_line_completes() {
+        let mut bench = Bench::new();
+        bench.keys("!git sta\t");
+        assert_eq!(bench.labels(), ["stash", "status"]);
+        bench.keys("↓\t");
+        assert_eq!(bench.text(), "git status ");
+        bench.keys("/et\t");
+        assert!(bench.labels().contains(&"/etc/"), "{:?}", bench.labels());
+    }
+}

@@ -1,0 +1,381 @@
+//! The thread that finds files: it keeps the project's list for a while, and
+//! answers the last question asked. The interface never waits for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::folder;
+use super::fuzzy::Fuzzy;
+use super::shell;
+
+/// Answers have no more than these.
+pub const MAX_FOUND: usize = 24;
+/// A list of files is good for this long.
+const FRESH: Duration = Duration::from_secs(30);
+/// After this without an answer it is told that the search goes on.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// While the list grows, it is looked through this often.
+const BETWEEN: Duration = Duration::from_millis(100);
+/// No project has more files that a person would name.
+const MAX_PATHS: usize = 500_000;
+
+/// Gives the files of the project.
+pub trait FileSource: Send + Sync {
+    /// Gives paths in pieces, as they are found: relative to the project or
+    /// absolute, folders with a `/` at their end, ignored ones left out. Stops
+    /// when a piece is answered with `false`. Runs on a thread of its own.
+    fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool);
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// Files of the project that fit.
+    Project(String),
+    /// Entries of a folder that begin so.
+    Folder(String),
+    /// Programs that begin so.
+    Program(String),
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Of which question.
+    pub generation: u64,
+    /// The best first.
+    pub paths: Vec<String>,
+    /// Nothing more will come.
+    pub complete: bool,
+}
+
+enum Message {
+    Ask(u64, Question),
+    Piece(Vec<String>),
+    Listed,
+    Stop,
+}
+
+/// A handle of the thread; it ends with it.
+#[derive(Debug)]
+pub struct Finder {
+    sender: Sender<Message>,
+    generation: u64,
+}
+
+impl Drop for Finder {
+    fn drop(&mut self) {
+        // An error means that the thread is gone already.
+        let _ = self.sender.send(Message::Stop);
+    }
+}
+
+impl Finder {
+    /// Starts the thread. `root`: where relative paths start. `deliver` is
+    /// called on the thread with what was found.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(
+        root: PathBuf,
+        source: Arc<dyn FileSource>,
+        deliver: impl Fn(Found) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        let own = sender.clone();
+        std::thread::Builder::new().name("find-files".to_owned()).spawn(move || {
+            Worker {
+                root,
+                source,
+                deliver,
+                sender: own,
+                paths: Vec::new(),
+                listed: None,
+                growing: None,
+                fuzzy: Fuzzy::paths(),
+                question: None,
+                last: (String::new(), Vec::new()),
+            }
+            .run(&receiver);
+        })?;
+        Ok(Self { sender, generation: 0 })
+    }
+
+    /// Asks; an earlier question that has no answer yet is forgotten. Gives the
+    /// number that the answer will carry.
+    pub fn ask(&mut self, question: Question) -> u64 {
+        self.generation += 1;
+        let _ = self.sender.send(Message::Ask(self.generation, question));
+        self.generation
+    }
+}
+
+struct Asked {
+    generation: u64,
+    question: Question,
+    at: Instant,
+    /// When it was answered last, with what there was.
+    answered: Option<Instant>,
+}
+
+struct Worker<D> {
+    root: PathBuf,
+    source: Arc<dyn FileSource>,
+    deliver: D,
+    sender: Sender<Message>,
+    paths: Vec<String>,
+    /// When the list was complete.
+    listed: Option<Instant>,
+    /// The next list, while it is made.
+    growing: Option<Vec<String>>,
+    fuzzy: Fuzzy,
+    question: Option<Asked>,
+    /// The last query and the numbers of what fitted it.
+    last: (String, Vec<u32>),
+}
+
+impl<D: Fn(Found)> Worker<D> {
+    fn run(mut self, receiver: &Receiver<Message>) {
+        loop {
+            let message = match self.wait() {
+                Some(wait) => match receiver.recv_timeout(wait) {
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(message) => Some(message),
+                },
+                None => match receiver.recv() {
+                    Err(_) => return,
+                    Ok(message) => Some(message),
+                },
+            };
+            // All that came in meanwhile counts before anything is answered.
+            for message in message.into_iter().chain(receiver.try_iter()) {
+                if !self.take(message) {
+                    return;
+                }
+            }
+            self.answer();
+        }
+    }
+
+    /// How long to wait for the next message; `None`: as long as it takes.
+    fn wait(&self) -> Option<Duration> {
+        let asked = self.question.as_ref()?;
+        self.growing.as_ref()?;
+        Some(match asked.answered {
+            None => PATIENCE.saturating_sub(asked.at.elapsed()),
+            Some(at) => BETWEEN.saturating_sub(at.elapsed()).max(Duration::from_millis(1)),
+        })
+    }
+
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Stop => return false,
+            Message::Ask(generation, question) => {
+                if matches!(question, Question::Project(_)) {
+                    self.refresh();
+                }
+                self.question =
+                    Some(Asked { generation, question, at: Instant::now(), answered: None });
+            }
+            Message::Piece(paths) => {
+                if let Some(growing) = &mut self.growing {
+                    growing.extend(paths);
+                }
+                // The first list is used while it grows.
+                if self.listed.is_none()
+                    && let Some(growing) = &mut self.growing
+                {
+                    self.paths.append(growing);
+                    self.last.1.clear();
+                }
+            }
+            Message::Listed => {
+                let growing = self.growing.take().unwrap_or_default();
+                if self.listed.is_some() {
+                    self.paths = growing;
+                } else {
+                    self.paths.extend(growing);
+                }
+                self.listed = Some(Instant::now());
+                self.last.1.clear();
+            }
+        }
+        true
+    }
+
+    /// Makes a new list when there is none, or an old one.
+    fn refresh(&mut self) {
+        let fresh = self.listed.is_some_and(|at| at.elapsed() < FRESH);
+        if fresh || self.growing.is_some() {
+            return;
+        }
+        self.growing = Some(Vec::new());
+        let source = Arc::clone(&self.source);
+        let sender = self.sender.clone();
+        let spawned = std::thread::Builder::new().name("list-files".to_owned()).spawn(move || {
+            let mut count = 0;
+            source.list(&mut |mut paths| {
+                paths.truncate(MAX_PATHS - count);
+                count += paths.len();
+                sender.send(Message::Piece(paths)).is_ok() && count < MAX_PATHS
+            });
+            let _ = sender.send(Message::Listed);
+        });
+        if spawned.is_err() {
+            self.growing = None;
+        }
+    }
+
+    fn answer(&mut self) {
+        let Some(asked) = &self.question else { return };
+        let growing = self.growing.is_some();
+        // Enough time must have passed for another look at a growing list.
+        if growing && asked.answered.is_some_and(|at| at.elapsed() < BETWEEN) {
+            return;
+        }
+        let (generation, question) = (asked.generation, asked.question.clone());
+        let waited = asked.at.elapsed() >= PATIENCE;
+        let (paths, complete) = match &question {
+            Question::Project(query) => (self.project(query), !growing),
+            Question::Folder(query) => (folder::entries(&self.root, query, MAX_FOUND), true),
+            Question::Program(prefix) => {
+                let path = std::env::var("PATH").unwrap_or_default();
+                (shell::programs(prefix, &path, MAX_FOUND), true)
+            }
+        };
+        // Nothing yet is no news before it takes long.
+        if paths.is_empty() && !complete && !waited {
+            return;
+        }
+        (self.deliver)(Found { generation, paths, complete });
+        if complete {
+            self.question = None;
+        } else if let Some(asked) = &mut self.question {
+            asked.answered = Some(Instant::now());
+        }
+    }
+
+    fn project(&mut self, query: &str) -> Vec<String> {
+        let numbers = if query.is_empty() {
+            shallow(&self.paths)
+        } else {
+            let (before, within) = &mut self.last;
+            // What does not fit the shorter query does not fit the longer one.
+            let narrows = !before.is_empty() && query.starts_with(before.as_str());
+            if !narrows || upper(before) != upper(query) {
+                within.clear();
+            }
+            query.clone_into(before);
+            self.fuzzy.best(&self.paths, query, MAX_FOUND, Some(within))
+        };
+        numbers.into_iter().filter_map(|number| self.paths.get(number as usize).cloned()).collect()
+    }
+}
+
+/// Whether the case counts.
+fn upper(query: &str) -> bool {
+    query.chars().any(char::is_uppercase)
+}
+
+/// What stands at the top of the project comes first, folders before files.
+fn shallow(paths: &[String]) -> Vec<u32> {
+    let depth = |path: &str| path.trim_end_matches('/').matches('/').count();
+    let mut numbers: Vec<u32> = (0..u32::try_from(paths.len()).unwrap_or(0)).collect();
+    let key = |number: &u32| {
+        let path = paths.get(*number as usize).map_or("", String::as_str);
+        (depth(path), !path.ends_with('/'), path)
+    };
+    if numbers.len() > MAX_FOUND {
+        numbers.select_nth_unstable_by(MAX_FOUND, |one, other| key(one).cmp(&key(other)));
+        numbers.truncate(MAX_FOUND);
+    }
+    numbers.sort_by(|one, other| key(one).cmp(&key(other)));
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    struct Pieces {
+        pieces: Mutex<Vec<Vec<String>>>,
+        lists: AtomicUsize,
+        go: Mutex<Option<Receiver<()>>>,
+    }
+
+    impl FileSource for Pieces {
+        fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
+            self.lists.fetch_add(1, Ordering::SeqCst);
+            for paths in self.pieces.lock().unwrap().iter() {
+                if !piece(paths.clone()) {
+                    return;
+                }
+                if let Some(go) = &*self.go.lock().unwrap() {
+                    let _ = go.recv();
+                }
+            }
+        }
+    }
+
+    fn finder(
+        pieces: &[&[&str]],
+        go: Option<Receiver<()>>,
+    ) -> (Finder, Receiver<Found>, Arc<Pieces>) {
+        let pieces =
+            pieces.iter().map(|paths| paths.iter().map(|path| (*path).to_owned()).collect());
+        let source = Arc::new(Pieces {
+            pieces: Mutex::new(pieces.collect()),
+            lists: AtomicUsize::new(0),
+            go: Mutex::new(go),
+        });
+        let (sender, receiver) = channel();
+        let own = Arc::clone(&source) as Arc<dyn FileSource>;
+        let finder = Finder::start(PathBuf::from("/"), own, move |found| drop(sender.send(found)));
+        (finder.unwrap(), receiver, source)
+    }
+
+    fn complete(found: &Receiver<Found>, generation: u64) -> Vec<String> {
+        loop {
+            let found = found.recv_timeout(Duration::from_secs(20)).unwrap();
+            if found.generation == generation && found.complete {
+                return found.paths;
+            }
+        }
+    }
+
+    #[test]
+    fn questions_are_answered_from_one_list() {
+        let (mut finder, found, source) =
+            finder(&[&["src/", "src/main.rs"], &["a/deep/file.md", "readme.md"]], None);
+        let first = finder.ask(Question::Project("mai".to_owned()));
+        assert_eq!(complete(&found, first), ["src/main.rs"]);
+        let second = finder.ask(Question::Project("main.rs".to_owned()));
+        assert_eq!(complete(&found, second), ["src/main.rs"]);
+        let third = finder.ask(Question::Project(String::new()));
+        assert_eq!(complete(&found, third), ["src/", "readme.md", "src/main.rs", "a/deep/file.md"]);
+        let fourth = finder.ask(Question::Project("rdme".to_owned()));
+        assert_eq!(complete(&found, fourth), ["readme.md"]);
+        assert_eq!(source.lists.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_growing_list_is_used_and_slowness_is_told() {
+        let (go, wait) = channel();
+        let (mut finder, found, _source) = finder(&[&["one.rs"], &["one/two.rs"]], Some(wait));
+        let asked = finder.ask(Question::Project("one".to_owned()));
+        let early = found.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!((early.paths, early.complete), (vec!["one.rs".to_owned()], false));
+        let none = finder.ask(Question::Project("zzz".to_owned()));
+        let slow = found.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!((slow.generation, slow.paths.len(), slow.complete), (none, 0, false));
+        drop(go);
+        let _ = asked;
+        assert_eq!(complete(&found, none), [] as [String; 0]);
+    }
+}

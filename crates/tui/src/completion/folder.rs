@@ -1,0 +1,64 @@
+//! Paths outside of the project's list: the entries of one folder.
+
+use std::path::{Path, PathBuf};
+
+/// Entries of a folder that are looked at.
+const MAX_ENTRIES: usize = 10_000;
+
+/// Whether a query is about a folder by its place, not about the project.
+pub fn is_place(query: &str) -> bool {
+    ["/", "~/", "./", "../"].iter().any(|start| query.starts_with(start)) || query == ".."
+}
+
+/// The paths that begin like `query`, folders with a `/` at their end, in
+/// alphabetical order. Relative ones start in `root`. Hidden entries are given
+/// when the query asks for them. Reads the folder.
+pub fn entries(root: &Path, query: &str, most: usize) -> Vec<String> {
+    let split = query.rfind('/').map_or(0, |at| at + 1);
+    let (folder, name) = query.split_at(split);
+    let place = match folder.strip_prefix("~/") {
+        Some(rest) => std::env::home_dir().map(|home| home.join(rest)),
+        None => Some(root.join(folder)),
+    };
+    let Some(Ok(entries)) = place.map(|place: PathBuf| std::fs::read_dir(place)) else {
+        return Vec::new();
+    };
+    let mut found: Vec<String> = entries
+        .take(MAX_ENTRIES)
+        .flatten()
+        .filter_map(|entry| {
+            let own = entry.file_name().into_string().ok()?;
+            let hidden = own.starts_with('.') && !name.starts_with('.');
+            let control = own.contains(char::is_control);
+            if hidden || control || !own.to_lowercase().starts_with(&name.to_lowercase()) {
+                return None;
+            }
+            let end = if entry.path().is_dir() { "/" } else { "" };
+            Some(format!("{folder}{own}{end}"))
+        })
+        .collect();
+    found.sort();
+    found.truncate(most);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_listed_as_it_was_written() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("sub/Inner")).unwrap();
+        std::fs::write(root.path().join("sub/index.md"), "").unwrap();
+        std::fs::write(root.path().join("sub/.hidden"), "").unwrap();
+        let list = |query: &str| entries(root.path(), query, 9);
+        assert_eq!(list("./su"), ["./sub/"]);
+        assert_eq!(list("sub/"), ["sub/Inner/", "sub/index.md"]);
+        assert_eq!(list("sub/in"), ["sub/Inner/", "sub/index.md"]);
+        assert_eq!(list("sub/."), ["sub/.hidden"]);
+        assert_eq!(list("nothing/x"), [] as [String; 0]);
+        let absolute = format!("{}/s", root.path().display());
+        assert_eq!(list(&absolute), [format!("{absolute}ub/")]);
+    }
+}

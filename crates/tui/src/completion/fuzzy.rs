@@ -1,0 +1,102 @@
+//! Which of many texts fit what is typed, the best first.
+
+use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+/// Compares texts with what is typed. Keeps its memory for the next time.
+#[derive(Debug)]
+pub struct Fuzzy {
+    matcher: Matcher,
+    chars: Vec<char>,
+    scored: Vec<(u16, u32)>,
+}
+
+impl Fuzzy {
+    /// For words: commands, names.
+    pub fn words() -> Self {
+        Self::with(Config::DEFAULT)
+    }
+
+    /// For paths: the start of a name counts more.
+    pub fn paths() -> Self {
+        Self::with(Config::DEFAULT.match_paths())
+    }
+
+    fn with(config: Config) -> Self {
+        Self { matcher: Matcher::new(config), chars: Vec::new(), scored: Vec::new() }
+    }
+
+    /// How well a text fits; `None` when it does not. Upper case in the query
+    /// makes the case count.
+    pub fn score(&mut self, text: &str, query: &str) -> Option<u16> {
+        let atom = atom(query);
+        atom.score(Utf32Str::new(text, &mut self.chars), &mut self.matcher)
+    }
+
+    /// The numbers of the best `most` texts, the best first; of equal ones the
+    /// shorter first. `within` limits the search to some of them, and takes
+    /// those that fit at all, so that a longer query need not look at the others.
+    pub fn best(
+        &mut self,
+        texts: &[String],
+        query: &str,
+        most: usize,
+        within: Option<&mut Vec<u32>>,
+    ) -> Vec<u32> {
+        let atom = atom(query);
+        let mut scored = std::mem::take(&mut self.scored);
+        scored.clear();
+        let mut look = |number: u32| {
+            let text = texts.get(number as usize)?;
+            let score = atom.score(Utf32Str::new(text, &mut self.chars), &mut self.matcher)?;
+            Some((score, number))
+        };
+        match &within {
+            Some(within) if !within.is_empty() => {
+                scored.extend(within.iter().filter_map(|number| look(*number)));
+            }
+            _ => scored.extend((0..u32::try_from(texts.len()).unwrap_or(0)).filter_map(look)),
+        }
+        if let Some(within) = within {
+            within.clear();
+            within.extend(scored.iter().map(|(_, number)| *number));
+        }
+        let length = |number: u32| texts.get(number as usize).map_or(0, String::len);
+        let order = |one: &(u16, u32), other: &(u16, u32)| {
+            let lengths = length(one.1).cmp(&length(other.1));
+            other.0.cmp(&one.0).then(lengths).then(one.1.cmp(&other.1))
+        };
+        if scored.len() > most && most > 0 {
+            scored.select_nth_unstable_by(most - 1, order);
+            scored.truncate(most);
+        }
+        scored.sort_unstable_by(order);
+        let best = scored.iter().map(|(_, number)| *number).collect();
+        self.scored = scored;
+        best
+    }
+}
+
+fn atom(query: &str) -> Atom {
+    Atom::new(query, CaseMatching::Smart, Normalization::Smart, AtomKind::Fuzzy, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_begin_so_come_first() {
+        let paths: Vec<String> =
+            ["src/domain.rs", "docs/maintaining.md", "src/main.rs", "readme.md", "src/Main.kt"]
+                .map(str::to_owned)
+                .to_vec();
+        let mut fuzzy = Fuzzy::paths();
+        let mut within = Vec::new();
+        assert_eq!(fuzzy.best(&paths, "main", 3, Some(&mut within)), [2, 4, 1]);
+        assert_eq!(within, [0, 1, 2, 4]);
+        assert_eq!(fuzzy.best(&paths, "main.rs", 9, Some(&mut within)), [2, 0]);
+        assert_eq!(fuzzy.best(&paths, "Main", 9, None), [4]);
+        assert_eq!(fuzzy.best(&paths, "zzz", 9, None), [] as [u32; 0]);
+    }
+}

@@ -1,0 +1,213 @@
+//! Shell lines: the word at the cursor, and what could stand there.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Programs whose first argument is a subcommand.
+const SUBCOMMANDS: &[(&str, &[&str])] = &[
+    (
+        "git",
+        &[
+            "add",
+            "bisect",
+            "blame",
+            "branch",
+            "checkout",
+            "cherry-pick",
+            "clean",
+            "clone",
+            "commit",
+            "config",
+            "diff",
+            "fetch",
+            "grep",
+            "init",
+            "log",
+            "merge",
+            "mv",
+            "pull",
+            "push",
+            "rebase",
+            "reflog",
+            "remote",
+            "reset",
+            "restore",
+            "revert",
+            "rm",
+            "show",
+            "stash",
+            "status",
+            "submodule",
+            "switch",
+            "tag",
+            "worktree",
+        ],
+    ),
+    (
+        "npm",
+        &[
+            "audit",
+            "ci",
+            "exec",
+            "init",
+            "install",
+            "link",
+            "list",
+            "outdated",
+            "pack",
+            "publish",
+            "rebuild",
+            "run",
+            "start",
+            "test",
+            "uninstall",
+            "update",
+            "version",
+            "view",
+        ],
+    ),
+];
+
+/// What the word at the cursor is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The name of a program.
+    Program,
+    /// An argument: of these subcommands, or a path.
+    Argument(&'static [&'static str]),
+}
+
+/// The word at the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellWord {
+    /// Its bytes in the line, up to the cursor.
+    pub range: Range<usize>,
+    /// Without quotes and escapes.
+    pub text: String,
+    /// What it is.
+    pub place: Place,
+}
+
+/// The word that ends at `cursor`.
+pub fn word(line: &str, cursor: usize) -> ShellWord {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut start = None;
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, char) in line.get(..cursor).unwrap_or("").char_indices() {
+        let ends = char.is_whitespace() || "|;&(".contains(char);
+        if escaped {
+            word.push(char);
+            escaped = false;
+        } else if char == '\\' && quote != Some('\'') {
+            start.get_or_insert(at);
+            escaped = true;
+        } else if quote == Some(char) {
+            quote = None;
+        } else if quote.is_none() && matches!(char, '"' | '\'') {
+            start.get_or_insert(at);
+            quote = Some(char);
+        } else if quote.is_none() && ends {
+            if start.take().is_some() {
+                words.push(std::mem::take(&mut word));
+            }
+            // Behind these another command begins.
+            if !char.is_whitespace() {
+                words.clear();
+            }
+        } else {
+            start.get_or_insert(at);
+            word.push(char);
+        }
+    }
+    // `NAME=value` before a command belongs to it.
+    words.retain(|word| !word.contains('='));
+    let place = match words.as_slice() {
+        [] => Place::Program,
+        [program] => {
+            let known = SUBCOMMANDS.iter().find(|(name, _)| name == program);
+            Place::Argument(known.map_or(&[], |(_, subcommands)| subcommands))
+        }
+        _ => Place::Argument(&[]),
+    };
+    ShellWord { range: start.unwrap_or(cursor)..cursor, text: word, place }
+}
+
+/// Programs on the path whose names begin so, in alphabetical order. Reads the
+/// folders.
+pub fn programs(prefix: &str, path: &str, most: usize) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    for folder in path.split(':').filter(|folder| !folder.is_empty()) {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(prefix) && !found.contains(&name) && is_program(&entry.path()) {
+                found.insert(name);
+            }
+        }
+    }
+    found.into_iter().take(most).collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+/// A word as the shell reads it back.
+pub fn escape(word: &str) -> String {
+    let mut escaped = String::with_capacity(word.len());
+    for char in word.chars() {
+        if char.is_whitespace() || "\\'\"`$&|;<>()[]{}*?!#".contains(char) {
+            escaped.push('\\');
+        }
+        escaped.push(char);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_and_its_place_are_found() {
+        let argument = Place::Argument(&[]);
+        for (line, text, start, place) in [
+            ("gi", "gi", 0, Place::Program),
+            ("ls src/ma", "src/ma", 3, argument.clone()),
+            ("ls ", "", 3, argument.clone()),
+            (r"cat a\ b", "a b", 4, argument.clone()),
+            ("cat 'a b", "a b", 4, argument.clone()),
+            ("a | gre", "gre", 4, Place::Program),
+            ("a && b; c", "c", 8, Place::Program),
+            ("X=1 ma", "ma", 4, Place::Program),
+            ("git add x", "x", 8, argument),
+        ] {
+            let word = word(line, line.len());
+            assert_eq!(
+                (word.text.as_str(), word.range.start, word.place),
+                (text, start, place),
+                "{line}"
+            );
+        }
+        assert!(
+            matches!(word("git st", 6).place, Place::Argument(known) if known.contains(&"stash"))
+        );
+    }
+
+    #[test]
+    fn only_programs_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, mode) in [("run-a", 0o755), ("run-b", 0o644), ("other", 0o755)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = format!("/nowhere:{}", folder.path().display());
+        assert_eq!(programs("run", &path, 9), ["run-a"]);
+    }
+}

@@ -1,0 +1,253 @@
+//! The text being written, with its cursor: every change goes through here, so
+//! that each can be undone and the cursor never stands inside a character.
+
+use std::ops::Range;
+
+use super::boundary::Labels;
+use super::image;
+use super::kill_ring::KillRing;
+use super::layout::{self, Atom};
+use super::pastes::Pastes;
+use super::text::{Position, Text, clean};
+use super::undo::{Joins, Undo};
+
+/// What the last command was, as far as the next one cares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Last {
+    #[default]
+    Other,
+    Kill,
+    /// Text was inserted from the kill ring: where, and how far back it stood.
+    Yank(Range<Position>, usize),
+}
+
+/// Text, cursor, and what belongs to editing it.
+#[derive(Debug, Clone)]
+pub struct Buffer {
+    pub(super) text: Text,
+    pub(super) cursor: Position,
+    /// The column that up and down try to keep.
+    pub(super) preferred: Option<usize>,
+    columns: usize,
+    pub(super) undo: Undo,
+    pub(super) pastes: Pastes,
+    pub(super) kills: KillRing,
+    pub(super) last: Last,
+    version: u64,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self {
+            text: Text::default(),
+            cursor: Position::START,
+            preferred: None,
+            columns: 80,
+            undo: Undo::default(),
+            pastes: Pastes::default(),
+            kills: KillRing::default(),
+            last: Last::Other,
+            version: 0,
+        }
+    }
+}
+
+impl Buffer {
+    /// The text as it is written; labels stand for pasted text.
+    pub fn text(&self) -> &Text {
+        &self.text
+    }
+
+    /// The text with the pasted texts in the place of their labels.
+    pub fn expanded(&self) -> String {
+        self.pastes.expand(&self.text.to_string())
+    }
+
+    /// Where the cursor stands.
+    pub fn cursor(&self) -> Position {
+        self.cursor
+    }
+
+    /// A number that another text, or another cursor, changes.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Whether something was deleted that can be inserted again.
+    pub fn can_yank(&self) -> bool {
+        !self.kills.is_empty()
+    }
+
+    /// The columns that a row has; what up and down go by.
+    pub fn set_columns(&mut self, columns: usize) {
+        self.columns = columns.max(1);
+    }
+
+    /// Puts the cursor at the nearest place where it may stand.
+    pub fn set_cursor(&mut self, position: Position) {
+        self.moved(position);
+        self.preferred = None;
+    }
+
+    /// As [`set_cursor`](Self::set_cursor); the preferred column stays.
+    pub(super) fn moved(&mut self, position: Position) {
+        self.cursor = self.snap(position);
+        self.undo.close();
+        self.last = Last::Other;
+        self.version += 1;
+    }
+
+    /// Another text, as one step that can be undone; the cursor at its end.
+    pub fn set_text(&mut self, text: &str) {
+        let all = Position::START..self.text.end();
+        self.change(all, &clean(text), Joins::Nothing);
+    }
+
+    /// Another text that knows of no steps before it; pasted texts are forgotten.
+    pub fn reset(&mut self, text: &str) {
+        self.text = Text::from(clean(text).as_ref());
+        self.undo = Undo::default();
+        self.pastes.clear();
+        self.set_cursor(self.text.end());
+    }
+
+    /// Replaces a range; the cursor stands behind the new text.
+    pub fn replace(&mut self, range: Range<Position>, text: &str) {
+        self.change(range, &clean(text), Joins::Nothing);
+    }
+
+    /// All changes until [`end_group`](Self::end_group) are undone at once.
+    pub fn begin_group(&mut self) {
+        self.undo.begin_group();
+    }
+
+    /// The end of a group.
+    pub fn end_group(&mut self) {
+        self.undo.end_group();
+    }
+
+    /// Takes the last step back; `false` when there is none.
+    pub fn undo(&mut self) -> bool {
+        let Some(cursor) = self.undo.undo(&mut self.text) else { return false };
+        self.set_cursor(cursor);
+        true
+    }
+
+    /// Does the step again that was taken back; `false` when there is none.
+    pub fn redo(&mut self) -> bool {
+        let Some(cursor) = self.undo.redo(&mut self.text) else { return false };
+        self.set_cursor(cursor);
+        true
+    }
+
+    pub(super) fn change(&mut self, range: Range<Position>, new: &str, joins: Joins) {
+        let before = self.cursor;
+        let start = self.text.clamp(range.start);
+        let (removed, after) = self.text.replace(start..range.end, new);
+        if !(removed.is_empty() && new.is_empty()) {
+            self.undo.record(start, removed, new.to_owned(), before, joins);
+        }
+        self.cursor = self.snap(after);
+        self.preferred = None;
+        self.last = Last::Other;
+        self.version += 1;
+    }
+
+    pub(super) fn labels(&self) -> &Labels {
+        self.pastes.labels()
+    }
+
+    /// The line that the cursor is in.
+    pub fn current_line(&self) -> &str {
+        self.text.line(self.cursor.line)
+    }
+
+    /// The nearest place, to the right if need be, where the cursor may stand.
+    pub fn snap(&self, position: Position) -> Position {
+        let position = self.text.clamp(position);
+        let line = self.text.line(position.line);
+        Position::new(position.line, self.labels().snap(line, position.byte))
+    }
+
+    /// The place a character to the right, on the next line at a line's end.
+    pub fn next(&self, position: Position) -> Position {
+        let position = self.text.clamp(position);
+        let line = self.text.line(position.line);
+        if position.byte < line.len() {
+            Position::new(position.line, self.labels().next(line, position.byte))
+        } else if position.line < self.text.last_line() {
+            Position::new(position.line + 1, 0)
+        } else {
+            position
+        }
+    }
+
+    /// The place a character to the left, on the line before at a line's start.
+    pub fn previous(&self, position: Position) -> Position {
+        let position = self.text.clamp(position);
+        if position.byte > 0 {
+            let line = self.text.line(position.line);
+            Position::new(position.line, self.labels().previous(line, position.byte))
+        } else if position.line > 0 {
+            self.text.line_end(position.line - 1)
+        } else {
+            position
+        }
+    }
+
+    /// What a line shows, left to right: clusters, labels, images.
+    pub(super) fn atoms(&self, number: usize) -> Box<dyn Iterator<Item = Atom<'_>> + '_> {
+        let line = self.text.line(number);
+        let mut labels: Vec<(Range<usize>, Option<String>)> =
+            self.labels().ranges(line).into_iter().map(|range| (range, None)).collect();
+        let touched = |range: &Range<usize>| {
+            self.cursor.line == number
+                && range.start <= self.cursor.byte
+                && self.cursor.byte <= range.end
+        };
+        for range in image::ranges(line).into_iter().filter(|range| !touched(range)) {
+            let apart = |other: &Range<usize>| other.end <= range.start || range.end <= other.start;
+            if labels.iter().all(|(other, _)| apart(other)) {
+                let word = line.get(range.clone()).unwrap_or("");
+                labels.push((range.clone(), Some(image::shown(word))));
+            }
+        }
+        labels.sort_by_key(|(range, _)| range.start);
+        layout::atoms(line, labels, self.columns)
+    }
+
+    /// Those atoms of a line that begin in a range; its start is an atom's start.
+    pub(super) fn atoms_between(
+        &self,
+        number: usize,
+        range: Range<usize>,
+    ) -> Box<dyn Iterator<Item = Atom<'_>> + '_> {
+        let line = self.text.line(number);
+        if memchr::memchr2(b'[', b'@', line.as_bytes()).is_none() {
+            // Nothing to look out for: only the stretch itself is looked at.
+            let end = range.end.min(line.len());
+            let piece = line.get(range.start..end).unwrap_or("");
+            let atoms = layout::atoms(piece, Vec::new(), self.columns);
+            return Box::new(atoms.map(move |mut atom| {
+                atom.byte += range.start;
+                atom
+            }));
+        }
+        let atoms = self.atoms(number).skip_while(move |atom| atom.byte < range.start);
+        Box::new(atoms.take_while(move |atom| atom.byte < range.end))
+    }
+
+    /// Where the rows of a line begin, in bytes.
+    pub(super) fn rows(&self, number: usize) -> Vec<usize> {
+        let line = self.text.line(number);
+        if layout::is_simple(line) {
+            return layout::simple_row_starts(line, self.columns);
+        }
+        layout::row_starts(self.atoms(number), self.columns)
+    }
+}

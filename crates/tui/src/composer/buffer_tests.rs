@@ -1,0 +1,336 @@
+//! The buffer against a model that is nothing but a string and an offset.
+
+use parallax_screen::Key;
+use proptest::prelude::*;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::buffer::Buffer;
+use super::text::Position;
+use super::{Composer, words};
+use crate::keymap::Keymap;
+use crate::theme::Theme;
+
+#[derive(Debug, Clone)]
+enum Command {
+    Insert(String),
+    Newline,
+    DeleteLeft,
+    DeleteRight,
+    DeleteWordLeft,
+    DeleteWordRight,
+    KillLeft,
+    KillRight,
+    Left,
+    Right,
+    WordLeft,
+    WordRight,
+    Home,
+    End,
+    Start,
+    Finish,
+    Jump(usize),
+    Undo,
+    Redo,
+}
+
+fn pieces() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z ]{1,4}",
+        "\\PC{1,3}",
+        prop::sample::select(vec![
+            "e\u{301}",
+            "\u{301}",
+            "👩‍👩‍👧",
+            "\u{200d}",
+            "🇩🇪",
+            "🇫",
+            "漢字",
+            "カナ",
+            "ひら",
+            "ß",
+            "\t",
+            "[",
+            "@a.png ",
+            "one\ntwo",
+            "_x.y",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    use Command::*;
+    prop_oneof![
+        6 => pieces().prop_map(Insert),
+        1 => Just(Newline),
+        2 => Just(DeleteLeft),
+        1 => Just(DeleteRight),
+        1 => Just(DeleteWordLeft),
+        1 => Just(DeleteWordRight),
+        1 => Just(KillLeft),
+        1 => Just(KillRight),
+        2 => Just(Left),
+        1 => Just(Right),
+        1 => Just(WordLeft),
+        1 => Just(WordRight),
+        1 => Just(Home),
+        1 => Just(End),
+        1 => Just(Start),
+        1 => Just(Finish),
+        1 => any::<usize>().prop_map(Jump),
+        2 => Just(Undo),
+        1 => Just(Redo),
+    ]
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Model {
+    text: String,
+    at: usize,
+}
+
+impl Model {
+    fn borders(&self) -> Vec<usize> {
+        self.text.grapheme_indices(true).map(|(at, _)| at).chain([self.text.len()]).collect()
+    }
+
+    fn snap(&self, at: usize) -> usize {
+        self.borders().into_iter().find(|border| *border >= at).unwrap()
+    }
+
+    fn left(&self) -> usize {
+        self.borders().into_iter().rev().find(|border| *border < self.at).unwrap_or(0)
+    }
+
+    fn right(&self) -> usize {
+        self.borders().into_iter().find(|border| *border > self.at).unwrap_or(self.text.len())
+    }
+
+    fn line_start(&self) -> usize {
+        self.text[..self.at].rfind('\n').map_or(0, |at| at + 1)
+    }
+
+    fn line_end(&self) -> usize {
+        self.text[self.at..].find('\n').map_or(self.text.len(), |at| self.at + at)
+    }
+
+    fn word_left(&self) -> usize {
+        let start = self.line_start();
+        if start == self.at {
+            return self.left();
+        }
+        self.snap(start + words::start_of_last(&self.text[start..self.at])).min(self.left())
+    }
+
+    fn word_right(&self) -> usize {
+        if self.line_end() == self.at {
+            return self.right();
+        }
+        self.snap(self.at + words::end_of_first(&self.text[self.at..self.line_end()]))
+    }
+
+    fn cut(&mut self, start: usize, end: usize) {
+        self.text.replace_range(start..end, "");
+        self.at = self.snap(start);
+    }
+
+    fn run(&mut self, command: &Command) {
+        match command {
+            Command::Insert(text) => {
+                self.text.insert_str(self.at, text);
+                self.at = self.snap(self.at + text.len());
+            }
+            Command::Newline => {
+                self.text.insert(self.at, '\n');
+                self.at += 1;
+            }
+            Command::DeleteLeft => self.cut(self.left(), self.at),
+            Command::DeleteRight => self.cut(self.at, self.right()),
+            Command::DeleteWordLeft => self.cut(self.word_left(), self.at),
+            Command::DeleteWordRight => self.cut(self.at, self.word_right()),
+            Command::KillLeft => self.cut(self.line_start(), self.at),
+            Command::KillRight => {
+                let end = if self.line_end() == self.at { self.right() } else { self.line_end() };
+                self.cut(self.at, end);
+            }
+            Command::Left => self.at = self.left(),
+            Command::Right => self.at = self.right(),
+            Command::WordLeft => self.at = self.word_left(),
+            Command::WordRight => self.at = self.word_right(),
+            Command::Home => self.at = self.line_start(),
+            Command::End => self.at = self.line_end(),
+            Command::Start => self.at = 0,
+            Command::Finish => self.at = self.text.len(),
+            Command::Jump(to) => {
+                let to = to % (self.text.len() + 1);
+                self.at = self.snap(self.text.floor_char_boundary(to));
+            }
+            Command::Undo | Command::Redo => {}
+        }
+    }
+}
+
+fn run(buffer: &mut Buffer, command: &Command) {
+    match command {
+        Command::Insert(text) => buffer.insert(text),
+        Command::Newline => buffer.newline(),
+        Command::DeleteLeft => buffer.delete_left(),
+        Command::DeleteRight => buffer.delete_right(),
+        Command::DeleteWordLeft => buffer.delete_word_left(),
+        Command::DeleteWordRight => buffer.delete_word_right(),
+        Command::KillLeft => buffer.delete_left_all(),
+        Command::KillRight => buffer.delete_right_all(),
+        Command::Left => buffer.left(),
+        Command::Right => buffer.right(),
+        Command::WordLeft => buffer.word_left(),
+        Command::WordRight => buffer.word_right(),
+        Command::Home => buffer.home(),
+        Command::End => buffer.end(),
+        Command::Start => buffer.text_start(),
+        Command::Finish => buffer.text_end(),
+        Command::Jump(to) => {
+            let to = to % (buffer.text().to_string().len() + 1);
+            let place = buffer.text().position(to);
+            buffer.set_cursor(place);
+        }
+        Command::Undo => {
+            buffer.undo();
+        }
+        Command::Redo => {
+            buffer.redo();
+        }
+    }
+}
+
+fn state(buffer: &Buffer) -> Model {
+    Model { text: buffer.text().to_string(), at: buffer.text().offset(buffer.cursor()) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn commands_do_what_they_do_to_a_string(commands in prop::collection::vec(command(), 0..60)) {
+        let mut buffer = Buffer::default();
+        buffer.set_columns(100_000);
+        let mut model = Model::default();
+        let mut seen = vec![String::new()];
+        for command in &commands {
+            run(&mut buffer, command);
+            model.run(command);
+            if matches!(command, Command::Undo | Command::Redo) {
+                model = state(&buffer);
+                prop_assert!(seen.contains(&model.text), "never was: {:?}", model.text);
+            }
+            prop_assert_eq!(&state(&buffer), &model, "after {:?}", command);
+            seen.push(model.text.clone());
+        }
+        while buffer.undo() {
+            let text = buffer.text().to_string();
+            prop_assert!(seen.contains(&text));
+        }
+        prop_assert_eq!(state(&buffer), Model::default());
+        while buffer.redo() {}
+        let redone = buffer.text().to_string();
+        prop_assert!(seen.contains(&redone));
+        if !commands.iter().any(|command| matches!(command, Command::Undo)) {
+            prop_assert_eq!(redone, model.text);
+        }
+    }
+
+    #[test]
+    fn any_keys_and_pastes_leave_a_place_for_the_cursor(
+        keys in prop::collection::vec((0usize..24, pieces()), 0..50),
+        columns in 1usize..30,
+        rows in 1usize..6,
+        vim in any::<bool>(),
+    ) {
+        let keymap = Keymap::default();
+        let theme = Theme::default();
+        let mut composer = Composer::new();
+        composer.set_vim(vim);
+        composer.set_history(vec!["old one".to_owned(), "two\nrows".to_owned()], Vec::new());
+        for (which, text) in &keys {
+            let code = parallax_screen::KeyCode::Up;
+            match which {
+                0 => composer.paste(text),
+                1 => composer.paste(&format!("{text}\n").repeat(7)),
+                2 => drop(composer.key(Key::plain(code), &keymap)),
+                3 => drop(composer.key(Key::plain(parallax_screen::KeyCode::Down), &keymap)),
+                4 => drop(composer.key(Key::plain(parallax_screen::KeyCode::Home), &keymap)),
+                5 => drop(composer.key(Key::plain(parallax_screen::KeyCode::End), &keymap)),
+                6 => drop(composer.key(Key::plain(parallax_screen::KeyCode::Escape), &keymap)),
+                7 => drop(composer.key(Key::ctrl('o'), &keymap)),
+                8 => drop(composer.key(Key::ctrl('w'), &keymap)),
+                9 => drop(composer.key(Key::ctrl('y'), &keymap)),
+                10 => drop(composer.key(Key::alt('y'), &keymap)),
+                11 => drop(composer.key(Key::alt('z'), &keymap)),
+                12 => drop(composer.key(Key::plain(parallax_screen::KeyCode::Backspace), &keymap)),
+                13 => drop(composer.key(Key::plain(parallax_screen::KeyCode::Left), &keymap)),
+                14 => drop(composer.key(Key::ctrl('r'), &keymap)),
+                15 => composer.click(text.len(), rows / 2),
+                _ => {
+                    for char in text.chars() {
+                        composer.key(Key::plain(parallax_screen::KeyCode::Char(char)), &keymap);
+                    }
+                }
+            }
+            let cursor = composer.buffer().cursor();
+            prop_assert_eq!(composer.buffer().snap(cursor), cursor);
+            let rendered = composer.render(columns, rows, &theme);
+            prop_assert!((1..=rows).contains(&rendered.rows.len()));
+            prop_assert!(rendered.cursor.1 < rendered.rows.len());
+            if columns >= 12 && !composer.is_searching() {
+                prop_assert!(rendered.cursor.0 < columns, "{:?}", rendered);
+                for row in &rendered.rows {
+                    prop_assert!(row.width() <= columns, "{:?}", row);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn typing_is_undone_by_words_and_killing_joins() {
+    let mut buffer = Buffer::default();
+    for char in "one two".chars() {
+        buffer.insert(&char.to_string());
+    }
+    buffer.undo();
+    assert_eq!(buffer.text().to_string(), "one ");
+    buffer.redo();
+    buffer.delete_word_left();
+    buffer.delete_word_left();
+    assert!(buffer.is_empty());
+    buffer.yank();
+    assert_eq!(buffer.text().to_string(), "one two");
+    buffer.set_cursor(Position::new(0, 3));
+    buffer.delete_right_all();
+    buffer.yank();
+    buffer.yank_pop();
+    assert_eq!(buffer.text().to_string(), "oneone two");
+    assert!(buffer.yank_pop());
+    assert_eq!(buffer.text().to_string(), "one two");
+    buffer.left();
+    assert!(!buffer.yank_pop());
+}
+
+#[test]
+fn up_and_down_keep_the_column_over_short_rows() {
+    let mut buffer = Buffer::default();
+    buffer.set_columns(20);
+    buffer.set_text("long line here\nab\nanother long line that wraps");
+    buffer.set_cursor(Position::new(0, 9));
+    buffer.down();
+    assert_eq!(buffer.cursor(), Position::new(1, 2));
+    buffer.down();
+    assert_eq!(buffer.cursor(), Position::new(2, 9));
+    buffer.down();
+    assert_eq!(buffer.cursor(), Position::new(2, 27));
+    assert!(!buffer.down());
+    buffer.up();
+    buffer.up();
+    buffer.up();
+    assert_eq!(buffer.cursor(), Position::new(0, 9));
+    assert!(!buffer.up());
+}

@@ -1,0 +1,106 @@
+//! Files dragged into the terminal arrive as pasted paths.
+
+use std::path::{Path, PathBuf};
+
+/// Longer pastes are no list of files.
+const MAX_BYTES: usize = 8 * 1024;
+
+/// Pasted text that is nothing but paths of existing files, as `@path` words.
+/// Paths are plain, escaped with backslashes or in single quotes; only absolute
+/// ones and those from the home folder count, as terminals give them.
+pub fn at_paths(text: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<String> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > MAX_BYTES || !text.starts_with(['/', '~', '\'', 'f']) {
+        return None;
+    }
+    // A plain path may hold spaces; escaped and quoted ones stand side by side.
+    let paths = if is_path(text, home, exists) {
+        vec![text.to_owned()]
+    } else {
+        let paths = split(text)?;
+        paths.iter().all(|path| is_path(path, home, exists)).then_some(paths)?
+    };
+    let words: Vec<String> = paths
+        .iter()
+        .map(|path| format!("@{}", escape(path.trim_start_matches("file://"))))
+        .collect();
+    Some(words.join(" ") + " ")
+}
+
+fn is_path(path: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> bool {
+    let path = path.trim_start_matches("file://");
+    let full = match path.strip_prefix("~/") {
+        Some(rest) => home.map(|home| home.join(rest)),
+        None => path.starts_with('/').then(|| PathBuf::from(path)),
+    };
+    !path.contains('\n') && full.is_some_and(|full| exists(&full))
+}
+
+/// Words of a shell line, without quotes and backslashes.
+fn split(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\'' => loop {
+                match chars.next()? {
+                    '\'' => break,
+                    char => word.push(char),
+                }
+            },
+            '\\' => word.push(chars.next()?),
+            char if char.is_whitespace() => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            char => word.push(char),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    Some(words)
+}
+
+/// A path as an `@` word holds it: what would end the word stands behind a
+/// backslash.
+pub fn escape(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for char in path.chars() {
+        if char.is_whitespace() || "\\,;!?()[]{}\"".contains(char) {
+            escaped.push('\\');
+        }
+        escaped.push(char);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_existing_paths_become_words() {
+        let exists = |path: &Path| {
+            ["/a/b c.txt", "/a/d.txt", "/home/x/e"].iter().any(|known| path == Path::new(known))
+        };
+        let words = |text| at_paths(text, Some(Path::new("/home/x")), &exists);
+        for (text, expected) in [
+            ("/a/d.txt", Some("@/a/d.txt ")),
+            ("/a/b c.txt", Some("@/a/b\\ c.txt ")),
+            ("/a/b\\ c.txt /a/d.txt\n", Some("@/a/b\\ c.txt @/a/d.txt ")),
+            ("'/a/b c.txt' '/a/d.txt'", Some("@/a/b\\ c.txt @/a/d.txt ")),
+            ("~/e", Some("@~/e ")),
+            ("file:///a/d.txt", Some("@/a/d.txt ")),
+            ("/a/d.txt and more", None),
+            ("/a/nothing", None),
+            ("'/a/d.txt", None),
+            ("d.txt", None),
+            ("", None),
+        ] {
+            assert_eq!(words(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The editing commands: typing, deleting, the kill ring, pasted text.
+
+use std::ops::Range;
+
+use super::buffer::{Buffer, Last};
+use super::kill_ring::Side;
+use super::pastes::Pastes;
+use super::text::{Position, clean};
+use super::undo::Joins;
+
+impl Buffer {
+    /// Inserts typed text.
+    pub fn insert(&mut self, text: &str) {
+        self.change(self.cursor..self.cursor, &clean(text), Joins::Typing);
+    }
+
+    /// Begins a new line.
+    pub fn newline(&mut self) {
+        self.change(self.cursor..self.cursor, "\n", Joins::Nothing);
+    }
+
+    /// Inserts pasted text; for long text a label that stands for it.
+    pub fn paste(&mut self, text: &str) {
+        let text = clean(text);
+        if Pastes::is_long(&text) {
+            let label = self.pastes.add(text.into_owned());
+            self.change(self.cursor..self.cursor, &label, Joins::Nothing);
+        } else {
+            self.change(self.cursor..self.cursor, &text, Joins::Nothing);
+        }
+    }
+
+    /// Shows the pasted text whose label is at the cursor, before or behind it;
+    /// `false` when there is none.
+    pub fn expand_paste(&mut self) -> bool {
+        let line = self.current_line();
+        let byte = self.cursor.byte;
+        let ranges = self.labels().ranges(line);
+        let Some(range) = ranges.into_iter().find(|range| range.start <= byte && byte <= range.end)
+        else {
+            return false;
+        };
+        let label = line.get(range.clone()).unwrap_or("");
+        let Some(content) = self.pastes.content(label).map(str::to_owned) else { return false };
+        let at = |byte| Position::new(self.cursor.line, byte);
+        self.change(at(range.start)..at(range.end), &content, Joins::Nothing);
+        true
+    }
+
+    /// Deletes the character before the cursor.
+    pub fn delete_left(&mut self) {
+        self.change(self.previous(self.cursor)..self.cursor, "", Joins::Deleting);
+    }
+
+    /// Deletes the character behind the cursor.
+    pub fn delete_right(&mut self) {
+        self.change(self.cursor..self.next(self.cursor), "", Joins::Deleting);
+    }
+
+    /// Deletes the word before the cursor.
+    pub fn delete_word_left(&mut self) {
+        self.kill(self.word_left_of(self.cursor)..self.cursor, Side::Left);
+    }
+
+    /// Deletes the word behind the cursor.
+    pub fn delete_word_right(&mut self) {
+        self.kill(self.cursor..self.word_right_of(self.cursor), Side::Right);
+    }
+
+    /// Deletes to the start of the line.
+    pub fn delete_left_all(&mut self) {
+        self.kill(Position::new(self.cursor.line, 0)..self.cursor, Side::Left);
+    }
+
+    /// Deletes to the end of the line, there the line's break.
+    pub fn delete_right_all(&mut self) {
+        let end = self.text.line_end(self.cursor.line);
+        let end = if end == self.cursor { self.next(end) } else { end };
+        self.kill(self.cursor..end, Side::Right);
+    }
+
+    /// Deletes everything, as one step.
+    pub fn clear(&mut self) {
+        let text = self.text.to_string();
+        self.change(Position::START..self.text.end(), "", Joins::Nothing);
+        self.kills.push(text, Side::Right, false);
+    }
+
+    fn kill(&mut self, range: Range<Position>, side: Side) {
+        let joined = self.last == Last::Kill;
+        let text = self.text.slice(range.clone());
+        if text.is_empty() {
+            return;
+        }
+        self.change(range, "", Joins::Nothing);
+        self.kills.push(text, side, joined);
+        self.last = Last::Kill;
+    }
+
+    /// Inserts what was deleted last; `false` when nothing was.
+    pub fn yank(&mut self) -> bool {
+        self.yank_back(self.cursor..self.cursor, 0)
+    }
+
+    /// Right after [`yank`](Self::yank): exchanges it for what was deleted
+    /// before that. `false` at other times.
+    pub fn yank_pop(&mut self) -> bool {
+        let Last::Yank(range, back) = self.last.clone() else { return false };
+        self.yank_back(range, back + 1)
+    }
+
+    fn yank_back(&mut self, range: Range<Position>, back: usize) -> bool {
+        let Some(text) = self.kills.get(back).map(str::to_owned) else { return false };
+        let start = range.start;
+        self.change(range, &text, Joins::Nothing);
+        self.last = Last::Yank(start..start.after(&text), back);
+        true
+    }
+}

@@ -1,0 +1,198 @@
+//! A line of the input broken into rows. Unlike text that is only shown, no
+//! space is dropped: the cursor can stand on each.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use parallax_screen::{grapheme_width, text_width, truncate};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// A tab takes this many columns, wherever it stands.
+const TAB: &str = "    ";
+
+/// One thing that the cursor passes at once, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Atom<'a> {
+    /// Where it begins in the line.
+    pub byte: usize,
+    /// What is shown; the tab as spaces.
+    pub shown: Cow<'a, str>,
+    /// Columns it takes.
+    pub width: usize,
+    /// What it is.
+    pub kind: AtomKind,
+}
+
+/// What an atom is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtomKind {
+    /// A cluster of the text.
+    Plain,
+    /// White space: behind it a row may end.
+    Space,
+    /// It stands for something else: pasted text, an image.
+    Label,
+}
+
+impl<'a> Atom<'a> {
+    /// A cluster of the line.
+    pub fn cluster(byte: usize, cluster: &'a str) -> Self {
+        match cluster {
+            "\t" => Self { byte, shown: TAB.into(), width: TAB.len(), kind: AtomKind::Space },
+            " " => Self { byte, shown: " ".into(), width: 1, kind: AtomKind::Space },
+            _ => Self {
+                byte,
+                shown: cluster.into(),
+                width: grapheme_width(cluster),
+                kind: AtomKind::Plain,
+            },
+        }
+    }
+
+    /// Something that is shown as `shown`, cut to a row's columns.
+    pub fn label(byte: usize, shown: impl Into<Cow<'a, str>>, columns: usize) -> Self {
+        let mut shown = shown.into();
+        if text_width(&shown) > columns {
+            shown = format!("{}…", truncate(&shown, columns.saturating_sub(1))).into();
+        }
+        Self { byte, width: text_width(&shown), shown, kind: AtomKind::Label }
+    }
+}
+
+/// Where the rows of a line begin, in bytes; the first is 0. Breaks behind
+/// spaces where it can, and before or behind wide characters.
+pub fn row_starts<'a>(atoms: impl Iterator<Item = Atom<'a>>, columns: usize) -> Vec<usize> {
+    let columns = columns.max(1);
+    let mut starts = vec![0];
+    let mut used = 0;
+    // Where the row could be broken, and what of it would then stand in the next.
+    let mut chance: Option<(usize, usize)> = None;
+    let mut row = 0;
+    for atom in atoms {
+        if atom.width == 2 && atom.byte > row {
+            chance = Some((atom.byte, 0));
+        }
+        if used + atom.width > columns && atom.byte > row {
+            let (start, rest) = match chance {
+                Some((at, rest)) if at > row => (at, rest),
+                _ => (atom.byte, 0),
+            };
+            starts.push(start);
+            row = start;
+            used = rest;
+            chance = None;
+            // What was carried over may be too long by itself.
+            if used + atom.width > columns && atom.byte > row {
+                starts.push(atom.byte);
+                row = atom.byte;
+                used = 0;
+            }
+        }
+        used += atom.width;
+        match (&mut chance, atom.kind) {
+            // A space or a tab is one byte.
+            (_, AtomKind::Space) => chance = Some((atom.byte + 1, 0)),
+            (_, AtomKind::Plain) if atom.width == 2 => {
+                chance = Some((atom.byte + atom.shown.len(), 0));
+            }
+            (Some((_, rest)), _) => *rest += atom.width,
+            (None, _) => {}
+        }
+    }
+    starts
+}
+
+/// Whether a line is plain: ASCII without tabs, and nothing in it that is shown
+/// as something else.
+pub fn is_simple(line: &str) -> bool {
+    line.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'[' && byte != b'@')
+}
+
+/// As [`row_starts`], for a [simple](is_simple) line of any length.
+pub fn simple_row_starts(line: &str, columns: usize) -> Vec<usize> {
+    let columns = columns.max(1);
+    let bytes = line.as_bytes();
+    let mut starts = vec![0];
+    let mut row = 0;
+    while bytes.len() - row > columns {
+        let full = bytes.get(row..row + columns).unwrap_or_default();
+        row += memchr::memrchr(b' ', full).map_or(columns, |space| space + 1);
+        starts.push(row);
+    }
+    starts
+}
+
+/// What a line shows, left to right. `labels` are the ranges that are one atom,
+/// in order; those with a text are shown as that. `columns`: those of a row.
+pub fn atoms<'a>(
+    line: &'a str,
+    labels: Vec<(Range<usize>, Option<String>)>,
+    columns: usize,
+) -> Box<dyn Iterator<Item = Atom<'a>> + 'a> {
+    let clusters = move |range: Range<usize>| {
+        let start = range.start;
+        let text = line.get(range).unwrap_or("");
+        text.grapheme_indices(true).map(move |(at, cluster)| Atom::cluster(start + at, cluster))
+    };
+    if labels.is_empty() {
+        return Box::new(clusters(0..line.len()));
+    }
+    let behind_last = labels.last().map_or(0, |(range, _)| range.end);
+    let mut from = 0;
+    let labelled = labels.into_iter().flat_map(move |(range, shown)| {
+        let before = clusters(from..range.start);
+        from = range.end;
+        let label = match shown {
+            Some(shown) => Atom::label(range.start, shown, columns),
+            None => Atom::label(range.start, line.get(range).unwrap_or(""), columns),
+        };
+        before.chain([label])
+    });
+    Box::new(labelled.chain(clusters(behind_last..line.len())))
+}
+
+/// The number of the row in which `byte` stands.
+pub fn row_of(starts: &[usize], byte: usize) -> usize {
+    starts.partition_point(|start| *start <= byte).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rows(line: &str, columns: usize) -> Vec<&str> {
+        let mut ends = row_starts(atoms(line, Vec::new(), columns), columns);
+        ends.push(line.len());
+        ends.windows(2).map(|pair| &line[pair[0]..pair[1]]).collect()
+    }
+
+    #[test]
+    fn rows_break_behind_spaces_and_inside_long_words() {
+        for (line, columns, expected) in [
+            ("", 5, vec![""]),
+            ("hello", 5, vec!["hello"]),
+            ("hello world", 7, vec!["hello ", "world"]),
+            ("hello world", 6, vec!["hello ", "world"]),
+            ("hello world", 5, vec!["hello", " ", "world"]),
+            ("abcdefgh", 3, vec!["abc", "def", "gh"]),
+            ("a bcdefgh", 3, vec!["a ", "bcd", "efg", "h"]),
+            ("漢字漢字", 5, vec!["漢字", "漢字"]),
+            ("ab漢字", 3, vec!["ab", "漢", "字"]),
+            ("漢", 1, vec!["漢"]),
+            ("a\tb", 4, vec!["a", "\t", "b"]),
+        ] {
+            assert_eq!(rows(line, columns), expected, "{line} in {columns}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn simple_lines_are_broken_as_all_others(line in "[a-c ]{0,60}", columns in 1usize..12) {
+            prop_assert!(is_simple(&line));
+            let starts = row_starts(atoms(&line, Vec::new(), columns), columns);
+            prop_assert_eq!(simple_row_starts(&line, columns), starts);
+        }
+    }
+}

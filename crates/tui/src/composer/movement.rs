@@ -1,0 +1,166 @@
+//! Movements of the cursor.
+
+use super::buffer::Buffer;
+use super::layout::row_of;
+use super::text::Position;
+use super::words;
+
+impl Buffer {
+    /// A character to the left.
+    pub fn left(&mut self) {
+        self.set_cursor(self.previous(self.cursor));
+    }
+
+    /// A character to the right.
+    pub fn right(&mut self) {
+        self.set_cursor(self.next(self.cursor));
+    }
+
+    /// To the start of the word before the cursor.
+    pub fn word_left(&mut self) {
+        self.set_cursor(self.word_left_of(self.cursor));
+    }
+
+    /// To the end of the word behind the cursor.
+    pub fn word_right(&mut self) {
+        self.set_cursor(self.word_right_of(self.cursor));
+    }
+
+    /// The place to which [`word_left`](Self::word_left) would lead.
+    pub fn word_left_of(&self, from: Position) -> Position {
+        let line = self.text.line(from.line);
+        let previous = self.previous(from);
+        let labels = self.labels().ranges(line);
+        if from.byte == 0 || labels.iter().any(|label| label.end == from.byte) {
+            return previous;
+        }
+        let before = labels.iter().rev().find(|label| label.end <= from.byte);
+        let start = before.map_or(0, |label| label.end);
+        let word = start + words::start_of_last(line.get(start..from.byte).unwrap_or(""));
+        // Never inside a cluster, and never without a step.
+        self.snap(Position::new(from.line, word)).min(previous)
+    }
+
+    /// The place to which [`word_right`](Self::word_right) would lead.
+    pub fn word_right_of(&self, from: Position) -> Position {
+        let line = self.text.line(from.line);
+        let labels = self.labels().ranges(line);
+        if from.byte >= line.len() || labels.iter().any(|label| label.start == from.byte) {
+            return self.next(from);
+        }
+        let behind = labels.iter().find(|label| label.start >= from.byte);
+        let end = behind.map_or(line.len(), |label| label.start);
+        let word = from.byte + words::end_of_first(line.get(from.byte..end).unwrap_or(""));
+        self.snap(Position::new(from.line, word))
+    }
+
+    /// To the start of the row; from there to the start of the line.
+    pub fn home(&mut self) {
+        let starts = self.rows(self.cursor.line);
+        let start = starts.get(row_of(&starts, self.cursor.byte)).copied().unwrap_or(0);
+        let start = if start == self.cursor.byte { 0 } else { start };
+        self.set_cursor(Position::new(self.cursor.line, start));
+    }
+
+    /// To the end of the row; from there to the end of the line.
+    pub fn end(&mut self) {
+        let line_end = self.text.line_end(self.cursor.line);
+        let starts = self.rows(self.cursor.line);
+        let end = match starts.get(row_of(&starts, self.cursor.byte) + 1) {
+            // The end of a row is the start of the next: the cursor stays before it.
+            Some(next) => self.previous(Position::new(self.cursor.line, *next)),
+            None => line_end,
+        };
+        self.set_cursor(if end == self.cursor { line_end } else { end });
+    }
+
+    /// To the start of the text.
+    pub fn text_start(&mut self) {
+        self.set_cursor(Position::START);
+    }
+
+    /// To the end of the text.
+    pub fn text_end(&mut self) {
+        self.set_cursor(self.text.end());
+    }
+
+    /// A row up; `false` on the first one.
+    pub fn up(&mut self) -> bool {
+        let starts = self.rows(self.cursor.line);
+        let row = row_of(&starts, self.cursor.byte);
+        let column = self.wanted_column(&starts, row);
+        let (line, starts, row) = if row > 0 {
+            (self.cursor.line, starts, row - 1)
+        } else if let Some(line) = self.cursor.line.checked_sub(1) {
+            let starts = self.rows(line);
+            let last = starts.len() - 1;
+            (line, starts, last)
+        } else {
+            return false;
+        };
+        self.go_to_row(line, &starts, row, column);
+        true
+    }
+
+    /// A row down; `false` on the last one.
+    pub fn down(&mut self) -> bool {
+        let starts = self.rows(self.cursor.line);
+        let row = row_of(&starts, self.cursor.byte);
+        let column = self.wanted_column(&starts, row);
+        let (line, starts, row) = if row + 1 < starts.len() {
+            (self.cursor.line, starts, row + 1)
+        } else if self.cursor.line < self.text.last_line() {
+            (self.cursor.line + 1, self.rows(self.cursor.line + 1), 0)
+        } else {
+            return false;
+        };
+        self.go_to_row(line, &starts, row, column);
+        true
+    }
+
+    /// Whether the cursor is in the first row.
+    pub fn is_first_row(&self) -> bool {
+        self.cursor.line == 0 && row_of(&self.rows(0), self.cursor.byte) == 0
+    }
+
+    /// Whether the cursor is in the last row.
+    pub fn is_last_row(&self) -> bool {
+        let starts = self.rows(self.cursor.line);
+        self.cursor.line == self.text.last_line()
+            && row_of(&starts, self.cursor.byte) + 1 == starts.len()
+    }
+
+    fn wanted_column(&self, starts: &[usize], row: usize) -> usize {
+        self.preferred.unwrap_or_else(|| {
+            let start = starts.get(row).copied().unwrap_or(0);
+            self.columns_between(self.cursor.line, start, self.cursor.byte)
+        })
+    }
+
+    /// The columns that a piece of a line takes.
+    pub(super) fn columns_between(&self, line: usize, start: usize, end: usize) -> usize {
+        self.atoms_between(line, start..end).map(|atom| atom.width).sum()
+    }
+
+    /// Puts the cursor into a row, as near to a column as it can.
+    pub(super) fn go_to_row(&mut self, line: usize, starts: &[usize], row: usize, column: usize) {
+        let start = starts.get(row).copied().unwrap_or(0);
+        let next = starts.get(row + 1).copied();
+        let mut byte = start;
+        let mut used = 0;
+        let mut through = true;
+        for atom in self.atoms_between(line, start..next.unwrap_or(usize::MAX)) {
+            byte = atom.byte;
+            used += atom.width;
+            if used > column {
+                through = false;
+                break;
+            }
+        }
+        if through && next.is_none() {
+            byte = self.text.line(line).len();
+        }
+        self.moved(Position::new(line, byte));
+        self.preferred = Some(column);
+    }
+}

@@ -1,0 +1,169 @@
+//! The search in the history (Ctrl+R): what is typed is looked for in earlier
+//! inputs, the newest first.
+
+use parallax_screen::{Key, KeyCode, Line, text_width, truncate};
+
+use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::theme::Theme;
+
+/// Rows of the list.
+const ROWS: usize = 8;
+/// Rows of one entry that is shown whole.
+const EXPANDED_ROWS: usize = 12;
+
+/// A running search.
+#[derive(Debug, Clone)]
+pub struct Search {
+    query: String,
+    /// What was found, the newest first, each text once.
+    found: Vec<String>,
+    selected: usize,
+    expanded: bool,
+}
+
+/// What a key in the search leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchAction {
+    /// It goes on.
+    Going,
+    /// Put this into the input.
+    Accept(String),
+    /// Send this.
+    Submit(String),
+    /// It is over; the input stays as it was.
+    Cancel,
+    /// The key is the program's.
+    Ignored,
+}
+
+impl Search {
+    /// A search that shows everything.
+    pub fn new(entries: &[String]) -> Self {
+        let mut search =
+            Self { query: String::new(), found: Vec::new(), selected: 0, expanded: false };
+        search.look(entries);
+        search
+    }
+
+    /// What is looked for.
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// The chosen entry.
+    pub fn selected(&self) -> Option<&str> {
+        self.found.get(self.selected).map(String::as_str)
+    }
+
+    fn look(&mut self, entries: &[String]) {
+        let query = self.query.to_lowercase();
+        let mut seen = std::collections::HashSet::new();
+        self.found = entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.to_lowercase().contains(&query) && seen.insert(entry.as_str()))
+            .cloned()
+            .collect();
+        self.selected = 0;
+        self.expanded = false;
+    }
+
+    fn step(&mut self, down: bool) {
+        let last = self.found.len().saturating_sub(1);
+        self.selected =
+            if down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
+        self.expanded = false;
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: Key, keymap: &Keymap, entries: &[String]) -> SearchAction {
+        let chosen = self.selected().map(str::to_owned);
+        for command in keymap.commands_for(key, Context::SEARCH) {
+            match command {
+                KeyCommand::SearchSubmit => {
+                    return chosen.map_or(SearchAction::Going, SearchAction::Submit);
+                }
+                KeyCommand::SearchAccept => {
+                    return chosen.map_or(SearchAction::Cancel, SearchAction::Accept);
+                }
+                KeyCommand::Cancel | KeyCommand::Quit => return SearchAction::Cancel,
+                KeyCommand::SuggestPrevious => self.step(false),
+                // Ctrl+R once more goes on to older entries.
+                KeyCommand::SuggestNext | KeyCommand::SearchStart => self.step(true),
+                KeyCommand::SuggestExpand => self.expanded = true,
+                KeyCommand::SuggestCollapse => self.expanded = false,
+                KeyCommand::DeleteLeft => {
+                    self.query.pop();
+                    self.look(entries);
+                }
+                KeyCommand::DeleteWordLeft => {
+                    let start = super::words::start_of_last(&self.query);
+                    self.query.truncate(start);
+                    self.look(entries);
+                }
+                KeyCommand::DeleteLeftAll => {
+                    self.query.clear();
+                    self.look(entries);
+                }
+                // What is meant for other places is tried further down.
+                KeyCommand::Confirm => continue,
+                _ => break,
+            }
+            return SearchAction::Going;
+        }
+        match key.typed() {
+            Some(char) if !char.is_control() => {
+                self.query.push(char);
+                self.look(entries);
+                SearchAction::Going
+            }
+            _ if matches!(key.code, KeyCode::F(_)) => SearchAction::Ignored,
+            _ => SearchAction::Going,
+        }
+    }
+
+    /// Takes pasted text into the query.
+    pub fn paste(&mut self, text: &str, entries: &[String]) {
+        self.query
+            .extend(text.lines().next().unwrap_or("").chars().filter(|char| !char.is_control()));
+        self.look(entries);
+    }
+
+    /// The list of what was found.
+    pub fn rows(&self, columns: usize, theme: &Theme) -> Vec<Line> {
+        if self.found.is_empty() {
+            return vec![Line::styled("  nothing found", theme.secondary)];
+        }
+        let top = self.selected.saturating_sub(ROWS - 1);
+        let mut rows = Vec::new();
+        for (index, entry) in self.found.iter().enumerate().skip(top).take(ROWS) {
+            let chosen = index == self.selected;
+            let (mark, style) =
+                if chosen { ("> ", theme.selected) } else { ("  ", theme.secondary) };
+            if chosen && self.expanded {
+                for (number, text) in entry.lines().take(EXPANDED_ROWS).enumerate() {
+                    let mark = if number == 0 { mark } else { "  " };
+                    rows.push(row(mark, &text.replace('\t', "    "), columns, style));
+                }
+                continue;
+            }
+            let flat = entry.split_whitespace().collect::<Vec<_>>().join(" ");
+            rows.push(row(mark, &flat, columns, style));
+        }
+        if self.found.len() > ROWS {
+            let count = format!("  ({}/{})", self.selected + 1, self.found.len());
+            rows.push(Line::styled(count, theme.secondary));
+        }
+        rows
+    }
+}
+
+fn row(mark: &str, text: &str, columns: usize, style: parallax_screen::Style) -> Line {
+    let room = columns.saturating_sub(mark.len()).max(1);
+    let shown = if text_width(text) <= room {
+        text.to_owned()
+    } else {
+        format!("{}…", truncate(text, room.saturating_sub(1)))
+    };
+    Line::styled(format!("{mark}{shown}"), style)
+}

@@ -1,0 +1,164 @@
+//! Steps back and forth. A step holds what changed, not the whole text.
+
+use super::text::{Position, Text};
+
+/// Older steps are forgotten.
+const MAX_STEPS: usize = 100;
+
+/// One replacement of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Edit {
+    at: Position,
+    removed: String,
+    inserted: String,
+}
+
+/// What one press of undo takes back.
+#[derive(Debug, Clone)]
+struct Step {
+    edits: Vec<Edit>,
+    before: Position,
+    after: Position,
+}
+
+/// How a change joins the step before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joins {
+    /// Never.
+    Nothing,
+    /// Characters typed one behind the other, up to the end of a word.
+    Typing,
+    /// Characters deleted one after the other.
+    Deleting,
+}
+
+/// The steps done and undone.
+#[derive(Debug, Clone, Default)]
+pub struct Undo {
+    done: Vec<Step>,
+    undone: Vec<Step>,
+    /// What the last step was made by, if the next change may join it.
+    open: Option<Joins>,
+    /// Inside a group: whether its step exists already.
+    group: Option<bool>,
+}
+
+impl Undo {
+    /// Takes in a change that was made.
+    pub fn record(
+        &mut self,
+        at: Position,
+        removed: String,
+        inserted: String,
+        before: Position,
+        joins: Joins,
+    ) {
+        self.undone.clear();
+        let after = at.after(&inserted);
+        let edit = Edit { at, removed, inserted };
+        if let Some(begun) = &mut self.group {
+            let joined = std::mem::replace(begun, true);
+            if let Some(step) = self.done.last_mut().filter(|_| joined) {
+                step.after = after;
+                step.push(edit);
+                return;
+            }
+        } else if self.open == Some(joins)
+            && let Some(step) = self.done.last_mut()
+            && step.join(&edit, joins)
+        {
+            step.after = after;
+            return;
+        }
+        self.done.push(Step { edits: vec![edit], before, after });
+        if self.done.len() > MAX_STEPS {
+            self.done.remove(0);
+        }
+        self.open = (joins != Joins::Nothing).then_some(joins);
+    }
+
+    /// The next change begins a step of its own.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// All changes until [`end_group`](Self::end_group) are one step.
+    pub fn begin_group(&mut self) {
+        self.close();
+        self.group.get_or_insert(false);
+    }
+
+    /// The group is over.
+    pub fn end_group(&mut self) {
+        self.close();
+        self.group = None;
+    }
+
+    /// Takes the last step back; gives the place of the cursor before it.
+    pub fn undo(&mut self, text: &mut Text) -> Option<Position> {
+        self.end_group();
+        let step = self.done.pop()?;
+        for edit in step.edits.iter().rev() {
+            text.replace(edit.at..edit.at.after(&edit.inserted), &edit.removed);
+        }
+        let before = step.before;
+        self.undone.push(step);
+        Some(before)
+    }
+
+    /// Does the step again that was taken back last.
+    pub fn redo(&mut self, text: &mut Text) -> Option<Position> {
+        self.end_group();
+        let step = self.undone.pop()?;
+        for edit in &step.edits {
+            text.replace(edit.at..edit.at.after(&edit.removed), &edit.inserted);
+        }
+        let after = step.after;
+        self.done.push(step);
+        Some(after)
+    }
+}
+
+impl Step {
+    fn push(&mut self, edit: Edit) {
+        // Typing inside a group would otherwise be one edit a character.
+        if let Some(last) = self.edits.last_mut()
+            && edit.removed.is_empty()
+            && last.at.after(&last.inserted) == edit.at
+        {
+            last.inserted.push_str(&edit.inserted);
+        } else {
+            self.edits.push(edit);
+        }
+    }
+
+    /// Makes the edit part of the last one, if they belong together.
+    fn join(&mut self, edit: &Edit, joins: Joins) -> bool {
+        let Some(last) = self.edits.last_mut() else { return false };
+        match joins {
+            Joins::Nothing => false,
+            Joins::Typing => {
+                let ends = |text: &str| text.ends_with(char::is_whitespace);
+                let word_is_over = ends(&last.inserted) && !ends(&edit.inserted);
+                let fits = edit.removed.is_empty() && last.at.after(&last.inserted) == edit.at;
+                if fits && !word_is_over {
+                    last.inserted.push_str(&edit.inserted);
+                }
+                fits && !word_is_over
+            }
+            Joins::Deleting if edit.inserted.is_empty() && last.inserted.is_empty() => {
+                if edit.at == last.at {
+                    last.removed.push_str(&edit.removed);
+                    true
+                } else if edit.at.after(&edit.removed) == last.at {
+                    last.removed.insert_str(0, &edit.removed);
+                    last.at = edit.at;
+                    true
+                } else {
+                    false
+                }
+            }
+            Joins::Deleting => false,
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Editing as in vi: normal, insert and visual mode. Keys that mean nothing in
+//! a mode are left to the input.
+
+mod change;
+mod motion;
+mod object;
+mod operate;
+mod register;
+#[cfg(test)]
+mod tests;
+mod visual;
+
+use parallax_screen::{Key, KeyCode};
+
+use super::buffer::Buffer;
+use super::text::Position;
+use change::Change;
+use motion::{Found, Kind, Motion};
+use operate::Operator;
+use register::Registers;
+
+/// Larger counts are taken for this.
+const MAX_COUNT: usize = 9999;
+
+/// The mode, as the footer shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum VimMode {
+    Normal,
+    #[default]
+    Insert,
+    Visual,
+    VisualLine,
+}
+
+impl VimMode {
+    /// Its name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Normal => "NORMAL",
+            Self::Insert => "INSERT",
+            Self::Visual => "VISUAL",
+            Self::VisualLine => "VISUAL LINE",
+        }
+    }
+}
+
+/// What the next character belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Waiting {
+    #[default]
+    Command,
+    /// Behind `g`.
+    G,
+    /// Behind `f`, `F`, `t`, `T`: that character.
+    Find(char),
+    /// Behind `r`.
+    Replace,
+    /// Behind `"`.
+    Register,
+    /// Behind an operator's `i` or `a`: whether it was `a`.
+    Object(bool),
+    /// The pattern behind `/` or `?`, and whether it was `/`.
+    Pattern(String, bool),
+}
+
+/// The command typed so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Pending {
+    count: Option<usize>,
+    /// The operator and the count before it.
+    operator: Option<(Operator, Option<usize>)>,
+    register: Option<char>,
+    waiting: Waiting,
+    /// The characters without counts and registers: what `.` repeats.
+    keys: String,
+}
+
+impl Pending {
+    /// The counts before operator and motion, multiplied.
+    fn total(&self) -> Option<usize> {
+        match (self.operator.and_then(|(_, count)| count), self.count) {
+            (None, count) | (count, None) => count,
+            (Some(one), Some(other)) => Some(one.saturating_mul(other).min(MAX_COUNT)),
+        }
+    }
+
+    fn times(&self) -> usize {
+        self.total().unwrap_or(1)
+    }
+}
+
+/// Text being inserted.
+#[derive(Debug, Clone)]
+struct Insertion {
+    start: Position,
+    /// How often it is to stand there at the end.
+    times: usize,
+    /// Each on a line of its own.
+    lines: bool,
+}
+
+/// The state of the modes.
+#[derive(Debug, Clone, Default)]
+pub struct Vim {
+    mode: VimMode,
+    pending: Pending,
+    registers: Registers,
+    /// The last `f`, `F`, `t` or `T` with its character.
+    find: Option<(char, char)>,
+    /// The last pattern, and whether it was looked for forwards.
+    pattern: Option<(String, bool)>,
+    change: Option<Change>,
+    insertion: Option<Insertion>,
+    /// Where the selection began.
+    anchor: Position,
+    /// How much the running command found selected.
+    selected: Option<visual::Extent>,
+    repeating: bool,
+}
+
+impl Vim {
+    /// The mode.
+    pub fn mode(&self) -> VimMode {
+        self.mode
+    }
+
+    /// What is typed of an unfinished command (`2d`, `/pattern`), for people.
+    pub fn pending(&self) -> String {
+        match &self.pending.waiting {
+            Waiting::Pattern(pattern, forward) => {
+                format!("{}{pattern}", if *forward { '/' } else { '?' })
+            }
+            _ => {
+                let count = self.pending.total().map_or(String::new(), |count| count.to_string());
+                format!("{count}{}", self.pending.keys)
+            }
+        }
+    }
+
+    /// Another text was put into the buffer: no command is pending any more.
+    pub fn text_changed(&mut self, buffer: &mut Buffer) {
+        self.pending = Pending::default();
+        self.insertion = None;
+        buffer.end_group();
+        if self.mode != VimMode::Insert {
+            self.mode = VimMode::Normal;
+        }
+        self.settle(buffer);
+    }
+
+    /// Takes a key; `false` when it is the input's.
+    pub fn key(&mut self, buffer: &mut Buffer, key: Key) -> bool {
+        let is_escape = key == Key::plain(KeyCode::Escape) || key == Key::ctrl('[');
+        if is_escape {
+            return self.escape(buffer);
+        }
+        if self.mode == VimMode::Insert {
+            return false;
+        }
+        if let Waiting::Pattern(pattern, forward) = &self.pending.waiting {
+            let (pattern, forward) = (pattern.clone(), *forward);
+            return self.pattern_key(buffer, key, pattern, forward);
+        }
+        if key == Key::ctrl('r') {
+            for _ in 0..self.pending.times() {
+                buffer.redo();
+            }
+            self.reset();
+            self.settle(buffer);
+            return true;
+        }
+        let Some(char) = self.char_of(key) else {
+            let was_pending = self.pending != Pending::default();
+            self.reset();
+            // Half a command is given up; whole keys are the input's.
+            return was_pending && key.code == KeyCode::Enter;
+        };
+        self.char(buffer, char);
+        self.settle(buffer);
+        true
+    }
+
+    /// The character that stands for a key in the normal and visual modes.
+    fn char_of(&self, key: Key) -> Option<char> {
+        if let Some(char) = key.typed() {
+            return Some(char);
+        }
+        let alone = key.modifiers == parallax_screen::Modifiers::NONE;
+        match key.code {
+            KeyCode::Enter if self.pending.waiting == Waiting::Replace => Some('\n'),
+            KeyCode::Left | KeyCode::Backspace if alone => Some('h'),
+            KeyCode::Right if alone => Some('l'),
+            KeyCode::Home if alone => Some('0'),
+            KeyCode::End if alone => Some('$'),
+            KeyCode::Delete if alone => Some('x'),
+            // Without an operator these go on into the history.
+            KeyCode::Up if alone && (self.is_visual() || self.pending.operator.is_some()) => {
+                Some('k')
+            }
+            KeyCode::Down if alone && (self.is_visual() || self.pending.operator.is_some()) => {
+                Some('j')
+            }
+            _ => None,
+        }
+    }
+
+    fn escape(&mut self, buffer: &mut Buffer) -> bool {
+        if self.mode == VimMode::Insert {
+            self.leave_insert(buffer);
+            return true;
+        }
+        let idle = self.pending == Pending::default() && self.mode == VimMode::Normal;
+        self.reset();
+        self.mode = VimMode::Normal;
+        self.settle(buffer);
+        !idle
+    }
+
+    fn reset(&mut self) {
+        self.pending = Pending::default();
+        self.selected = None;
+    }
+
+    /// In normal mode the cursor is on a character, not behind the last.
+    pub fn settle(&mut self, buffer: &mut Buffer) {
+        let cursor = buffer.cursor();
+        let behind = cursor.byte > 0 && cursor.byte >= buffer.current_line().len();
+        if self.mode == VimMode::Normal && behind {
+            let preferred = buffer.preferred;
+            buffer.moved(buffer.previous(cursor));
+            buffer.preferred = preferred;
+        }
+    }
+
+    fn char(&mut self, buffer: &mut Buffer, char: char) {
+        match std::mem::take(&mut self.pending.waiting) {
+            Waiting::Command => self.command(buffer, char),
+            Waiting::Register => self.pending.register = Some(char),
+            Waiting::G => {
+                self.pending.keys.push(char);
+                self.after_g(buffer, char);
+            }
+            Waiting::Find(kind) => {
+                self.pending.keys.push(char);
+                self.find = Some((kind, char));
+                let found = motion::find(buffer, kind, char, self.pending.times(), false);
+                self.go(buffer, found);
+            }
+            Waiting::Replace => {
+                self.pending.keys.push(char);
+                self.replace_chars(buffer, char);
+            }
+            Waiting::Object(around) => {
+                self.pending.keys.push(char);
+                self.object(buffer, char, around);
+            }
+            Waiting::Pattern(..) => self.reset(),
+        }
+    }
+
+    fn command(&mut self, buffer: &mut Buffer, char: char) {
+        match char {
+            '1'..='9' => return self.digit(char),
+            '0' if self.pending.count.is_some() => return self.digit(char),
+            '"' => {
+                self.pending.waiting = Waiting::Register;
+                return;
+            }
+            _ => {}
+        }
+        self.pending.keys.push(char);
+        match char {
+            'g' => self.pending.waiting = Waiting::G,
+            'f' | 'F' | 't' | 'T' => self.pending.waiting = Waiting::Find(char),
+            '/' | '?' => self.pending.waiting = Waiting::Pattern(String::new(), char == '/'),
+            'i' | 'a' if self.pending.operator.is_some() || self.is_visual() => {
+                self.pending.waiting = Waiting::Object(char == 'a');
+            }
+            _ if self.is_visual() => self.visual(buffer, char),
+            _ => match Operator::of(char).or_else(|| self.doubled_case(char)) {
+                Some(operator) => self.operator(buffer, operator),
+                None => self.move_or_change(buffer, char),
+            },
+        }
+    }
+
+    /// `guu`, `gUU` and `g~~`: the letter alone is the operator once more.
+    fn doubled_case(&self, char: char) -> Option<Operator> {
+        let (operator, _) = self.pending.operator?;
+        let same = matches!(char, 'u' | 'U' | '~') && Operator::of_case(char) == operator;
+        same.then_some(operator)
+    }
+
+    fn digit(&mut self, char: char) {
+        let digit = char.to_digit(10).unwrap_or(0) as usize;
+        let count = self.pending.count.unwrap_or(0).saturating_mul(10).saturating_add(digit);
+        self.pending.count = Some(count.min(MAX_COUNT));
+    }
+
+    fn move_or_change(&mut self, buffer: &mut Buffer, char: char) {
+        let changing = matches!(self.pending.operator, Some((Operator::Change, _)));
+        if changing && matches!(char, 'w' | 'W') {
+            return self.change_word(buffer, char == 'W');
+        }
+        match self.motion(buffer, char) {
+            Found::NoMotion if self.pending.operator.is_none() => self.change(buffer, char),
+            Found::NoMotion => self.reset(),
+            found => self.go(buffer, found),
+        }
+    }
+
+    /// An operator: waits for its motion, or doubled takes whole lines.
+    fn operator(&mut self, buffer: &mut Buffer, operator: Operator) {
+        match self.pending.operator {
+            Some((same, _)) if same == operator => {
+                let first = buffer.cursor().line;
+                let last = first.saturating_add(self.pending.times() - 1);
+                self.operate_lines(buffer, operator, first, last);
+            }
+            Some(_) => self.reset(),
+            None => {
+                self.pending.operator = Some((operator, self.pending.count.take()));
+            }
+        }
+    }
+
+    fn after_g(&mut self, buffer: &mut Buffer, char: char) {
+        let times = self.pending.times();
+        match (char, self.is_visual()) {
+            ('g', _) => {
+                let found = motion::to_line(buffer, self.pending.total().unwrap_or(1));
+                self.go(buffer, found);
+            }
+            ('e', _) => self.go(buffer, motion::word_end_back(buffer, times, false)),
+            ('E', _) => self.go(buffer, motion::word_end_back(buffer, times, true)),
+            ('_', _) => self.go(buffer, motion::last_filled(buffer)),
+            ('J', false) => self.join(buffer, false),
+            ('u' | 'U' | '~', true) => self.visual_operator(buffer, Operator::of_case(char)),
+            ('u' | 'U' | '~', false) => self.operator(buffer, Operator::of_case(char)),
+            _ => self.reset(),
+        }
+    }
+
+    fn motion(&mut self, buffer: &mut Buffer, char: char) -> Found {
+        let times = self.pending.times();
+        match char {
+            'j' | 'k' if self.pending.operator.is_none() => {
+                for _ in 0..times {
+                    let moved = if char == 'j' { buffer.down() } else { buffer.up() };
+                    if !moved {
+                        break;
+                    }
+                }
+                Found::Moved
+            }
+            'G' => motion::to_line(buffer, self.pending.total().unwrap_or(usize::MAX)),
+            ';' | ',' => match self.find {
+                Some((kind, char_sought)) => {
+                    let kind = if char == ';' { kind } else { motion::reversed(kind) };
+                    motion::find(buffer, kind, char_sought, times, true)
+                }
+                None => Found::Failed,
+            },
+            'n' | 'N' => match self.pattern.clone() {
+                Some((pattern, forward)) => {
+                    motion::search(buffer, &pattern, forward == (char == 'n'), times)
+                }
+                None => Found::Failed,
+            },
+            '*' | '#' => match motion::word_at(buffer) {
+                Some((start, word)) => {
+                    // Or `#` would find the word that the cursor is in.
+                    buffer.set_cursor(start);
+                    self.pattern = Some((word.clone(), char == '*'));
+                    motion::search(buffer, &word, char == '*', times)
+                }
+                None => Found::Failed,
+            },
+            _ => motion::of(buffer, char, self.pending.total(), self.pending.operator.is_some()),
+        }
+    }
+
+    /// Moves, extends the selection, or gives the way to the operator.
+    fn go(&mut self, buffer: &mut Buffer, found: Found) {
+        let Found::To(motion) = found else { return self.reset() };
+        match self.pending.operator {
+            Some((operator, _)) => self.operate_motion(buffer, operator, motion),
+            None => {
+                let to_line_end = self.pending.keys == "$";
+                buffer.set_cursor(motion.to);
+                if to_line_end {
+                    buffer.preferred = Some(usize::MAX);
+                }
+                self.reset();
+            }
+        }
+    }
+
+    fn operate_motion(&mut self, buffer: &mut Buffer, operator: Operator, motion: Motion) {
+        let from = buffer.cursor();
+        let (start, end) = (from.min(motion.to), from.max(motion.to));
+        match motion.kind {
+            Kind::Linewise => self.operate_lines(buffer, operator, start.line, end.line),
+            Kind::Exclusive => self.operate(buffer, operator, start..end),
+            Kind::Inclusive => {
+                let in_line = end.byte < buffer.text().line(end.line).len();
+                let end = if in_line { buffer.next(end) } else { end };
+                self.operate(buffer, operator, start..end);
+            }
+        }
+    }
+
+    fn pattern_key(
+        &mut self,
+        buffer: &mut Buffer,
+        key: Key,
+        mut pattern: String,
+        forward: bool,
+    ) -> bool {
+        match key.code {
+            KeyCode::Enter => {
+                if pattern.is_empty() {
+                    // As in vi: the pattern before.
+                    pattern = self.pattern.take().map_or(String::new(), |(pattern, _)| pattern);
+                }
+                self.pattern = (!pattern.is_empty()).then_some((pattern.clone(), forward));
+                self.pending.keys.push_str(&pattern);
+                self.pending.keys.push('\n');
+                let found = motion::search(buffer, &pattern, forward, self.pending.times());
+                self.go(buffer, found);
+                self.settle(buffer);
+            }
+            KeyCode::Backspace => match pattern.pop() {
+                Some(_) => self.pending.waiting = Waiting::Pattern(pattern, forward),
+                None => self.reset(),
+            },
+            _ => {
+                pattern.extend(key.typed());
+                self.pending.waiting = Waiting::Pattern(pattern, forward);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,258 @@
+//! The commands that change text without a motion, insert mode, and `.`.
+
+use super::super::buffer::Buffer;
+use super::super::text::Position;
+use super::motion::{self, Sort};
+use super::operate::Operator;
+use super::visual::Extent;
+use super::{Insertion, Pending, Vim, VimMode};
+
+/// Text inserted with a count is no longer than this.
+const MAX_INSERTED: usize = 1 << 20;
+
+/// What `.` repeats.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Of the command, without counts and register.
+    keys: String,
+    count: Option<usize>,
+    register: Option<char>,
+    /// What was selected, when it began in visual mode.
+    selected: Option<Extent>,
+    /// What was inserted, when it ended in insert mode.
+    inserted: Option<String>,
+}
+
+impl Vim {
+    /// Runs a command that is neither motion nor operator.
+    pub(super) fn change(&mut self, buffer: &mut Buffer, char: char) {
+        let times = self.pending.times();
+        let cursor = buffer.cursor();
+        let line_end = buffer.text().line_end(cursor.line);
+        match char {
+            'i' => self.begin_insert(buffer, cursor, times),
+            'a' => {
+                let at = if cursor == line_end { cursor } else { buffer.next(cursor) };
+                self.begin_insert(buffer, at, times);
+            }
+            'I' => {
+                let at = motion::first_filled(buffer, cursor.line);
+                self.begin_insert(buffer, at, times);
+            }
+            'A' => self.begin_insert(buffer, line_end, times),
+            'o' => {
+                buffer.begin_group();
+                buffer.replace(line_end..line_end, "\n");
+                self.insert(buffer, times, true);
+            }
+            'O' => {
+                buffer.begin_group();
+                let start = Position::new(cursor.line, 0);
+                buffer.replace(start..start, "\n");
+                buffer.set_cursor(start);
+                self.insert(buffer, times, true);
+            }
+            'x' if cursor == line_end => self.reset(),
+            'x' => self.with_motion(buffer, Operator::Delete, 'l'),
+            'X' if cursor.byte == 0 => self.reset(),
+            'X' => self.with_motion(buffer, Operator::Delete, 'h'),
+            's' => self.with_motion(buffer, Operator::Change, 'l'),
+            'S' => {
+                self.operate_lines(buffer, Operator::Change, cursor.line, cursor.line + times - 1)
+            }
+            'D' => self.with_motion(buffer, Operator::Delete, '$'),
+            'C' => self.with_motion(buffer, Operator::Change, '$'),
+            'Y' => self.operate_lines(buffer, Operator::Yank, cursor.line, cursor.line + times - 1),
+            'J' => self.join(buffer, true),
+            'p' | 'P' => self.put(buffer, char == 'p'),
+            'r' => self.pending.waiting = super::Waiting::Replace,
+            '~' => self.toggle_case(buffer, times),
+            'u' => {
+                for _ in 0..times {
+                    buffer.undo();
+                }
+                self.reset();
+            }
+            '.' => self.repeat(buffer),
+            'v' | 'V' => {
+                self.anchor = cursor;
+                self.mode = if char == 'v' { VimMode::Visual } else { VimMode::VisualLine };
+                self.reset();
+            }
+            _ => self.reset(),
+        }
+    }
+
+    fn with_motion(&mut self, buffer: &mut Buffer, operator: Operator, char: char) {
+        self.pending.operator = Some((operator, None));
+        let found = motion::of(buffer, char, self.pending.total(), true);
+        self.go(buffer, found);
+    }
+
+    /// `cw` changes to the end of the word, not the space behind it.
+    pub(super) fn change_word(&mut self, buffer: &mut Buffer, big: bool) {
+        let from = buffer.cursor();
+        if motion::sort(buffer, from, big) == Sort::Blank {
+            let found = motion::of(buffer, if big { 'W' } else { 'w' }, self.pending.total(), true);
+            return self.go(buffer, found);
+        }
+        let last = motion::end_of_word_at(buffer, from, self.pending.times(), big);
+        let to = motion::Motion { to: last, kind: motion::Kind::Inclusive };
+        self.go(buffer, motion::Found::To(to));
+    }
+
+    fn toggle_case(&mut self, buffer: &mut Buffer, times: usize) {
+        let start = buffer.cursor();
+        let motion::Found::To(way) = motion::of(buffer, 'l', Some(times), true) else { return };
+        let text = buffer.text().slice(start..way.to);
+        buffer.begin_group();
+        if let Some(cased) = Operator::Toggle.cased(&text) {
+            buffer.replace(start..way.to, &cased);
+        }
+        self.finish(buffer);
+    }
+
+    /// `r` and its character.
+    pub(super) fn replace_chars(&mut self, buffer: &mut Buffer, char: char) {
+        if self.is_visual() {
+            return self.visual_replace(buffer, char);
+        }
+        let times = self.pending.times();
+        let start = buffer.cursor();
+        let mut end = start;
+        for _ in 0..times {
+            let next = buffer.next(end);
+            // All or nothing, as in vi.
+            if next.line != start.line || next == end {
+                return self.reset();
+            }
+            end = next;
+        }
+        buffer.begin_group();
+        if char == '\n' {
+            buffer.replace(start..end, "\n");
+        } else {
+            buffer.replace(start..end, &char.to_string().repeat(times));
+            buffer.set_cursor(buffer.previous(buffer.cursor()));
+        }
+        self.finish(buffer);
+    }
+
+    /// `J`: joins lines, with a space between them; `gJ` without.
+    pub(super) fn join(&mut self, buffer: &mut Buffer, spaced: bool) {
+        let times = self.pending.times().max(2) - 1;
+        self.join_lines(buffer, times, spaced);
+    }
+
+    pub(super) fn join_lines(&mut self, buffer: &mut Buffer, times: usize, spaced: bool) {
+        let line = buffer.cursor().line;
+        buffer.begin_group();
+        for _ in 0..times {
+            if line >= buffer.text().last_line() {
+                break;
+            }
+            let end = buffer.text().line_end(line);
+            let next = buffer.text().line(line + 1);
+            let (cut, gap) = if spaced {
+                let rest = next.trim_start();
+                let ends_open = buffer.text().line(line).ends_with([' ', '\t']) || end.byte == 0;
+                let gap =
+                    if ends_open || rest.is_empty() || rest.starts_with(')') { "" } else { " " };
+                (next.len() - rest.len(), gap)
+            } else {
+                (0, "")
+            };
+            buffer.replace(end..Position::new(line + 1, cut), gap);
+            buffer.set_cursor(end);
+        }
+        self.finish(buffer);
+    }
+
+    fn begin_insert(&mut self, buffer: &mut Buffer, at: Position, times: usize) {
+        buffer.begin_group();
+        buffer.set_cursor(at);
+        self.insert(buffer, times, false);
+    }
+
+    /// To insert mode; the text typed there will stand `times` times.
+    pub(super) fn insert(&mut self, buffer: &mut Buffer, times: usize, lines: bool) {
+        self.mode = VimMode::Insert;
+        self.insertion = Some(Insertion { start: buffer.cursor(), times, lines });
+        self.remember();
+        self.reset();
+    }
+
+    pub(super) fn leave_insert(&mut self, buffer: &mut Buffer) {
+        if let Some(insertion) = self.insertion.take() {
+            let end = buffer.cursor();
+            let text = if insertion.start <= end {
+                buffer.text().slice(insertion.start..end)
+            } else {
+                String::new()
+            };
+            let times = insertion.times.min(MAX_INSERTED / text.len().max(1)).max(1);
+            let again = if insertion.lines { format!("\n{text}") } else { text.clone() };
+            if times > 1 {
+                buffer.insert(&again.repeat(times - 1));
+            }
+            if let Some(change) = self.change.as_mut().filter(|_| !self.repeating) {
+                change.inserted = Some(text);
+            }
+        }
+        buffer.end_group();
+        self.mode = VimMode::Normal;
+        let cursor = buffer.cursor();
+        if cursor.byte > 0 {
+            buffer.set_cursor(buffer.previous(cursor));
+        }
+        self.reset();
+    }
+
+    /// Keeps the command for `.`.
+    pub(super) fn remember(&mut self) {
+        if self.repeating {
+            return;
+        }
+        self.change = Some(Change {
+            keys: self.pending.keys.clone(),
+            count: self.pending.total(),
+            register: self.pending.register,
+            selected: self.selected.take(),
+            inserted: None,
+        });
+    }
+
+    fn repeat(&mut self, buffer: &mut Buffer) {
+        let count = self.pending.total();
+        self.reset();
+        let Some(mut change) = self.change.take() else { return };
+        // A count takes the place of the one before, also the next time.
+        change.count = count.or(change.count);
+        self.repeating = true;
+        if let Some(extent) = change.selected {
+            self.select(buffer, extent);
+        }
+        self.pending =
+            Pending { count: change.count, register: change.register, ..Pending::default() };
+        for char in change.keys.chars() {
+            if let super::Waiting::Pattern(pattern, forward) = &mut self.pending.waiting {
+                if char != '\n' {
+                    pattern.push(char);
+                    continue;
+                }
+                let (pattern, forward) = (std::mem::take(pattern), *forward);
+                let found = motion::search(buffer, &pattern, forward, self.pending.times());
+                self.go(buffer, found);
+            } else {
+                self.char(buffer, char);
+            }
+        }
+        if self.mode == VimMode::Insert {
+            buffer.insert(change.inserted.as_deref().unwrap_or(""));
+            self.leave_insert(buffer);
+        }
+        self.repeating = false;
+        self.selected = None;
+        self.change = Some(change);
+    }
+}

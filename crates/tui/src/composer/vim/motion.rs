@@ -1,0 +1,449 @@
+//! Where the motions of vi lead.
+
+use std::ops::Range;
+
+use super::super::boundary::LABEL_START;
+use super::super::buffer::Buffer;
+use super::super::text::Position;
+use super::super::words::{self, Class};
+
+/// How an operator takes a motion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Up to the place.
+    Exclusive,
+    /// The character at the place too.
+    Inclusive,
+    /// Whole lines.
+    Linewise,
+}
+
+/// A way through the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Motion {
+    pub to: Position,
+    pub kind: Kind,
+}
+
+/// What became of a character that may be a motion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    To(Motion),
+    /// The cursor was moved already.
+    Moved,
+    /// A motion that leads nowhere here.
+    Failed,
+    NoMotion,
+}
+
+fn to(position: Position, kind: Kind) -> Found {
+    Found::To(Motion { to: position, kind })
+}
+
+/// The motions that need nothing but the text.
+pub fn of(buffer: &Buffer, char: char, count: Option<usize>, operating: bool) -> Found {
+    let times = count.unwrap_or(1);
+    let from = buffer.cursor();
+    let text = buffer.text();
+    match char {
+        'h' => to(
+            repeat(from, times, |at| if at.byte == 0 { at } else { buffer.previous(at) }),
+            Kind::Exclusive,
+        ),
+        'l' | ' ' => {
+            let line_end = text.line(from.line).len();
+            let step = |at: Position| if at.byte >= line_end { at } else { buffer.next(at) };
+            to(repeat(from, times, step), Kind::Exclusive)
+        }
+        'j' if from.line == text.last_line() => Found::Failed,
+        'k' if from.line == 0 => Found::Failed,
+        'j' => {
+            to(Position::new((from.line + times).min(text.last_line()), from.byte), Kind::Linewise)
+        }
+        'k' => to(Position::new(from.line.saturating_sub(times), from.byte), Kind::Linewise),
+        '0' => to(Position::new(from.line, 0), Kind::Exclusive),
+        '^' => to(first_filled(buffer, from.line), Kind::Exclusive),
+        '_' | '+' | '-' => {
+            let line = match char {
+                '_' => from.line.saturating_add(times - 1),
+                '+' => from.line.saturating_add(times),
+                _ => from.line.saturating_sub(times),
+            };
+            to(first_filled(buffer, line.min(text.last_line())), Kind::Linewise)
+        }
+        '$' => {
+            let line = from.line.saturating_add(times - 1).min(text.last_line());
+            let end = text.line_end(line);
+            let last = if end.byte == 0 { end } else { buffer.previous(end) };
+            to(last, Kind::Inclusive)
+        }
+        '|' => {
+            let start = Position::new(from.line, 0);
+            let line_end = text.line(from.line).len();
+            let step = |at: Position| if at.byte >= line_end { at } else { buffer.next(at) };
+            to(repeat(start, times - 1, step), Kind::Exclusive)
+        }
+        'w' | 'W' => {
+            let end = repeat(from, times, |at| word_forward(buffer, at, char == 'W'));
+            to(if operating { word_for_operator(buffer, from, end) } else { end }, Kind::Exclusive)
+        }
+        'b' | 'B' => {
+            to(repeat(from, times, |at| word_back(buffer, at, char == 'B')), Kind::Exclusive)
+        }
+        'e' | 'E' => {
+            to(repeat(from, times, |at| word_end(buffer, at, char == 'E')), Kind::Inclusive)
+        }
+        '{' => to(repeat(from, times, |at| paragraph(buffer, at, false)), Kind::Exclusive),
+        '}' => to(repeat(from, times, |at| paragraph(buffer, at, true)), Kind::Exclusive),
+        '%' => bracket(buffer).map_or(Found::Failed, |at| to(at, Kind::Inclusive)),
+        _ => Found::NoMotion,
+    }
+}
+
+/// Takes a step again and again, until it leads nowhere.
+fn repeat(from: Position, times: usize, step: impl Fn(Position) -> Position) -> Position {
+    let mut at = from;
+    for _ in 0..times {
+        let next = step(at);
+        if next == at {
+            break;
+        }
+        at = next;
+    }
+    at
+}
+
+/// The start of a line, by number from 1, whose white space is passed.
+pub fn to_line(buffer: &Buffer, number: usize) -> Found {
+    let line = number.saturating_sub(1).min(buffer.text().last_line());
+    to(first_filled(buffer, line), Kind::Linewise)
+}
+
+/// The first character of a line that is no white space.
+pub fn first_filled(buffer: &Buffer, line: usize) -> Position {
+    let text = buffer.text().line(line);
+    let byte = text.find(|char: char| !char.is_whitespace()).unwrap_or(text.len());
+    Position::new(line, byte)
+}
+
+/// `g_`: the last character of the line that is no white space.
+pub fn last_filled(buffer: &Buffer) -> Found {
+    let line = buffer.cursor().line;
+    let end = buffer.text().line(line).trim_end().len();
+    let end = Position::new(line, end);
+    to(if end.byte == 0 { end } else { buffer.previous(end) }, Kind::Inclusive)
+}
+
+/// What a character is for `w` and its kin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    Blank,
+    Word(Class),
+    Punctuation,
+    Label,
+    /// With `W`: all that is no blank.
+    Big,
+}
+
+/// The sort of what stands at a place; the end of a line is blank.
+pub fn sort(buffer: &Buffer, at: Position, big: bool) -> Sort {
+    let line = buffer.text().line(at.line);
+    if at.byte >= line.len() {
+        return Sort::Blank;
+    }
+    let cluster = line.get(at.byte..buffer.next(at).byte).unwrap_or("");
+    if cluster.trim().is_empty() {
+        Sort::Blank
+    } else if big {
+        Sort::Big
+    } else if cluster.starts_with(LABEL_START) {
+        Sort::Label
+    } else {
+        match words::class(cluster) {
+            Class::Between => Sort::Punctuation,
+            class => Sort::Word(class),
+        }
+    }
+}
+
+fn word_forward(buffer: &Buffer, from: Position, big: bool) -> Position {
+    let mut at = from;
+    let first = sort(buffer, at, big);
+    while first != Sort::Blank && sort(buffer, at, big) == first {
+        at = buffer.next(at);
+    }
+    while sort(buffer, at, big) == Sort::Blank {
+        let next = buffer.next(at);
+        if next == at {
+            break;
+        }
+        // An empty line is a word.
+        let empty = next.line != at.line && buffer.text().line(next.line).is_empty();
+        at = next;
+        if empty {
+            break;
+        }
+    }
+    at
+}
+
+/// With an operator, `w` does not go on into the next line from the last word.
+fn word_for_operator(buffer: &Buffer, from: Position, end: Position) -> Position {
+    let mut end = end;
+    while end.line > from.line {
+        let before = buffer.text().line(end.line).get(..end.byte).unwrap_or("");
+        if !before.trim().is_empty() {
+            break;
+        }
+        end = buffer.text().line_end(end.line - 1);
+    }
+    end
+}
+
+/// The end of the word that stands at a place, for `cw`.
+pub fn end_of_word_at(buffer: &Buffer, from: Position, times: usize, big: bool) -> Position {
+    let mut at = from;
+    let here = sort(buffer, at, big);
+    while sort(buffer, at, big) == here && at.byte < buffer.text().line(at.line).len() {
+        at = buffer.next(at);
+    }
+    let last = buffer.previous(at).max(from);
+    repeat(last, times - 1, |at| word_end(buffer, at, big))
+}
+
+fn word_end(buffer: &Buffer, from: Position, big: bool) -> Position {
+    let mut at = buffer.next(from);
+    while sort(buffer, at, big) == Sort::Blank {
+        let next = buffer.next(at);
+        if next == at {
+            return at;
+        }
+        at = next;
+    }
+    let here = sort(buffer, at, big);
+    loop {
+        let next = buffer.next(at);
+        if next.line != at.line || next == at || sort(buffer, next, big) != here {
+            return at;
+        }
+        at = next;
+    }
+}
+
+fn word_back(buffer: &Buffer, from: Position, big: bool) -> Position {
+    let mut at = buffer.previous(from);
+    while sort(buffer, at, big) == Sort::Blank {
+        let empty = buffer.text().line(at.line).is_empty();
+        if at == Position::START || empty {
+            return at;
+        }
+        at = buffer.previous(at);
+    }
+    let here = sort(buffer, at, big);
+    while at.byte > 0 && sort(buffer, buffer.previous(at), big) == here {
+        at = buffer.previous(at);
+    }
+    at
+}
+
+/// `ge`: the end of the word before.
+pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> Found {
+    let step = |from: Position| {
+        let mut at = from;
+        let first = sort(buffer, at, big);
+        while first != Sort::Blank && at != Position::START && sort(buffer, at, big) == first {
+            at = buffer.previous(at);
+        }
+        while sort(buffer, at, big) == Sort::Blank && at != Position::START {
+            at = buffer.previous(at);
+        }
+        at
+    };
+    to(repeat(buffer.cursor(), times, step), Kind::Inclusive)
+}
+
+fn paragraph(buffer: &Buffer, from: Position, forward: bool) -> Position {
+    let text = buffer.text();
+    let blank = |line: usize| text.line(line).trim().is_empty();
+    let mut line = from.line;
+    let mut filled = !blank(line);
+    loop {
+        let next = if forward { line + 1 } else { line.wrapping_sub(1) };
+        if next >= text.line_count() {
+            return if forward { text.end() } else { Position::START };
+        }
+        line = next;
+        if blank(line) && filled {
+            return Position::new(line, 0);
+        }
+        filled |= !blank(line);
+    }
+}
+
+const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
+
+/// The partner of the first bracket at or behind the cursor in its line.
+fn bracket(buffer: &Buffer) -> Option<Position> {
+    let cursor = buffer.cursor();
+    let rest = buffer.current_line().get(cursor.byte..)?;
+    let (offset, char) = rest
+        .char_indices()
+        .find(|(_, char)| PAIRS.iter().any(|(open, close)| char == open || char == close))?;
+    let text = buffer.text().to_string();
+    let at = buffer.text().offset(cursor) + offset;
+    let (open, close) = PAIRS.into_iter().find(|(open, close)| char == *open || char == *close)?;
+    let partner = if char == open {
+        closing(&text, at + 1, open, close)
+    } else {
+        opening(&text, at, open, close)
+    };
+    partner.map(|offset| buffer.text().position(offset))
+}
+
+/// The bracket that closes what is open at `from`.
+pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, char) in text.get(from..)?.char_indices() {
+        if char == close {
+            if depth == 0 {
+                return Some(from + at);
+            }
+            depth -= 1;
+        } else if char == open {
+            depth += 1;
+        }
+    }
+    None
+}
+
+/// The bracket that opened what is open before `to`.
+pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, char) in text.get(..to)?.char_indices().rev() {
+        if char == open {
+            if depth == 0 {
+                return Some(at);
+            }
+            depth -= 1;
+        } else if char == close {
+            depth += 1;
+        }
+    }
+    None
+}
+
+/// `f` to `T` the other way round.
+pub fn reversed(kind: char) -> char {
+    if kind.is_lowercase() { kind.to_ascii_uppercase() } else { kind.to_ascii_lowercase() }
+}
+
+/// A character in the line. `again`: by `;` or `,`, where `t` must not stop at
+/// the character it already stands at.
+pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) -> Found {
+    let from = buffer.cursor();
+    let line = buffer.current_line();
+    let forward = kind.is_lowercase();
+    let until = kind.eq_ignore_ascii_case(&'t');
+    let next_to = if forward { buffer.next(from) } else { buffer.previous(from) };
+    let places: Vec<usize> = if forward {
+        let start = buffer.next(from).byte;
+        line.match_indices(char)
+            .map(|(at, _)| at)
+            .filter(|at| *at >= start && next_to.line == from.line)
+            .collect()
+    } else {
+        line.match_indices(char).map(|(at, _)| at).filter(|at| *at < from.byte).rev().collect()
+    };
+    let adjacent =
+        again && until && next_to.line == from.line && places.first() == Some(&next_to.byte);
+    let index = times - 1 + usize::from(adjacent && times == 1);
+    let Some(byte) = places.get(index) else { return Found::Failed };
+    let at = buffer.snap(Position::new(from.line, *byte));
+    let at = match (until, forward) {
+        (true, true) => buffer.previous(at),
+        (true, false) => buffer.next(at),
+        (false, _) => at,
+    };
+    to(at, if forward { Kind::Inclusive } else { Kind::Exclusive })
+}
+
+/// The word at or behind the cursor in its line, and where it begins.
+pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
+    let cursor = buffer.cursor();
+    let line = buffer.current_line();
+    let mut at = cursor;
+    while at.byte < line.len() && !matches!(sort(buffer, at, false), Sort::Word(_)) {
+        at = buffer.next(at);
+    }
+    let here = sort(buffer, at, false);
+    if !matches!(here, Sort::Word(_)) {
+        return None;
+    }
+    let mut start = at;
+    while start.byte > 0 && sort(buffer, buffer.previous(start), false) == here {
+        start = buffer.previous(start);
+    }
+    let mut end = at;
+    while end.byte < line.len() && sort(buffer, end, false) == here {
+        end = buffer.next(end);
+    }
+    line.get(start.byte..end.byte).map(|word| (start, word.to_owned()))
+}
+
+/// The next place of a pattern, round and round. Upper case in the pattern makes
+/// the case count.
+pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> Found {
+    let from = buffer.cursor();
+    let mut places = Vec::new();
+    for (number, line) in buffer.text().lines().iter().enumerate() {
+        places.extend(
+            matches(line, pattern).map(|range| buffer.snap(Position::new(number, range.start))),
+        );
+    }
+    places.dedup();
+    if places.is_empty() {
+        return Found::Failed;
+    }
+    let count = places.len();
+    let index = if forward {
+        places.partition_point(|place| *place <= from) + times - 1
+    } else {
+        let before = places.partition_point(|place| *place < from);
+        before + count - 1 - (times - 1) % count
+    };
+    places.get(index % count).map_or(Found::Failed, |at| to(*at, Kind::Exclusive))
+}
+
+fn matches<'a>(line: &'a str, pattern: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+    let exact = pattern.chars().any(char::is_uppercase);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        while let Some(rest) =
+            line.get(from..).filter(|rest| !rest.is_empty() && !pattern.is_empty())
+        {
+            let at = from;
+            from += rest.chars().next().map_or(1, char::len_utf8);
+            let length = if exact {
+                rest.starts_with(pattern).then_some(pattern.len())
+            } else {
+                folded_prefix(rest, pattern)
+            };
+            if let Some(length) = length {
+                return Some(at..at + length);
+            }
+        }
+        None
+    })
+}
+
+/// Bytes at the start of `text` that are `pattern`, but for the case.
+fn folded_prefix(text: &str, pattern: &str) -> Option<usize> {
+    let mut chars = text.char_indices();
+    for wanted in pattern.chars() {
+        let (_, char) = chars.next()?;
+        if char != wanted && !char.to_lowercase().eq(wanted.to_lowercase()) {
+            return None;
+        }
+    }
+    Some(chars.next().map_or(text.len(), |(at, _)| at))
+}

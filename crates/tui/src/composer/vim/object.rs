@@ -1,0 +1,164 @@
+//! Text objects: the word, string, bracket or paragraph around the cursor.
+
+use std::ops::Range;
+
+use super::super::buffer::Buffer;
+use super::super::text::Position;
+use super::motion::{self, Sort};
+
+/// A stretch of text that belongs together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    pub range: Range<Position>,
+    /// Whole lines; the range is from the first to the last one.
+    pub lines: bool,
+}
+
+/// The object of a character behind `i` or `a` (`around`).
+pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<Object> {
+    match char {
+        'w' | 'W' => Some(word(buffer, char == 'W', around, times)),
+        '"' | '\'' | '`' => quoted(buffer, char, around),
+        '(' | ')' | 'b' => bracketed(buffer, '(', ')', around, times),
+        '[' | ']' => bracketed(buffer, '[', ']', around, times),
+        '{' | '}' | 'B' => bracketed(buffer, '{', '}', around, times),
+        '<' | '>' => bracketed(buffer, '<', '>', around, times),
+        'p' => Some(paragraph(buffer, around, times)),
+        _ => None,
+    }
+}
+
+fn charwise(range: Range<Position>) -> Object {
+    Object { range, lines: false }
+}
+
+fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> Object {
+    let cursor = buffer.cursor();
+    let length = buffer.current_line().len();
+    let sort = |at: Position| motion::sort(buffer, at, big);
+    let run_end = |from: Position| {
+        let here = sort(from);
+        let mut at = from;
+        while at.byte < length && sort(at) == here {
+            at = buffer.next(at);
+        }
+        at
+    };
+    let mut start = cursor;
+    while start.byte > 0 && sort(buffer.previous(start)) == sort(cursor) && cursor.byte < length {
+        start = buffer.previous(start);
+    }
+    let mut end = cursor;
+    let began_blank = sort(cursor) == Sort::Blank;
+    let mut spaced = false;
+    for _ in 0..times {
+        end = run_end(end);
+        if around && end.byte < length && (began_blank || sort(end) == Sort::Blank) {
+            end = run_end(end);
+            spaced = true;
+        }
+    }
+    // Without space behind the word, that before it goes.
+    if around && !spaced && !began_blank {
+        while start.byte > 0 && sort(buffer.previous(start)) == Sort::Blank {
+            start = buffer.previous(start);
+        }
+    }
+    charwise(start..end)
+}
+
+/// Between two quotes of the line: those around the cursor, or the next ones.
+fn quoted(buffer: &Buffer, quote: char, around: bool) -> Option<Object> {
+    let cursor = buffer.cursor();
+    let line = buffer.current_line();
+    let mut quotes = Vec::new();
+    let mut escaped = false;
+    for (at, char) in line.char_indices() {
+        if char == quote && !escaped {
+            quotes.push(at);
+        }
+        escaped = char == '\\' && !escaped;
+    }
+    let pair = quotes.chunks_exact(2).find(|pair| pair.iter().any(|at| *at >= cursor.byte))?;
+    let [open, close] = *pair else { return None };
+    let place = |byte| Position::new(cursor.line, byte);
+    if !around {
+        return Some(charwise(place(open + 1)..place(close)));
+    }
+    let behind = line.get(close + 1..)?;
+    let space = behind.len() - behind.trim_start().len();
+    let start = if space > 0 { open } else { line.get(..open)?.trim_end().len() };
+    Some(charwise(place(start)..place(close + 1 + space)))
+}
+
+fn bracketed(
+    buffer: &Buffer,
+    open: char,
+    close: char,
+    around: bool,
+    times: usize,
+) -> Option<Object> {
+    let text = buffer.text().to_string();
+    let at = buffer.text().offset(buffer.cursor());
+    let on_open = text.get(at..)?.starts_with(open);
+    let mut start = if on_open { at } else { motion::opening(&text, at, open, close)? };
+    for _ in 1..times {
+        start = motion::opening(&text, start, open, close)?;
+    }
+    let end = motion::closing(&text, start + 1, open, close)?;
+    let place = |offset| buffer.text().position(offset);
+    if around {
+        return Some(charwise(place(start)..place(end + 1)));
+    }
+    let inner = text.get(start + 1..end)?;
+    // Brackets on lines of their own: the lines between them.
+    if let Some(rest) = inner.strip_prefix('\n')
+        && let Some((lines, last)) = rest.rsplit_once('\n')
+        && last.trim().is_empty()
+    {
+        let first = start + 2;
+        return Some(Object { range: place(first)..place(first + lines.len()), lines: true });
+    }
+    Some(charwise(place(start + 1)..place(end)))
+}
+
+fn paragraph(buffer: &Buffer, around: bool, times: usize) -> Object {
+    let text = buffer.text();
+    let blank = |line: usize| text.line(line).trim().is_empty();
+    let run_end = |from: usize| {
+        let mut last = from;
+        while last < text.last_line() && blank(last + 1) == blank(from) {
+            last += 1;
+        }
+        last
+    };
+    let here = buffer.cursor().line;
+    let mut first = here;
+    while first > 0 && blank(first - 1) == blank(here) {
+        first -= 1;
+    }
+    let mut last = here;
+    let mut whole = true;
+    for time in 0..times {
+        if time > 0 {
+            if last == text.last_line() {
+                break;
+            }
+            last += 1;
+        }
+        last = run_end(last);
+        if around {
+            whole = last < text.last_line();
+            if whole {
+                last = run_end(last + 1);
+            }
+        }
+    }
+    // Without blank lines behind it, those before it go.
+    if around && !whole {
+        while first > 0 && blank(first - 1) {
+            first -= 1;
+        }
+    }
+    Object { range: Position::new(first, 0)..text.line_end(last), lines: true }
+}

@@ -1,0 +1,233 @@
+//! Operators on stretches and on lines, and putting kept text back.
+
+use std::ops::Range;
+
+use super::super::buffer::Buffer;
+use super::super::kill_ring::Side;
+use super::super::text::Position;
+use super::motion::first_filled;
+use super::register::Kept;
+use super::{Vim, VimMode};
+
+/// What `>` puts before a line.
+const INDENT: &str = "    ";
+/// Text put in with a count is no longer than this.
+const MAX_PUT: usize = 1 << 20;
+
+/// What is done with a stretch of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    Delete,
+    Change,
+    Yank,
+    Indent,
+    Outdent,
+    Lower,
+    Upper,
+    Toggle,
+}
+
+impl Operator {
+    /// The operator of a character.
+    pub fn of(char: char) -> Option<Self> {
+        match char {
+            'd' => Some(Self::Delete),
+            'c' => Some(Self::Change),
+            'y' => Some(Self::Yank),
+            '>' => Some(Self::Indent),
+            '<' => Some(Self::Outdent),
+            _ => None,
+        }
+    }
+
+    /// The operator of `gu`, `gU` and `g~`.
+    pub fn of_case(char: char) -> Self {
+        match char {
+            'u' => Self::Lower,
+            'U' => Self::Upper,
+            _ => Self::Toggle,
+        }
+    }
+
+    /// The text with the operator's case; `None` for operators of another sort.
+    pub fn cased(self, text: &str) -> Option<String> {
+        match self {
+            Self::Lower => Some(text.to_lowercase()),
+            Self::Upper => Some(text.to_uppercase()),
+            Self::Toggle => Some(toggled(text)),
+            _ => None,
+        }
+    }
+}
+
+fn toggled(text: &str) -> String {
+    let mut toggled = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_uppercase() {
+            toggled.extend(char.to_lowercase());
+        } else {
+            toggled.extend(char.to_uppercase());
+        }
+    }
+    toggled
+}
+
+impl Vim {
+    /// Does it to a stretch, and ends the command.
+    pub(super) fn operate(
+        &mut self,
+        buffer: &mut Buffer,
+        operator: Operator,
+        range: Range<Position>,
+    ) {
+        match operator {
+            Operator::Indent | Operator::Outdent => {
+                return self.operate_lines(buffer, operator, range.start.line, range.end.line);
+            }
+            Operator::Delete | Operator::Change | Operator::Yank => {
+                let text = buffer.text().slice(range.clone());
+                self.keep(buffer, text, false, operator);
+            }
+            _ => {}
+        }
+        let start = range.start;
+        match operator {
+            Operator::Yank => {
+                buffer.set_cursor(start);
+                self.reset();
+            }
+            Operator::Change => {
+                buffer.begin_group();
+                buffer.replace(range, "");
+                self.insert(buffer, 1, false);
+            }
+            _ => {
+                buffer.begin_group();
+                let text = operator.cased(&buffer.text().slice(range.clone())).unwrap_or_default();
+                buffer.replace(range, &text);
+                buffer.set_cursor(start);
+                self.finish(buffer);
+            }
+        }
+    }
+
+    /// Does it to whole lines, and ends the command.
+    pub(super) fn operate_lines(
+        &mut self,
+        buffer: &mut Buffer,
+        operator: Operator,
+        first: usize,
+        last: usize,
+    ) {
+        let last = last.min(buffer.text().last_line());
+        let whole = Position::new(first, 0)..buffer.text().line_end(last);
+        if matches!(operator, Operator::Delete | Operator::Change | Operator::Yank) {
+            let text = buffer.text().slice(whole.clone());
+            self.keep(buffer, text, true, operator);
+        }
+        if operator == Operator::Yank {
+            // From below, the cursor goes up; in the same line it stays.
+            if first < buffer.cursor().line {
+                buffer.set_cursor(Position::new(first, buffer.cursor().byte));
+            }
+            return self.reset();
+        }
+        buffer.begin_group();
+        match operator {
+            Operator::Change => {
+                buffer.replace(whole, "");
+                return self.insert(buffer, 1, false);
+            }
+            Operator::Delete => {
+                let range = if last < buffer.text().last_line() {
+                    whole.start..Position::new(last + 1, 0)
+                } else if let Some(before) = first.checked_sub(1) {
+                    buffer.text().line_end(before)..whole.end
+                } else {
+                    whole
+                };
+                buffer.replace(range, "");
+            }
+            Operator::Indent | Operator::Outdent => {
+                for line in first..=last {
+                    indent(buffer, line, operator == Operator::Indent);
+                }
+            }
+            _ => {
+                let text = operator.cased(&buffer.text().slice(whole.clone())).unwrap_or_default();
+                buffer.replace(whole, &text);
+            }
+        }
+        let line = first.min(buffer.text().last_line());
+        buffer.set_cursor(first_filled(buffer, line));
+        self.finish(buffer);
+    }
+
+    fn keep(&mut self, buffer: &mut Buffer, text: String, lines: bool, operator: Operator) {
+        if operator != Operator::Yank && self.pending.register != Some('_') {
+            let killed = if lines { format!("{text}\n") } else { text.clone() };
+            buffer.kills.push(killed, Side::Right, false);
+        }
+        let copied = operator == Operator::Yank;
+        self.registers.put(self.pending.register, Kept { text, lines }, copied);
+    }
+
+    /// `p` and `P`.
+    pub(super) fn put(&mut self, buffer: &mut Buffer, behind: bool) {
+        let Some(kept) = self.registers.get(self.pending.register).cloned() else {
+            return self.reset();
+        };
+        let times = self.pending.times().min(MAX_PUT / kept.text.len().max(1)).max(1);
+        buffer.begin_group();
+        let cursor = buffer.cursor();
+        if kept.lines {
+            let text = vec![kept.text.as_str(); times].join("\n");
+            let line = if behind {
+                let end = buffer.text().line_end(cursor.line);
+                buffer.replace(end..end, &format!("\n{text}"));
+                cursor.line + 1
+            } else {
+                let start = Position::new(cursor.line, 0);
+                buffer.replace(start..start, &format!("{text}\n"));
+                cursor.line
+            };
+            buffer.set_cursor(first_filled(buffer, line));
+        } else {
+            let in_line = cursor.byte < buffer.current_line().len();
+            let at = if behind && in_line { buffer.next(cursor) } else { cursor };
+            buffer.replace(at..at, &kept.text.repeat(times));
+            if kept.text.contains('\n') {
+                buffer.set_cursor(at);
+            } else {
+                buffer.set_cursor(buffer.previous(buffer.cursor()).max(at));
+            }
+        }
+        self.finish(buffer);
+    }
+
+    /// The command is done; what it changed is one step, and `.` repeats it.
+    pub(super) fn finish(&mut self, buffer: &mut Buffer) {
+        buffer.end_group();
+        self.remember();
+        self.reset();
+        if self.mode != VimMode::Insert {
+            self.mode = VimMode::Normal;
+        }
+    }
+}
+
+fn indent(buffer: &mut Buffer, line: usize, more: bool) {
+    let start = Position::new(line, 0);
+    let text = buffer.text().line(line);
+    if more {
+        if !text.is_empty() {
+            buffer.replace(start..start, INDENT);
+        }
+        return;
+    }
+    let cut = match text.strip_prefix('\t') {
+        Some(_) => 1,
+        None => text.bytes().take(INDENT.len()).take_while(|byte| *byte == b' ').count(),
+    };
+    buffer.replace(start..Position::new(line, cut), "");
+}

@@ -1,0 +1,204 @@
+//! Visual mode: first the text is selected, then it is said what happens to it.
+
+use std::ops::Range;
+
+use super::super::buffer::Buffer;
+use super::super::text::Position;
+use super::motion::Found;
+use super::object;
+use super::operate::Operator;
+use super::{Vim, VimMode, Waiting};
+
+/// How much was selected, for `.`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    lines: usize,
+    /// Characters in the last line; `None`: whole lines.
+    characters: Option<usize>,
+}
+
+impl Vim {
+    pub(super) fn is_visual(&self) -> bool {
+        matches!(self.mode, VimMode::Visual | VimMode::VisualLine)
+    }
+
+    /// The selected text; `None` outside of visual mode.
+    pub fn selection(&self, buffer: &Buffer) -> Option<Range<Position>> {
+        let cursor = buffer.cursor();
+        // The text may have changed since.
+        let anchor = buffer.snap(self.anchor);
+        let (start, end) = (anchor.min(cursor), anchor.max(cursor));
+        match self.mode {
+            VimMode::Visual => {
+                let in_line = end.byte < buffer.text().line(end.line).len();
+                Some(start..if in_line { buffer.next(end) } else { end })
+            }
+            VimMode::VisualLine => {
+                Some(Position::new(start.line, 0)..buffer.text().line_end(end.line))
+            }
+            _ => None,
+        }
+    }
+
+    /// A command in visual mode.
+    pub(super) fn visual(&mut self, buffer: &mut Buffer, char: char) {
+        match char {
+            'v' | 'V' => {
+                let wanted = if char == 'v' { VimMode::Visual } else { VimMode::VisualLine };
+                self.mode = if self.mode == wanted { VimMode::Normal } else { wanted };
+                self.reset();
+            }
+            'o' => {
+                let cursor = buffer.cursor();
+                buffer.set_cursor(self.anchor);
+                self.anchor = cursor;
+                self.reset();
+            }
+            'x' => self.visual_operator(buffer, Operator::Delete),
+            's' => self.visual_operator(buffer, Operator::Change),
+            'X' | 'D' | 'Y' | 'C' | 'S' | 'R' => {
+                self.mode = VimMode::VisualLine;
+                let operator = match char {
+                    'X' | 'D' => Operator::Delete,
+                    'Y' => Operator::Yank,
+                    _ => Operator::Change,
+                };
+                self.visual_operator(buffer, operator);
+            }
+            'u' | 'U' | '~' => self.visual_operator(buffer, Operator::of_case(char)),
+            'p' | 'P' => self.visual_put(buffer),
+            'J' => self.visual_join(buffer),
+            'r' => self.pending.waiting = Waiting::Replace,
+            _ => match Operator::of(char) {
+                Some(operator) => self.visual_operator(buffer, operator),
+                None => match self.motion(buffer, char) {
+                    Found::NoMotion => self.reset(),
+                    found => self.go(buffer, found),
+                },
+            },
+        }
+    }
+
+    pub(super) fn visual_operator(&mut self, buffer: &mut Buffer, operator: Operator) {
+        let Some(range) = self.selection(buffer) else { return self.reset() };
+        let lines = self.mode == VimMode::VisualLine;
+        self.leave(buffer, &range);
+        // The count belonged to the selection's motions.
+        self.pending.count = None;
+        if lines {
+            buffer.set_cursor(range.start);
+            self.operate_lines(buffer, operator, range.start.line, range.end.line);
+        } else {
+            self.operate(buffer, operator, range);
+        }
+    }
+
+    /// Notes how much is selected, and goes to normal mode.
+    fn leave(&mut self, buffer: &Buffer, range: &Range<Position>) {
+        let lines = range.end.line - range.start.line;
+        let characters = (self.mode == VimMode::Visual).then(|| {
+            let from = if lines == 0 { range.start } else { Position::new(range.end.line, 0) };
+            let mut at = from;
+            let mut count = 0;
+            while at < range.end {
+                at = buffer.next(at);
+                count += 1;
+            }
+            count
+        });
+        self.selected = Some(Extent { lines, characters });
+        self.mode = VimMode::Normal;
+    }
+
+    /// Selects as much as before, from the cursor.
+    pub(super) fn select(&mut self, buffer: &mut Buffer, extent: Extent) {
+        let cursor = buffer.cursor();
+        self.anchor = cursor;
+        let line = (cursor.line + extent.lines).min(buffer.text().last_line());
+        let Some(characters) = extent.characters else {
+            self.mode = VimMode::VisualLine;
+            return buffer.set_cursor(Position::new(line, 0));
+        };
+        self.mode = VimMode::Visual;
+        let mut at = if line == cursor.line { cursor } else { Position::new(line, 0) };
+        for _ in 1..characters {
+            let next = buffer.next(at);
+            if next.line != line || next == at {
+                break;
+            }
+            at = next;
+        }
+        buffer.set_cursor(at);
+    }
+
+    fn visual_put(&mut self, buffer: &mut Buffer) {
+        let (Some(range), Some(kept)) =
+            (self.selection(buffer), self.registers.get(self.pending.register).cloned())
+        else {
+            return self.reset();
+        };
+        let lines = self.mode == VimMode::VisualLine;
+        self.leave(buffer, &range);
+        buffer.begin_group();
+        let text = match (lines, kept.lines) {
+            (false, true) => format!("\n{}\n", kept.text),
+            _ => kept.text,
+        };
+        let replaced = buffer.text().slice(range.clone());
+        buffer.replace(range.clone(), &text);
+        if lines || text.contains('\n') {
+            buffer.set_cursor(range.start);
+        } else {
+            buffer.set_cursor(buffer.previous(buffer.cursor()).max(range.start));
+        }
+        // What was replaced can be put elsewhere.
+        self.registers.put(None, super::register::Kept { text: replaced, lines }, false);
+        self.finish(buffer);
+    }
+
+    fn visual_join(&mut self, buffer: &mut Buffer) {
+        let Some(range) = self.selection(buffer) else { return self.reset() };
+        self.leave(buffer, &range);
+        buffer.set_cursor(range.start);
+        self.join_lines(buffer, (range.end.line - range.start.line).max(1), true);
+    }
+
+    pub(super) fn visual_replace(&mut self, buffer: &mut Buffer, char: char) {
+        let Some(range) = self.selection(buffer) else { return self.reset() };
+        self.leave(buffer, &range);
+        let mut text = String::new();
+        let mut at = range.start;
+        while at < range.end {
+            let next = buffer.next(at);
+            text.push(if next.line == at.line { char } else { '\n' });
+            at = next;
+        }
+        buffer.begin_group();
+        buffer.replace(range.clone(), &text);
+        buffer.set_cursor(range.start);
+        self.finish(buffer);
+    }
+
+    /// A text object: operated on, or selected.
+    pub(super) fn object(&mut self, buffer: &mut Buffer, char: char, around: bool) {
+        let Some(object) = object::of(buffer, char, around, self.pending.times()) else {
+            return self.reset();
+        };
+        match self.pending.operator {
+            Some((operator, _)) if object.lines => {
+                let Range { start, end } = object.range;
+                buffer.set_cursor(start);
+                self.operate_lines(buffer, operator, start.line, end.line);
+            }
+            Some((operator, _)) => self.operate(buffer, operator, object.range),
+            None => {
+                self.anchor = object.range.start;
+                if object.lines {
+                    self.mode = VimMode::VisualLine;
+                }
+                buffer.set_cursor(buffer.previous(object.range.end).max(object.range.start));
+                self.reset();
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Words: the segments of Unicode, with runs of one East Asian script taken as
+//! one word (finding the real borders there would need a dictionary).
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// What a segment is, as far as moving by words is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// White space and punctuation.
+    Between,
+    /// Letters, digits, `_`.
+    Word,
+    Han,
+    Hiragana,
+    Katakana,
+}
+
+/// What a segment, or a cluster, is.
+pub fn class(segment: &str) -> Class {
+    let Some(char) = segment.chars().next() else { return Class::Between };
+    match char {
+        '\u{3040}'..='\u{309f}' => Class::Hiragana,
+        '\u{30a0}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' => {
+            Class::Katakana
+        }
+        '\u{3005}'
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}' => Class::Han,
+        _ if segment.chars().any(|char| char.is_alphanumeric() || char == '_') => Class::Word,
+        _ => Class::Between,
+    }
+}
+
+/// Bytes of `text` up to the end of its first word: all of it without one.
+pub fn end_of_first(text: &str) -> usize {
+    let mut found = None;
+    for (at, segment) in text.split_word_bound_indices() {
+        match (found, class(segment)) {
+            (None, Class::Between) => {}
+            (None, Class::Word) => return at + segment.len(),
+            (None, class) => found = Some(class),
+            (Some(before), class) if before != class => return at,
+            (Some(_), _) => {}
+        }
+    }
+    text.len()
+}
+
+/// Where the last word of `text` begins: 0 without one.
+pub fn start_of_last(text: &str) -> usize {
+    let mut found: Option<(Class, usize)> = None;
+    for (at, segment) in text.split_word_bound_indices().rev() {
+        match (found, class(segment)) {
+            (None, Class::Between) => {}
+            (None, Class::Word) => return at,
+            (Some((before, start)), class) if before != class => return start,
+            (_, class) => found = Some((class, at)),
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_script() {
+        for (text, first, last) in [
+            ("hello, world", 5, 7),
+            ("  don't stop", 7, 8),
+            ("3.14 snake_case!", 4, 5),
+            ("漢字とカタカナ", 6, 9),
+            ("これは漢字", 9, 9),
+            ("über größe", 5, 6),
+            ("...", 3, 0),
+            ("", 0, 0),
+        ] {
+            assert_eq!((end_of_first(text), start_of_last(text)), (first, last), "{text}");
+        }
+    }
+}

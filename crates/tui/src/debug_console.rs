@@ -1,0 +1,146 @@
+//! What goes on beneath (F12): the log, and every request with its size and
+//! time. Both are kept while it is closed, bounded.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parallax_protocol::event::{Event, EventBody};
+use parallax_screen::{Line, Style, truncate};
+
+use crate::app::cut;
+use crate::footer::count;
+use crate::theme::Theme;
+
+/// Entries kept.
+const KEPT: usize = 500;
+
+/// How bad an entry of the log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something is not as it should be.
+    Warning,
+    /// What goes on.
+    Info,
+}
+
+/// Takes entries from any thread; the console shows them.
+#[derive(Debug, Clone, Default)]
+pub struct LogBook {
+    entries: Arc<Mutex<VecDeque<(LogLevel, String, u32)>>>,
+}
+
+impl LogBook {
+    /// Adds an entry. The same as the last one is counted, not repeated.
+    pub fn add(&self, level: LogLevel, text: String) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((last_level, last, times)) = entries.back_mut()
+            && *last_level == level
+            && *last == text
+        {
+            *times = times.saturating_add(1);
+            return;
+        }
+        if entries.len() == KEPT {
+            entries.pop_front();
+        }
+        entries.push_back((level, text, 1));
+    }
+
+    fn last(&self, most: usize) -> Vec<(LogLevel, String, u32)> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let skipped = entries.len().saturating_sub(most);
+        entries.iter().skip(skipped).cloned().collect()
+    }
+}
+
+/// The console.
+#[derive(Debug, Default)]
+pub(crate) struct DebugConsole {
+    pub(crate) log: LogBook,
+    requests: VecDeque<String>,
+    open: bool,
+}
+
+impl DebugConsole {
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(crate) fn toggle(&mut self) {
+        self.open = !self.open;
+    }
+
+    /// Notes requests.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        let EventBody::ModelCall(call) = &event.body else { return };
+        let usage = call.usage;
+        let mut text = format!(
+            "turn {} {} {} {}.{:03}s {}↑ ({} cached) {}↓ {} thought",
+            event.turn,
+            call.role,
+            call.model,
+            call.latency_ms / 1000,
+            call.latency_ms % 1000,
+            count(usage.prompt_token_count),
+            count(usage.cached_content_token_count),
+            count(usage.candidates_token_count),
+            count(usage.thoughts_token_count),
+        );
+        if let Some(error) = &call.error {
+            text.push_str(&format!(" failed: {error}"));
+        }
+        if self.requests.len() == KEPT {
+            self.requests.pop_front();
+        }
+        self.requests.push_back(text);
+    }
+
+    /// The last entries, in `height` rows.
+    pub(crate) fn rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
+        let room = height.saturating_sub(2).max(2);
+        let requests = room.div_ceil(2);
+        let title = |text: &str| {
+            let line = format!("── {text} ");
+            let rest = "─".repeat(width.saturating_sub(line.chars().count()));
+            cut(Line::styled(format!("{line}{rest}"), theme.border), width)
+        };
+        let row = |text: &str, style: Style| {
+            Line::styled(truncate(&text.replace(['\n', '\t'], " "), width).to_owned(), style)
+        };
+        let mut rows = vec![title("requests (f12 closes)")];
+        let skipped = self.requests.len().saturating_sub(requests);
+        rows.extend(self.requests.iter().skip(skipped).map(|text| row(text, theme.secondary)));
+        rows.push(title("log"));
+        for (level, text, times) in self.log.last(room - requests.min(room - 1)) {
+            let style = match level {
+                LogLevel::Error => theme.error,
+                LogLevel::Warning => theme.warning,
+                LogLevel::Info => theme.secondary,
+            };
+            let text = if times > 1 { format!("{text} (×{times})") } else { text };
+            rows.push(row(&text, style));
+        }
+        rows.truncate(height);
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_entries_are_counted() {
+        let console = DebugConsole::default();
+        for _ in 0..3 {
+            console.log.add(LogLevel::Warning, "slow".to_owned());
+        }
+        console.log.add(LogLevel::Error, "gone\u{1b}[2J".to_owned());
+        let rows: Vec<String> =
+            console.rows(40, 10, &Theme::default()).iter().map(Line::text).collect();
+        assert!(rows.iter().any(|row| row == "slow (×3)"), "{rows:?}");
+        assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= 40));
+    }
+}

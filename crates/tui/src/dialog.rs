@@ -1,0 +1,84 @@
+//! What lies over the composer until it is answered: lists, fields, questions.
+
+mod field;
+mod list;
+mod question;
+mod rule_text;
+
+pub(crate) use field::{Field, FieldDialog};
+pub(crate) use list::{ListDialog, ListItem};
+pub(crate) use question::{QuestionAnswer, QuestionDialog, mark};
+
+use parallax_screen::{Key, KeyCode, Line, Modifiers};
+
+/// A key as dialogs understand it: what moves and decides has been looked up in
+/// the key table, the rest is as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DialogKey {
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Next,
+    Previous,
+    Confirm,
+    Cancel,
+    Other(Key),
+}
+
+impl DialogKey {
+    /// The defaults, for keys that the table does not bind in dialogs.
+    pub(crate) fn of(key: Key) -> Self {
+        let shifted = key.modifiers == Modifiers::SHIFT;
+        if key.modifiers != Modifiers::NONE && !shifted {
+            return match (key.code, key.modifiers) {
+                (KeyCode::Char('p'), Modifiers::CTRL) => Self::Up,
+                (KeyCode::Char('n'), Modifiers::CTRL) => Self::Down,
+                (KeyCode::Char('c' | '['), Modifiers::CTRL) => Self::Cancel,
+                _ => Self::Other(key),
+            };
+        }
+        match key.code {
+            KeyCode::Up => Self::Up,
+            KeyCode::Down => Self::Down,
+            KeyCode::Left => Self::Left,
+            KeyCode::Right => Self::Right,
+            KeyCode::PageUp => Self::PageUp,
+            KeyCode::PageDown => Self::PageDown,
+            KeyCode::Home => Self::First,
+            KeyCode::End => Self::Last,
+            KeyCode::Tab if shifted => Self::Previous,
+            KeyCode::Tab => Self::Next,
+            KeyCode::Enter => Self::Confirm,
+            KeyCode::Escape => Self::Cancel,
+            _ => Self::Other(key),
+        }
+    }
+}
+
+/// What a dialog looks like: rows, and the place of the cursor in them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DialogView {
+    pub(crate) rows: Vec<Line>,
+    /// Column and row, where text is being typed.
+    pub(crate) cursor: Option<(usize, usize)>,
+}
+
+/// What came of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Response {
+    /// The dialog stays, perhaps changed.
+    Stay,
+    /// Given up.
+    Closed,
+    /// The item with this id (or the text of a field).
+    Chosen(String),
+    /// The cursor is on another item now; for previews.
+    Moved(String),
+    /// A key that the dialog has no use for, with the item it stands on.
+    Pressed(Key, String),
+}

@@ -1,0 +1,229 @@
+//! A field of one line: searches, keys, patterns, words for the model.
+
+use parallax_screen::{Key, KeyCode, Line, Modifiers, Span, text_width};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{DialogKey, DialogView, Response};
+use crate::theme::Theme;
+
+/// Longest text of a field, in bytes. What is pasted beyond is left out.
+const LIMIT: usize = 16 * 1024;
+
+/// Text of one line that can be edited.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Field {
+    text: String,
+    /// In bytes, always at a border of grapheme clusters.
+    cursor: usize,
+    masked: bool,
+}
+
+impl Field {
+    /// With this text, the cursor behind it.
+    pub(crate) fn with(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { cursor: text.len(), text, masked: false }
+    }
+
+    /// Shows dots: for secrets.
+    pub(crate) fn masked() -> Self {
+        Self { masked: true, ..Self::default() }
+    }
+
+    /// What is typed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes a key; whether it was one that edits.
+    pub(crate) fn key(&mut self, key: Key) -> bool {
+        if let Some(char) = key.typed() {
+            self.insert(char.encode_utf8(&mut [0; 4]));
+            return true;
+        }
+        let ctrl = key.modifiers == Modifiers::CTRL;
+        match key.code {
+            KeyCode::Backspace if ctrl || key.modifiers == Modifiers::ALT => self.erase_word(),
+            KeyCode::Char('w') if ctrl => self.erase_word(),
+            KeyCode::Backspace => self.erase(self.before()..self.cursor),
+            KeyCode::Char('h') if ctrl => self.erase(self.before()..self.cursor),
+            KeyCode::Delete => self.erase(self.cursor..self.after()),
+            KeyCode::Char('u') if ctrl => self.erase(0..self.cursor),
+            KeyCode::Char('k') if ctrl => self.erase(self.cursor..self.text.len()),
+            KeyCode::Left => self.cursor = self.before(),
+            KeyCode::Right => self.cursor = self.after(),
+            KeyCode::Home => self.cursor = 0,
+            KeyCode::Char('a') if ctrl => self.cursor = 0,
+            KeyCode::End => self.cursor = self.text.len(),
+            KeyCode::Char('e') if ctrl => self.cursor = self.text.len(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Puts text at the cursor; line breaks become spaces.
+    pub(crate) fn insert(&mut self, text: &str) {
+        let room = LIMIT.saturating_sub(self.text.len());
+        let mut fitting: String = text
+            .chars()
+            .map(|char| if matches!(char, '\n' | '\r' | '\t') { ' ' } else { char })
+            .filter(|char| !char.is_control())
+            .collect();
+        while fitting.len() > room {
+            fitting.pop();
+        }
+        self.text.insert_str(self.cursor, &fitting);
+        self.cursor += fitting.len();
+    }
+
+    fn erase(&mut self, range: std::ops::Range<usize>) {
+        self.cursor = range.start;
+        self.text.replace_range(range, "");
+    }
+
+    fn erase_word(&mut self) {
+        let head = self.text[..self.cursor].trim_end();
+        let start = head
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8));
+        self.erase(start..self.cursor);
+    }
+
+    fn before(&self) -> usize {
+        self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+    }
+
+    fn after(&self) -> usize {
+        let next = self.text[self.cursor..].graphemes(true).next();
+        self.cursor + next.map_or(0, str::len)
+    }
+
+    /// The part that fits into `columns`, with the cursor's column in it.
+    pub(crate) fn row(&self, columns: usize) -> (String, usize) {
+        let columns = columns.max(2);
+        let shown: String = match self.masked {
+            true => self.text.graphemes(true).map(|_| '•').collect(),
+            false => self.text.clone(),
+        };
+        let cursor = match self.masked {
+            true => self.text[..self.cursor].graphemes(true).count(),
+            false => text_width(&self.text[..self.cursor]),
+        };
+        if cursor < columns {
+            return (parallax_screen::truncate(&shown, columns).to_owned(), cursor);
+        }
+        // The tail that ends at the cursor.
+        let mut skipped = 0;
+        let mut start = 0;
+        for (at, cluster) in shown.grapheme_indices(true) {
+            if cursor - skipped < columns {
+                start = at;
+                break;
+            }
+            skipped += parallax_screen::grapheme_width(cluster);
+            start = at + cluster.len();
+        }
+        let tail = parallax_screen::truncate(&shown[start..], columns).to_owned();
+        (tail, cursor - skipped)
+    }
+}
+
+/// A question with a field: an API key, a tag, words for the model.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldDialog {
+    title: String,
+    intro: Vec<String>,
+    field: Field,
+    /// What is wrong with what was typed last.
+    pub(crate) problem: Option<String>,
+    /// Work that is being done with the text; keys but Esc wait.
+    pub(crate) busy: Option<String>,
+}
+
+impl FieldDialog {
+    /// A dialog with a title and lines of explanation.
+    pub(crate) fn new(title: impl Into<String>, intro: Vec<String>, field: Field) -> Self {
+        Self { title: title.into(), intro, field, problem: None, busy: None }
+    }
+
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+        match key {
+            DialogKey::Cancel => Response::Closed,
+            _ if self.busy.is_some() => Response::Stay,
+            DialogKey::Confirm => Response::Chosen(self.field.text().to_owned()),
+            _ => {
+                self.field.key(raw);
+                Response::Stay
+            }
+        }
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        if self.busy.is_none() {
+            self.field.insert(text);
+        }
+    }
+
+    pub(crate) fn view(&self, width: usize, theme: &Theme) -> DialogView {
+        let mut rows = vec![Line::styled(self.title.clone(), theme.accent.bold())];
+        for line in &self.intro {
+            rows.extend(parallax_screen::wrap(
+                &Line::styled(line.clone(), theme.secondary),
+                width,
+                &[],
+            ));
+        }
+        let (text, column) = self.field.row(width.saturating_sub(3));
+        let at = rows.len();
+        rows.push(Line::styled("> ", theme.accent).and(text, theme.text));
+        if let Some(problem) = &self.problem {
+            let line = Line::styled(format!("✕ {problem}"), theme.error);
+            rows.extend(parallax_screen::wrap(&line, width, &[Span::raw("  ")]));
+        }
+        let hint = self.busy.as_deref().unwrap_or("enter accept · esc back");
+        rows.push(Line::styled(hint.to_owned(), theme.secondary));
+        DialogView { rows, cursor: Some((column + 2, at)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(field: &mut Field, text: &str) {
+        for char in text.chars() {
+            field.key(Key::plain(KeyCode::Char(char)));
+        }
+    }
+
+    #[test]
+    fn clusters_are_erased_whole() {
+        let mut field = Field::with("añ👩‍👩‍👧");
+        field.key(Key::plain(KeyCode::Backspace));
+        assert_eq!(field.text(), "añ");
+        field.key(Key::plain(KeyCode::Home));
+        field.key(Key::plain(KeyCode::Delete));
+        assert_eq!(field.text(), "ñ");
+        typed(&mut field, "日 本");
+        field.key(Key::ctrl('w'));
+        assert_eq!(field.text(), "日 ñ");
+    }
+
+    #[test]
+    fn a_secret_is_never_in_the_row() {
+        let mut field = Field::masked();
+        field.insert("AIza-secret\n");
+        let (row, cursor) = field.row(80);
+        assert!(!row.contains("secret") && row.chars().all(|char| char == '•'));
+        assert_eq!(cursor, 12);
+    }
+
+    #[test]
+    fn the_cursor_stays_in_a_narrow_row() {
+        let field = Field::with("日本語のとても長い文");
+        for columns in 2..30 {
+            let (row, cursor) = field.row(columns);
+            assert!(cursor < columns, "{columns}: {row} {cursor}");
+        }
+    }
+}

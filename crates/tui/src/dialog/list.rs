@@ -1,0 +1,397 @@
+//! A list to choose from: numbered or searched, with a preview where it helps.
+
+use parallax_screen::{Key, KeyCode, Line, Span, text_width, truncate, wrap};
+
+use super::field::Field;
+use super::{DialogKey, DialogView, Response};
+use crate::app::cut;
+use crate::theme::Theme;
+
+/// Rows of a list that are shown at once.
+const SHOWN: usize = 10;
+
+/// One row to choose.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListItem {
+    /// What is told when it is chosen.
+    pub(crate) id: String,
+    pub(crate) label: String,
+    /// Behind the label, in less weight.
+    pub(crate) detail: String,
+    /// Why it cannot be chosen, if so.
+    pub(crate) disabled: Option<String>,
+    /// Rows shown beneath the list while the cursor is on it.
+    pub(crate) preview: Vec<Line>,
+}
+
+impl ListItem {
+    pub(crate) fn new(
+        id: impl Into<String>,
+        label: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { id: id.into(), label: label.into(), detail: detail.into(), ..Self::default() }
+    }
+
+    #[must_use]
+    pub(crate) fn previewed(mut self, preview: Vec<Line>) -> Self {
+        self.preview = preview;
+        self
+    }
+}
+
+/// The list and where the cursor is.
+#[derive(Debug, Clone)]
+pub(crate) struct ListDialog {
+    title: String,
+    intro: Vec<Line>,
+    items: Vec<ListItem>,
+    /// Indexes of the items that fit the search, best first.
+    matching: Vec<usize>,
+    search: Option<Field>,
+    cursor: usize,
+    hint: String,
+    /// Digits typed so far, for lists without a search.
+    digits: String,
+    /// Something to be told beneath the list.
+    pub(crate) notice: Option<String>,
+}
+
+impl ListDialog {
+    /// A numbered list.
+    pub(crate) fn new(title: impl Into<String>, items: Vec<ListItem>) -> Self {
+        let matching = (0..items.len()).collect();
+        Self {
+            title: title.into(),
+            intro: Vec::new(),
+            items,
+            matching,
+            search: None,
+            cursor: 0,
+            hint: "enter choose · esc back".to_owned(),
+            digits: String::new(),
+            notice: None,
+        }
+    }
+
+    /// Typing searches instead of choosing by number.
+    #[must_use]
+    pub(crate) fn searched(mut self) -> Self {
+        self.search = Some(Field::default());
+        "type to search · enter choose · esc back".clone_into(&mut self.hint);
+        self
+    }
+
+    /// Rows above the list.
+    #[must_use]
+    pub(crate) fn intro(mut self, rows: Vec<Line>) -> Self {
+        self.intro = rows;
+        self
+    }
+
+    /// What the keys do, beneath the list.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// The cursor on this item.
+    #[must_use]
+    pub(crate) fn at(mut self, id: &str) -> Self {
+        if let Some(at) = self.matching.iter().position(|index| self.items[*index].id == id) {
+            self.cursor = at;
+        }
+        self
+    }
+
+    /// Exchanges the items; the cursor stays on its item where it still is.
+    pub(crate) fn replace(&mut self, items: Vec<ListItem>) {
+        let id = self.current().map(|item| item.id.clone());
+        self.items = items;
+        self.filter();
+        let matching = &self.matching;
+        let at = id.and_then(|id| matching.iter().position(|index| self.items[*index].id == id));
+        self.cursor = at.unwrap_or(self.cursor).min(self.matching.len().saturating_sub(1));
+    }
+
+    /// The item that the cursor is on.
+    pub(crate) fn current(&self) -> Option<&ListItem> {
+        self.matching.get(self.cursor).and_then(|index| self.items.get(*index))
+    }
+
+    /// Whether letters search.
+    pub(crate) fn is_searched(&self) -> bool {
+        self.search.is_some()
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        if let Some(search) = &mut self.search {
+            search.insert(text);
+            self.filter();
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+        let last = self.matching.len().saturating_sub(1);
+        let before = self.cursor;
+        match key {
+            DialogKey::Cancel => {
+                if self.search.as_ref().is_some_and(|search| !search.text().is_empty()) {
+                    self.search = Some(Field::default());
+                    self.filter();
+                    return Response::Stay;
+                }
+                return Response::Closed;
+            }
+            DialogKey::Confirm => return self.choose(),
+            DialogKey::Up => self.cursor = if before == 0 { last } else { before - 1 },
+            DialogKey::Down => self.cursor = if before >= last { 0 } else { before + 1 },
+            DialogKey::PageUp => self.cursor = before.saturating_sub(SHOWN),
+            DialogKey::PageDown => self.cursor = (before + SHOWN).min(last),
+            DialogKey::First if self.search.is_none() => self.cursor = 0,
+            DialogKey::Last if self.search.is_none() => self.cursor = last,
+            _ => return self.other(raw),
+        }
+        self.digits.clear();
+        match self.current() {
+            Some(item) if self.cursor != before => Response::Moved(item.id.clone()),
+            _ => Response::Stay,
+        }
+    }
+
+    fn other(&mut self, raw: Key) -> Response {
+        if let Some(search) = &mut self.search {
+            if search.key(raw) {
+                self.filter();
+                self.cursor = 0;
+                return match self.current() {
+                    Some(item) => Response::Moved(item.id.clone()),
+                    None => Response::Stay,
+                };
+            }
+        } else if let KeyCode::Char(char) = raw.code
+            && raw.typed().is_some()
+        {
+            match char {
+                '0'..='9' => return self.digit(char),
+                'j' => return self.key(DialogKey::Down, raw),
+                'k' => return self.key(DialogKey::Up, raw),
+                _ => {}
+            }
+        }
+        let id = self.current().map(|item| item.id.clone()).unwrap_or_default();
+        Response::Pressed(raw, id)
+    }
+
+    /// A digit chooses at once when no longer number can begin with it.
+    fn digit(&mut self, digit: char) -> Response {
+        self.digits.push(digit);
+        let Ok(number) = self.digits.parse::<usize>() else {
+            self.digits.clear();
+            return Response::Stay;
+        };
+        let count = self.matching.len();
+        if number == 0 || number > count {
+            self.digits.clear();
+            return Response::Stay;
+        }
+        self.cursor = number - 1;
+        if number * 10 > count {
+            self.digits.clear();
+            return self.choose();
+        }
+        Response::Stay
+    }
+
+    fn choose(&mut self) -> Response {
+        self.digits.clear();
+        let (id, disabled) = match self.current() {
+            None => return Response::Stay,
+            Some(item) => (item.id.clone(), item.disabled.clone()),
+        };
+        match disabled {
+            Some(why) => {
+                self.notice = Some(why);
+                Response::Stay
+            }
+            None => Response::Chosen(id),
+        }
+    }
+
+    /// Items whose label or detail holds every word of the search; those whose
+    /// label does come first.
+    fn filter(&mut self) {
+        let Some(search) = &self.search else {
+            self.matching = (0..self.items.len()).collect();
+            return;
+        };
+        let wanted = search.text().to_lowercase();
+        let words: Vec<&str> = wanted.split_whitespace().collect();
+        let holds = |text: &str| {
+            let text = text.to_lowercase();
+            words.iter().all(|word| text.contains(word))
+        };
+        let (mut by_label, mut by_detail) = (Vec::new(), Vec::new());
+        for (index, item) in self.items.iter().enumerate() {
+            if holds(&item.label) {
+                by_label.push(index);
+            } else if holds(&format!("{} {}", item.label, item.detail)) {
+                by_detail.push(index);
+            }
+        }
+        by_label.append(&mut by_detail);
+        self.matching = by_label;
+        self.cursor = self.cursor.min(self.matching.len().saturating_sub(1));
+    }
+
+    /// The rows, `height` at most.
+    pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
+        let mut rows = vec![Line::styled(self.title.clone(), theme.accent.bold())];
+        for line in &self.intro {
+            rows.extend(wrap(line, width, &[]));
+        }
+        let mut cursor = None;
+        if let Some(search) = &self.search {
+            let (text, column) = search.row(width.saturating_sub(3));
+            cursor = Some((column + 2, rows.len()));
+            rows.push(Line::styled("⌕ ", theme.secondary).and(text, theme.text));
+        }
+        let shown = SHOWN.min(height.saturating_sub(rows.len() + 2)).max(1);
+        let first = self.first_shown(shown);
+        let label_width = self.label_width(width);
+        for (offset, index) in self.matching.iter().enumerate().skip(first).take(shown) {
+            rows.push(self.row(offset, &self.items[*index], label_width, width, theme));
+        }
+        if self.matching.is_empty() {
+            rows.push(Line::styled("  nothing fits", theme.secondary));
+        }
+        self.foot(&mut rows, width, height, shown, theme);
+        let rows = rows.into_iter().map(|row| cut(row, width)).collect();
+        DialogView { rows, cursor }
+    }
+
+    fn first_shown(&self, shown: usize) -> usize {
+        let last_first = self.matching.len().saturating_sub(shown);
+        self.cursor.saturating_sub(shown / 2).min(last_first)
+    }
+
+    fn label_width(&self, width: usize) -> usize {
+        let widest = self.matching.iter().map(|index| text_width(&self.items[*index].label)).max();
+        widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
+    }
+
+    fn row(
+        &self,
+        offset: usize,
+        item: &ListItem,
+        label_width: usize,
+        width: usize,
+        theme: &Theme,
+    ) -> Line {
+        let chosen = offset == self.cursor;
+        let label = match (chosen, &item.disabled) {
+            (_, Some(_)) => theme.secondary,
+            (true, None) => theme.selected,
+            (false, None) => theme.text,
+        };
+        let sign = if chosen { "❯ " } else { "  " };
+        let number = match self.search {
+            Some(_) => String::new(),
+            None => format!("{}. ", offset + 1),
+        };
+        let room = width.saturating_sub(2 + text_width(&number));
+        let text = if item.detail.is_empty() {
+            truncate(&item.label, room)
+        } else {
+            truncate(&item.label, label_width)
+        };
+        let mut line =
+            Line::styled(sign, theme.accent).and(number.clone(), label).and(text.to_owned(), label);
+        let pad = label_width.saturating_sub(text_width(text)) + 2;
+        let left = room.saturating_sub(text_width(text) + pad);
+        if !item.detail.is_empty() && left > 4 {
+            line.push(Span::raw(" ".repeat(pad)));
+            line.push(Span::styled(truncate(&item.detail, left).to_owned(), theme.secondary));
+        }
+        line
+    }
+
+    fn foot(&self, rows: &mut Vec<Line>, width: usize, height: usize, shown: usize, theme: &Theme) {
+        if let Some(preview) = self.current().map(|item| &item.preview) {
+            let room = height.saturating_sub(rows.len() + 2);
+            let wrapped: Vec<Line> =
+                preview.iter().flat_map(|line| wrap(line, width, &[])).take(room).collect();
+            if !wrapped.is_empty() {
+                rows.push(Line::styled("─".repeat(width.min(40)), theme.border));
+                rows.extend(wrapped);
+            }
+        }
+        if let Some(notice) = &self.notice {
+            rows.extend(wrap(&Line::styled(notice.clone(), theme.warning), width, &[]));
+        }
+        let mut hint = self.hint.clone();
+        if self.matching.len() > shown {
+            hint = format!("{} of {} · {hint}", self.cursor + 1, self.matching.len());
+        }
+        rows.push(Line::styled(truncate(&hint, width).to_owned(), theme.secondary));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(count: usize) -> ListDialog {
+        let items = (1..=count)
+            .map(|number| ListItem::new(number.to_string(), format!("item {number}"), ""));
+        ListDialog::new("Items", items.collect())
+    }
+
+    fn press(list: &mut ListDialog, code: KeyCode) -> Response {
+        let key = Key::plain(code);
+        list.key(DialogKey::of(key), key)
+    }
+
+    #[test]
+    fn a_number_chooses_as_soon_as_it_is_plain() {
+        let mut short = list(5);
+        assert_eq!(press(&mut short, KeyCode::Char('3')), Response::Chosen("3".into()));
+        let mut long = list(25);
+        assert_eq!(press(&mut long, KeyCode::Char('1')), Response::Stay);
+        assert_eq!(press(&mut long, KeyCode::Char('2')), Response::Chosen("12".into()));
+        assert_eq!(press(&mut long, KeyCode::Char('9')), Response::Chosen("9".into()));
+    }
+
+    #[test]
+    fn a_search_narrows_and_escape_first_ends_the_search() {
+        let mut list = list(30).searched();
+        for char in "item 2".chars() {
+            press(&mut list, KeyCode::Char(char));
+        }
+        assert_eq!(list.matching.len(), 12);
+        assert_eq!(press(&mut list, KeyCode::Enter), Response::Chosen("2".into()));
+        assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
+        assert_eq!(press(&mut list, KeyCode::Escape), Response::Closed);
+    }
+
+    #[test]
+    fn what_is_disabled_tells_why() {
+        let mut items = vec![ListItem::new("a", "a", "")];
+        items[0].disabled = Some("not here".to_owned());
+        let mut list = ListDialog::new("x", items);
+        assert_eq!(press(&mut list, KeyCode::Enter), Response::Stay);
+        assert_eq!(list.notice.as_deref(), Some("not here"));
+    }
+
+    #[test]
+    fn no_row_is_wider_than_the_window() {
+        let items = vec![ListItem::new("a", "日本語".repeat(30), "detail ".repeat(30))];
+        let list = ListDialog::new("x", items);
+        for width in 8..120 {
+            for row in list.view(width, 12, &Theme::default()).rows {
+                assert!(row.width() <= width, "{width}: {}", row.text());
+            }
+        }
+    }
+}

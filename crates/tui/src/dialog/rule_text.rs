@@ -1,0 +1,101 @@
+//! A rule as a person reads and edits it, on one line.
+//!
+//! The pattern is what can be edited: for commands their first words (several
+//! separated by ` | `), for files a glob, else a pattern over the arguments.
+
+use parallax_protocol::policy::RuleDraft;
+
+/// The part of a rule that can be edited.
+pub(crate) fn pattern(rule: &RuleDraft) -> String {
+    if !rule.command_prefix.is_empty() {
+        return rule.command_prefix.join(" | ");
+    }
+    rule.path_glob.clone().or_else(|| rule.args_pattern.clone()).unwrap_or_default()
+}
+
+/// The rule with its pattern exchanged.
+///
+/// # Errors
+/// Why that would be no rule.
+pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft, String> {
+    let pattern = pattern.trim();
+    let mut changed = rule.clone();
+    if pattern.is_empty() {
+        return Err("a rule without a pattern would allow everything: type one".to_owned());
+    }
+    if rule.command_prefix.is_empty() {
+        if rule.path_glob.is_some() {
+            changed.path_glob = Some(pattern.to_owned());
+        } else {
+            changed.args_pattern = Some(pattern.to_owned());
+        }
+        return Ok(changed);
+    }
+    let words: Vec<String> = pattern
+        .split(" | ")
+        .map(str::trim)
+        .filter(|word| !word.is_empty() && *word != "|")
+        .map(str::to_owned)
+        .collect();
+    if words.is_empty() {
+        return Err("name the first words of the commands".to_owned());
+    }
+    changed.command_prefix = words;
+    Ok(changed)
+}
+
+/// The whole rule in words.
+pub(crate) fn words(rule: &RuleDraft) -> String {
+    let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
+        (Some(server), _) => format!("{} of {server}", tool(rule)),
+        (None, []) => tool(rule).to_owned(),
+        (None, prefixes) => {
+            let quoted: Vec<String> = prefixes.iter().map(|word| format!("`{word} …`")).collect();
+            format!("commands {}", quoted.join(" and "))
+        }
+    };
+    if let Some(glob) = &rule.path_glob {
+        text.push_str(&format!(" on `{glob}`"));
+    }
+    if let Some(pattern) = &rule.args_pattern {
+        text.push_str(&format!(" with arguments like `{pattern}`"));
+    }
+    if rule.allow_redirection {
+        text.push_str(", with redirections");
+    }
+    let leave = rule.permissions.words();
+    if !leave.is_empty() {
+        text.push_str(&format!(", with leave for {}", leave.join(", ")));
+    }
+    if !rule.modes.is_empty() {
+        let modes: Vec<&str> = rule.modes.iter().map(|mode| mode.as_str()).collect();
+        text.push_str(&format!(" (modes: {})", modes.join(", ")));
+    }
+    text
+}
+
+fn tool(rule: &RuleDraft) -> &str {
+    match rule.tool_name.as_str() {
+        "" | "*" => "all tools",
+        name => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_edited_and_read_back() {
+        let rule = RuleDraft {
+            tool_name: "run_shell_command".to_owned(),
+            command_prefix: vec!["git status".to_owned(), "ls".to_owned()],
+            ..RuleDraft::default()
+        };
+        assert_eq!(pattern(&rule), "git status | ls");
+        let changed = with_pattern(&rule, " git | ls -l ").expect("a rule");
+        assert_eq!(changed.command_prefix, ["git", "ls -l"]);
+        assert_eq!(words(&changed), "commands `git …` and `ls -l …`");
+        assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! Changes to a file as rows: numbers, signs, the words that changed.
+
+mod hunks;
+mod marks;
+
+use std::path::Path;
+
+use parallax_protocol::tool::FileDiff;
+use parallax_screen::{Line, Span, Style};
+
+use crate::clean;
+use crate::highlight::{Highlighter, wait_a_moment};
+use crate::layout::{count, hard_wrap, shortened};
+use crate::theme::Theme;
+use hunks::{Change, Row};
+
+/// How a diff is drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct DiffLook<'a> {
+    /// The colours.
+    pub theme: &'a Theme,
+    /// Columns.
+    pub width: usize,
+    /// The most rows; what is missing is counted in the last one.
+    pub max_rows: usize,
+    /// For a screen reader: words instead of colours.
+    pub plain: bool,
+}
+
+impl<'a> DiffLook<'a> {
+    /// All of a diff.
+    pub fn new(theme: &'a Theme, width: usize) -> Self {
+        Self { theme, width, max_rows: usize::MAX, plain: false }
+    }
+}
+
+/// The rows of a change. A new file is shown as code.
+pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
+    let changes = hunks::parse(&diff.diff);
+    let mut page = Rows::new(&changes, look);
+    let only_added =
+        changes.iter().all(|row| matches!(row, Row::Line { change: Change::Added, .. }));
+    if changes.is_empty() {
+        page.note("no change");
+    } else if diff.is_new_file && only_added {
+        new_file(&changes, &diff.file_path, &mut page);
+    } else {
+        if hunks::only_blanks_changed(&changes) {
+            page.note("only whitespace changed");
+        }
+        changed(&changes, &mut page);
+    }
+    page.end()
+}
+
+fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
+    let name = path.extension().or_else(|| path.file_name()).unwrap_or_default();
+    let mut highlighter = Highlighter::new(&name.to_string_lossy());
+    wait_a_moment();
+    for row in changes {
+        let Row::Line { text, new, .. } = row else { continue };
+        if page.is_full() {
+            page.skip(1);
+            continue;
+        }
+        let text = clean::lines(text);
+        let pieces = highlighter.line(&text);
+        let look = crate::markdown::Look::new(page.look.theme, page.look.width);
+        let spans = crate::markdown::code_spans(&text, &pieces, &look);
+        page.put(*new, "", spans, Style::PLAIN);
+    }
+}
+
+fn changed(changes: &[Row<'_>], page: &mut Rows<'_>) {
+    let theme = page.look.theme;
+    let mut at = 0;
+    while at < changes.len() {
+        // Lines that were removed, and those that came in their place.
+        let kind = |at: usize| match changes.get(at) {
+            Some(Row::Line { change, .. }) => Some(*change),
+            _ => None,
+        };
+        let mut end = at;
+        while kind(end) == Some(Change::Removed) {
+            end += 1;
+        }
+        let middle = end;
+        while kind(end) == Some(Change::Added) {
+            end += 1;
+        }
+        if at == end {
+            if let Some(row) = changes.get(at) {
+                page.row(row, &[], Style::PLAIN, Style::PLAIN);
+            }
+            at += 1;
+            continue;
+        }
+        if page.is_full() {
+            page.skip(end - at);
+        } else {
+            let (removed, added) = (&changes[at..middle], &changes[middle..end]);
+            let (old, new) = marks::words(removed, added);
+            for (row, marks) in removed.iter().zip(&old) {
+                page.row(row, marks, theme.removed, theme.removed_word);
+            }
+            for (row, marks) in added.iter().zip(&new) {
+                page.row(row, marks, theme.added, theme.added_word);
+            }
+        }
+        at = end;
+    }
+}
+
+/// Rows that are counted, up to the most that may be.
+struct Rows<'l> {
+    look: &'l DiffLook<'l>,
+    digits: usize,
+    rows: Vec<Line>,
+    /// Lines that found no room.
+    hidden: usize,
+}
+
+impl<'l> Rows<'l> {
+    fn new(changes: &[Row<'_>], look: &'l DiffLook<'l>) -> Self {
+        let largest = changes.iter().filter_map(|row| match row {
+            Row::Line { old, new, .. } => Some((*old).max(*new)),
+            Row::Gap => None,
+        });
+        let digits = largest.max().unwrap_or(0).to_string().len();
+        Self { look, digits, rows: Vec::new(), hidden: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() >= self.look.max_rows
+    }
+
+    fn skip(&mut self, lines: usize) {
+        self.hidden += lines;
+    }
+
+    fn note(&mut self, text: &str) {
+        let text = shortened(text, self.look.width);
+        self.rows.push(Line::styled(text, self.look.theme.secondary.italic()));
+    }
+
+    fn row(&mut self, row: &Row<'_>, marks: &[(usize, bool)], style: Style, word: Style) {
+        let Row::Line { change, text, old, new } = row else {
+            if !self.is_full() {
+                let sign = if self.look.plain { "…" } else { "⋯" };
+                let gap = format!("{}{sign}", " ".repeat(self.digits.saturating_sub(1)));
+                self.rows.push(Line::styled(gap, self.look.theme.secondary));
+            }
+            return;
+        };
+        if self.is_full() {
+            self.hidden += 1;
+            return;
+        }
+        let (number, sign) = match (change, self.look.plain) {
+            (Change::Same, _) => (*new, "  "),
+            (Change::Added, false) => (*new, "+ "),
+            (Change::Removed, false) => (*old, "- "),
+            (Change::Added, true) => (*new, "added: "),
+            (Change::Removed, true) => (*old, "removed: "),
+        };
+        let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
+        let whole = [(text.len(), false)];
+        for (end, marked) in if marks.is_empty() { &whole } else { marks } {
+            let piece = clean::lines(text.get(begin..*end).unwrap_or(""));
+            let piece = clean::expand_tabs(&piece, &mut column).into_owned();
+            spans.push(Span::styled(piece, if *marked { style.patch(word) } else { style }));
+            begin = *end;
+        }
+        self.put(number, sign, spans, style);
+    }
+
+    /// One line of the file: its number, its sign, its text in as many rows as it
+    /// needs.
+    fn put(&mut self, number: usize, sign: &str, spans: Vec<Span>, style: Style) {
+        let theme = self.look.theme;
+        let gutter = format!("{number:>width$} ", width = self.digits);
+        let taken = gutter.len() + sign.len();
+        // Where there is hardly room the text counts, not its number.
+        let (gutter, taken) =
+            if taken + 4 > self.look.width { (String::new(), sign.len()) } else { (gutter, taken) };
+        let blank = " ".repeat(gutter.len());
+        let room = self.look.width.saturating_sub(taken);
+        let fill = style.bg.is_some().then_some(style);
+        for (index, pieces) in hard_wrap(spans, room).into_iter().enumerate() {
+            let (number, sign) = match index {
+                0 => (gutter.clone(), sign.to_owned()),
+                _ => (blank.clone(), " ".repeat(sign.len())),
+            };
+            let number_style = theme.secondary.patch(Style { fg: None, ..style });
+            let mut row = vec![Span::styled(number, number_style), Span::styled(sign, style)];
+            row.extend(pieces);
+            row.retain(|span| !span.text.is_empty());
+            self.rows.push(Line { spans: row, fill });
+        }
+    }
+
+    fn end(mut self) -> Vec<Line> {
+        let most = self.look.max_rows;
+        if self.rows.len() > most {
+            // A long line went beyond the end.
+            self.rows.truncate(most);
+            self.hidden += 1;
+        }
+        if self.hidden > 0 {
+            if self.rows.len() >= most {
+                self.rows.truncate(most.saturating_sub(1));
+                self.hidden += 1;
+            }
+            let text =
+                shortened(&format!("… {}", count(self.hidden, "more line")), self.look.width);
+            self.rows.push(Line::styled(text, self.look.theme.secondary));
+        }
+        self.rows
+    }
+}
+
+#[cfg(test)]
+mod tests;

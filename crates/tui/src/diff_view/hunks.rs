@@ -1,0 +1,120 @@
+//! A unified diff, read.
+
+/// What happened to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Same,
+    Added,
+    Removed,
+}
+
+/// A row of a diff.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Row<'t> {
+    /// Lines that are left out.
+    Gap,
+    /// A line with its numbers in the old and in the new file.
+    Line { change: Change, text: &'t str, old: usize, new: usize },
+}
+
+/// Reads a unified diff. What is no part of a hunk is passed over.
+pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    let (mut old, mut new, mut in_hunk) = (0usize, 0usize, false);
+    // What the hunk's head says is still to come; `---` after that is a head.
+    let (mut old_left, mut new_left) = (0usize, 0usize);
+    for line in diff.split('\n') {
+        if let Some(head) = line.strip_prefix("@@ ").filter(|_| old_left + new_left == 0) {
+            let Some(((old_begin, old_count), (new_begin, new_count))) = ranges(head) else {
+                continue;
+            };
+            // Lines between two hunks, or before the first, are left out.
+            if if in_hunk { old_begin > old } else { old_begin > 1 } {
+                rows.push(Row::Gap);
+            }
+            (old, new, old_left, new_left) = (old_begin, new_begin, old_count, new_count);
+            in_hunk = true;
+            continue;
+        }
+        if !in_hunk || old_left + new_left == 0 {
+            continue;
+        }
+        let (change, text) = match line.as_bytes().first() {
+            Some(b'+') => (Change::Added, &line[1..]),
+            Some(b'-') => (Change::Removed, &line[1..]),
+            Some(b' ') => (Change::Same, &line[1..]),
+            None => (Change::Same, line),
+            _ => continue,
+        };
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        rows.push(Row::Line { change, text, old, new });
+        if change != Change::Added {
+            old = old.saturating_add(1);
+            old_left = old_left.saturating_sub(1);
+        }
+        if change != Change::Removed {
+            new = new.saturating_add(1);
+            new_left = new_left.saturating_sub(1);
+        }
+    }
+    rows
+}
+
+type Side = (usize, usize);
+
+/// The ranges of a hunk's head, `-1,3 +1,4 @@`: first line and count.
+fn ranges(head: &str) -> Option<(Side, Side)> {
+    let mut words = head.split(' ');
+    let side = |word: &str| -> Option<Side> {
+        match word.split_once(',') {
+            Some((begin, count)) => Some((begin.parse().ok()?, count.parse().ok()?)),
+            None => Some((word.parse().ok()?, 1)),
+        }
+    };
+    Some((side(words.next()?.strip_prefix('-')?)?, side(words.next()?.strip_prefix('+')?)?))
+}
+
+/// Whether the removed and the added lines are the same but for blanks.
+pub(super) fn only_blanks_changed(rows: &[Row<'_>]) -> bool {
+    let side = |wanted: Change| {
+        rows.iter()
+            .filter_map(move |row| match row {
+                Row::Line { change, text, .. } if *change == wanted => Some(*text),
+                _ => None,
+            })
+            .flat_map(|text| text.chars().filter(|char| !char.is_whitespace()))
+    };
+    side(Change::Removed).eq(side(Change::Added))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hunks_are_read_with_their_numbers() {
+        let rows = parse(
+            "--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@ fn\n a\n-b\n+--- c\n+d\n@@ -20 +21 @@\n-x\n\\ No newline at end of file\n+y\n",
+        );
+        let line = |change, text, old, new| Row::Line { change, text, old, new };
+        assert_eq!(
+            rows,
+            [
+                Row::Gap,
+                line(Change::Same, "a", 3, 3),
+                line(Change::Removed, "b", 4, 4),
+                line(Change::Added, "--- c", 5, 4),
+                line(Change::Added, "d", 5, 5),
+                Row::Gap,
+                line(Change::Removed, "x", 20, 21),
+                line(Change::Added, "y", 21, 21),
+            ]
+        );
+    }
+
+    #[test]
+    fn blanks_alone_are_told() {
+        assert!(only_blanks_changed(&parse("@@ -1,2 +1,2 @@\n-a b\n-c\n+ab\n+  c\n")));
+        assert!(!only_blanks_changed(&parse("@@ -1 +1 @@\n-a\n+b\n")));
+    }
+}

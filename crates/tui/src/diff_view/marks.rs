@@ -1,0 +1,66 @@
+//! The words that changed between removed lines and those in their place.
+
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
+
+use super::hunks::Row;
+
+/// Blocks with more lines on a side are not compared word by word.
+const MAX_LINES: usize = 60;
+/// Nor are blocks with longer lines, in bytes.
+const MAX_LINE: usize = 1_000;
+/// How long one comparison may take.
+const LIMIT: Duration = Duration::from_millis(20);
+
+/// The pieces of a line: where each ends, and whether it changed. Empty: nothing
+/// is marked.
+pub(super) type Marks = Vec<(usize, bool)>;
+
+/// The marks of removed and of added lines.
+pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<Marks>) {
+    let text = |rows: &[Row<'_>]| -> Vec<String> {
+        let lines = rows.iter().map(|row| match row {
+            Row::Line { text, .. } => format!("{text}\n"),
+            Row::Gap => String::new(),
+        });
+        lines.collect()
+    };
+    let (old, new) = (text(removed), text(added));
+    let mut marks = (vec![Marks::new(); old.len()], vec![Marks::new(); new.len()]);
+    let fits = |lines: &[String]| {
+        (1..=MAX_LINES).contains(&lines.len()) && lines.iter().all(|line| line.len() <= MAX_LINE)
+    };
+    if !fits(&old) || !fits(&new) {
+        return marks;
+    }
+    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    let new: Vec<&str> = new.iter().map(String::as_str).collect();
+    let mut config = TextDiff::configure();
+    let diff = config.timeout(LIMIT).diff_slices(&old, &new);
+    for op in diff.ops() {
+        for change in diff.iter_inline_changes(op) {
+            let place = match change.tag() {
+                ChangeTag::Delete => change.old_index().and_then(|at| marks.0.get_mut(at)),
+                ChangeTag::Insert => change.new_index().and_then(|at| marks.1.get_mut(at)),
+                ChangeTag::Equal => None,
+            };
+            let Some(place) = place else { continue };
+            let pieces = change.values();
+            // A line that is all new needs no marks.
+            if pieces.iter().all(|(marked, text)| *marked || text.trim().is_empty()) {
+                continue;
+            }
+            let mut end = 0;
+            for (marked, text) in pieces {
+                end += text.len();
+                place.push((end, *marked));
+            }
+            // Without the line break that was added for the comparison.
+            if let Some(last) = place.last_mut() {
+                last.0 -= 1;
+            }
+        }
+    }
+    marks
+}

@@ -1,0 +1,63 @@
+use super::*;
+
+fn diff(text: &str, is_new_file: bool) -> FileDiff {
+    FileDiff {
+        file_path: "/w/src/lib.rs".into(),
+        diff: text.to_owned(),
+        lines_added: 0,
+        lines_removed: 0,
+        is_new_file,
+    }
+}
+
+#[test]
+fn changed_words_are_marked() {
+    let theme = Theme::default();
+    let change = diff("@@ -9,3 +9,3 @@\n a\n-let x = 1;\n+let y = 1;\n c\n", false);
+    let rows = rows(&change, &DiffLook::new(&theme, 30));
+    let texts: Vec<String> = rows.iter().map(Line::text).collect();
+    assert_eq!(texts, [" ⋯", " 9   a", "10 - let x = 1;", "10 + let y = 1;", "11   c"]);
+    let marked: Vec<&str> = rows[3]
+        .spans
+        .iter()
+        .filter(|span| span.style == theme.added.patch(theme.added_word))
+        .map(|span| span.text.as_ref())
+        .collect();
+    assert_eq!(marked, ["y"]);
+}
+
+#[test]
+fn a_long_diff_is_cut_and_counted() {
+    let lines: String = (0..50).map(|number| format!("+line {number}\n")).collect();
+    let change = diff(&format!("@@ -0,0 +1,50 @@\n{lines}"), true);
+    let theme = Theme::default();
+    let look = DiffLook { max_rows: 4, ..DiffLook::new(&theme, 30) };
+    let texts: Vec<String> = rows(&change, &look).iter().map(Line::text).collect();
+    assert_eq!(texts, [" 1 line 0", " 2 line 1", " 3 line 2", "… 47 more lines"]);
+}
+
+#[test]
+fn long_lines_hang_below_their_number() {
+    let change = diff("@@ -1 +1 @@\n-\tabcdefgh\n+\tabcdefgX\n", false);
+    let texts: Vec<String> =
+        rows(&change, &DiffLook::new(&Theme::default(), 12)).iter().map(Line::text).collect();
+    assert_eq!(texts, ["1 -     abcd", "    efgh", "1 +     abcd", "    efgX"]);
+}
+
+#[test]
+fn blanks_alone_are_said_to_be_such() {
+    let change = diff("@@ -1 +1 @@\n-a\n+ a\n", false);
+    assert_eq!(
+        rows(&change, &DiffLook::new(&Theme::default(), 40))[0].text(),
+        "only whitespace changed"
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_is_too_wide(text in "(?s)(@@ -[0-9]{1,3},3 \\+1,9 @@\n)?([-+ ][\ta-z世\u{1b}]{0,30}\n){0,8}", width in 12usize..50) {
+        for row in rows(&diff(&text, false), &DiffLook::new(&Theme::default(), width)) {
+            proptest::prop_assert!(row.width() <= width);
+        }
+    }
+}

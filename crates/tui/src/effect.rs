@@ -1,0 +1,61 @@
+//! What the app wants done and cannot do itself: it holds no terminal, no
+//! session and no task. The face carries these out.
+
+use parallax_protocol::op::Op;
+use parallax_sdk::credential::KeyKind;
+use parallax_sdk::trust::TrustAnswer;
+use parallax_sdk::{LaunchOptions, SessionChoice};
+
+use crate::app::App;
+
+/// Work that blocks: done on a thread of its own, then the app goes on with
+/// what came of it.
+pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
+/// What is done with the app when a job is through.
+pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
+/// What is done with the app and a text that came from outside (an editor).
+pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
+
+/// What the app wants done.
+pub(crate) enum Effect {
+    /// Hand an order to the engine.
+    Send(Op),
+    /// Send a prompt, its `@path` expanded.
+    Prompt(String),
+    /// The same for the running turn, under this name.
+    Steer(parallax_protocol::ids::SteerId, String),
+    /// Run what a command of the person's own needs, and send what it came to.
+    Expand(Box<parallax_sdk::custom_commands::Prepared>),
+    /// Ask the open session something that it knows at once.
+    AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
+    /// Do blocking work.
+    Run(Job),
+    /// Answer the question about trust and go on with the start.
+    Trust(TrustAnswer),
+    /// Close the session if one is open, and open another.
+    Open(SessionChoice),
+    /// Change what later sessions begin with, then open one.
+    Reopen(Box<dyn FnOnce(&mut LaunchOptions) + Send>, SessionChoice),
+    /// Ask the service about a key, keep it if it is good, and go on.
+    CheckKey(KeyKind, parallax_protocol::secret::Secret),
+    /// Put a text into the person's editor, in a file of this name.
+    Edit { text: String, name: String, then: WithText },
+    /// Into the clipboard.
+    Copy(String),
+    /// A picture of the clipboard into the composer, or else its text.
+    PasteClipboard,
+    /// The window's title.
+    Title(String),
+    /// Progress in the window's frame: working, or not.
+    Progress(bool),
+    /// Tell a person who looks elsewhere.
+    Notify(String),
+    /// Stop as a job of the shell.
+    Suspend,
+    /// Go on after the shell stopped us.
+    Resume,
+    /// Draw everything anew.
+    Redraw,
+    /// Leave. `delete`: and forget the session.
+    Quit { delete: bool },
+}

@@ -1,0 +1,230 @@
+//! The loop: keys, events, jobs and time go into the app; frames come out.
+//!
+//! Everything here runs on the main thread, which is none of the runtime's
+//! workers, so a slow terminal holds up nothing but itself.
+
+mod carry_out;
+mod open;
+mod session;
+
+use std::time::{Duration, Instant};
+
+use parallax_protocol::event::Event;
+use parallax_screen::{Input, Screen};
+use parallax_sdk::LaunchOptions;
+use tokio::sync::mpsc;
+
+use crate::app::{App, Layout};
+use crate::debug_console::LogBook;
+use crate::effect::Then;
+use session::Session;
+
+/// Between two frames that no key asked for: 30 a second are smooth, and cost
+/// half of what 60 do.
+const FRAME: Duration = Duration::from_millis(33);
+/// What a job may hand over before somebody takes it.
+const JOBS: usize = 64;
+
+/// What the command line says about the face.
+pub struct FaceOptions {
+    /// The session to begin with.
+    pub launch: LaunchOptions,
+    /// What is sent first.
+    pub prompt: Option<String>,
+    /// `--screen-reader`.
+    pub screen_reader: bool,
+    /// What the person should know, one line each.
+    pub warnings: Vec<String>,
+    /// Where log lines are collected for the console.
+    pub log: LogBook,
+    /// When the process began.
+    pub begun: Instant,
+}
+
+/// Brings the app what a thread of its own found.
+#[derive(Clone)]
+pub(crate) struct Deliver(mpsc::Sender<Then>);
+
+impl Deliver {
+    /// Waits while the face is busy; a face that is gone needs nothing.
+    pub(crate) fn send(&self, then: Then) {
+        let _ = self.0.blocking_send(then);
+    }
+}
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// The person left.
+    Quit,
+    /// A signal ended it.
+    Signal(u8),
+    /// The terminal cannot be used.
+    NoTerminal,
+}
+
+/// The face and all that it holds.
+pub(crate) struct Face {
+    pub(crate) app: App,
+    pub(crate) screen: Screen,
+    pub(crate) layout: Layout,
+    pub(crate) session: Option<Session>,
+    /// The options of the next session.
+    pub(crate) options: LaunchOptions,
+    pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,
+    jobs: mpsc::Sender<Then>,
+    dirty: bool,
+    last_frame: Option<Instant>,
+    pub(crate) leaving: Option<Left>,
+    pub(crate) delete: bool,
+    pub(crate) prompt: Option<String>,
+}
+
+enum Woken {
+    Input(Option<parallax_screen::InputEvent>),
+    Event(Option<Event>),
+    Job(Option<Then>),
+    Signal(u8),
+    Time,
+}
+
+/// Talks with the person until they leave.
+///
+/// # Errors
+/// Why there is no session at all: settings that cannot be read, a terminal
+/// that cannot be used.
+pub async fn run(options: FaceOptions) -> Result<Left, parallax_protocol::event::Failure> {
+    let prepared = parallax_sdk::Launch::prepare_or_ask(options.launch.clone())?;
+    let (mut face, mut input, mut jobs) = Face::open(options, prepared)?;
+    face.start();
+    let mut signals = crate::signals::Signals::listen();
+    let result = face.talk(&mut input, &mut jobs, &mut signals).await;
+    face.close().await;
+    Ok(result)
+}
+
+impl Face {
+    async fn talk(
+        &mut self,
+        input: &mut Input,
+        jobs: &mut mpsc::Receiver<Then>,
+        signals: &mut crate::signals::Signals,
+    ) -> Left {
+        loop {
+            self.carry_out().await;
+            if let Some(left) = self.leaving {
+                return left;
+            }
+            self.draw_when_due();
+            match self.wake(input, jobs, signals).await {
+                Woken::Input(Some(event)) => {
+                    self.app.input(event);
+                    // What came with it belongs to the same frame.
+                    while let Some(event) = input.try_next() {
+                        self.app.input(event);
+                    }
+                    self.draw_now();
+                }
+                Woken::Input(None) => return Left::Signal(1),
+                Woken::Event(Some(event)) => {
+                    self.app.engine(&event);
+                    self.drain_events();
+                    self.dirty = true;
+                }
+                Woken::Event(None) => {
+                    self.session = None;
+                    self.app.ready = false;
+                }
+                Woken::Job(Some(then)) => {
+                    then(&mut self.app);
+                    self.dirty = true;
+                }
+                Woken::Job(None) => {}
+                Woken::Signal(number) => return Left::Signal(number),
+                Woken::Time => {
+                    self.app.tick();
+                    self.dirty = true;
+                }
+            }
+        }
+    }
+
+    /// Waits for whatever comes first; without anything that moves, without a
+    /// timer.
+    async fn wake(
+        &mut self,
+        input: &mut Input,
+        jobs: &mut mpsc::Receiver<Then>,
+        signals: &mut crate::signals::Signals,
+    ) -> Woken {
+        let deadline = self.next_time();
+        let events = self.session.as_mut().map(|session| &mut session.events);
+        tokio::select! {
+            biased;
+            number = signals.next() => Woken::Signal(number),
+            event = input.next() => Woken::Input(event),
+            job = jobs.recv() => Woken::Job(job),
+            event = async {
+                match events {
+                    Some(events) => events.next().await,
+                    None => std::future::pending().await,
+                }
+            } => Woken::Event(event),
+            () = async {
+                match deadline {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            } => Woken::Time,
+        }
+    }
+
+    /// When something is to be drawn without anything coming in.
+    fn next_time(&self) -> Option<Instant> {
+        let now = Instant::now();
+        if self.dirty {
+            return Some(self.last_frame.map_or(now, |last| last + FRAME));
+        }
+        self.app.next_tick_ms().map(|ms| now + Duration::from_millis(ms))
+    }
+
+    /// Takes what else the engine told, so that one frame shows it all.
+    fn drain_events(&mut self) {
+        if let Some(session) = &mut self.session {
+            for _ in 0..1024 {
+                match session.events.try_next() {
+                    Some(event) => self.app.engine(&event),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    fn draw_when_due(&mut self) {
+        let due = self.last_frame.is_none_or(|last| last.elapsed() >= FRAME);
+        if self.dirty && due {
+            self.draw_now();
+        }
+    }
+
+    fn draw_now(&mut self) {
+        let frame = self.app.frame(self.layout);
+        let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let drawn = self.screen.frame(parallax_screen::Frame {
+            commit: &frame.finished,
+            live: &frame.live,
+            cursor: frame.cursor.map(|(column, row)| (narrow(column), narrow(row))),
+        });
+        self.last_frame = Some(Instant::now());
+        match drawn {
+            // A frame that was held (the window's size is being found out) is
+            // drawn again a moment later.
+            Ok(painted) => self.dirty = !painted,
+            // The terminal is gone; the hang-up follows.
+            Err(_) => {
+                self.dirty = false;
+                self.leaving.get_or_insert(Left::Signal(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What the app wants done.
+
+use std::ffi::OsString;
+
+use parallax_protocol::ids::SteerId;
+use parallax_protocol::op::{Op, Prompt, Steer};
+use parallax_sdk::{SessionChoice, clipboard, editor};
+
+use parallax_screen::{Frame, Progress};
+
+use super::{Face, Left};
+use crate::app::App;
+use crate::effect::{Effect, Job, Then};
+
+/// A variable of the process.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+impl Face {
+    /// Carries out everything that is wanted now.
+    pub(super) async fn carry_out(&mut self) {
+        loop {
+            let effects = self.app.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            self.dirty = true;
+            for effect in effects {
+                self.one(effect).await;
+            }
+        }
+    }
+
+    async fn one(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(op) => self.send(op).await,
+            Effect::Prompt(text) => self.expand(text, None).await,
+            Effect::Steer(id, text) => self.expand(text, Some(id)).await,
+            Effect::AskSession(ask) => match &self.session {
+                Some(session) => ask(&session.open)(&mut self.app),
+                None => self.app.toast("the session is not open"),
+            },
+            Effect::Run(job) => self.run(job),
+            Effect::Expand(prepared) => {
+                let jobs = self.jobs.clone();
+                tokio::spawn(async move {
+                    let cancel = parallax_protocol::CancellationToken::new();
+                    let expanded = prepared.run(&cancel).await;
+                    // A face that is gone needs no answer.
+                    let _ = jobs.send(Box::new(move |app: &mut App| app.expanded(expanded))).await;
+                });
+            }
+            Effect::Trust(answer) => {
+                if let Some(question) = self.trust.take() {
+                    match question.answer(answer) {
+                        Ok(launch) => {
+                            self.prepared(launch);
+                            if self.app.overlay.is_none() {
+                                self.open_session(self.options.session.clone());
+                            }
+                        }
+                        Err(failure) => self.app.failed(&failure.message),
+                    }
+                }
+            }
+            Effect::Open(choice) => self.reopen(choice).await,
+            Effect::Reopen(change, choice) => {
+                change(&mut self.options);
+                self.reopen(choice).await;
+            }
+            Effect::CheckKey(kind, key) => self.check_key(kind, key),
+            Effect::Edit { text, name, then } => {
+                let command = self.app.launch.as_ref().and_then(|launch| launch.editor_command());
+                let edited =
+                    match command {
+                        // The editor has the terminal; nobody else writes to it.
+                        Some(command) => self
+                            .screen
+                            .released(|| editor::edit(&command, &text, &name))
+                            .unwrap_or_else(|error| Err(error.to_string())),
+                        None => Err("there is no editor: set $EDITOR, or choose one with /editor"
+                            .to_owned()),
+                    };
+                then(&mut self.app, edited);
+                self.app.size = self.screen.size();
+            }
+            Effect::Copy(text) => self.copy(text),
+            Effect::PasteClipboard => self.paste_clipboard(),
+            // What only decorates the window may fail.
+            Effect::Title(title) => drop(self.screen.set_title(&title)),
+            Effect::Progress(working) => drop(self.screen.set_progress(if working {
+                Progress::Busy
+            } else {
+                Progress::None
+            })),
+            Effect::Notify(text) => {
+                let method = self.app.settings.notifications;
+                drop(self.screen.notify(crate::notify::method(method), "Parallax", &text));
+            }
+            Effect::Suspend => {
+                if self.screen.suspend().is_ok() {
+                    self.app.size = self.screen.size();
+                }
+            }
+            Effect::Resume => {
+                if self.screen.resume().is_ok() {
+                    self.app.size = self.screen.size();
+                }
+            }
+            Effect::Redraw => self.screen.redraw(),
+            Effect::Quit { delete } => {
+                self.delete = delete;
+                self.leaving = Some(Left::Quit);
+            }
+        }
+    }
+
+    async fn send(&mut self, op: Op) {
+        let sent = match &self.session {
+            Some(session) => session.ops.send(op).await.is_ok(),
+            None => false,
+        };
+        if !sent {
+            self.app.toast("the session is not open");
+        }
+    }
+
+    /// Sends a prompt with what its `@path` name, read on a thread.
+    async fn expand(&mut self, text: String, steer: Option<SteerId>) {
+        let Some(session) = &self.session else { return };
+        let (ops, expander) = (session.ops.clone(), session.expander.clone());
+        let order = move |prompt: Prompt| match steer {
+            Some(id) => Op::Steer(Steer { id, prompt }),
+            None => Op::Prompt(prompt),
+        };
+        if !text.contains('@') {
+            return self.send(order(Prompt { text, attachments: Vec::new() })).await;
+        }
+        let jobs = self.jobs.clone();
+        tokio::spawn(async move {
+            let typed = text.clone();
+            let read = tokio::task::spawn_blocking(move || expander.prompt(text)).await;
+            let told = match read {
+                Ok(Ok(prompt)) => ops.send(order(prompt)).await.map_err(|error| error.to_string()),
+                Ok(Err(failure)) => Err(failure.message),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(why) = told {
+                let then: Then = Box::new(move |app| {
+                    app.failed(&why);
+                    app.composer.insert_before(&typed);
+                });
+                // A face that is gone needs no answer.
+                let _ = jobs.send(then).await;
+            }
+        });
+    }
+
+    fn run(&self, job: Job) {
+        let jobs = self.jobs.clone();
+        tokio::task::spawn_blocking(move || {
+            // A face that is gone needs no answer.
+            let _ = jobs.blocking_send(job());
+        });
+    }
+
+    fn check_key(
+        &mut self,
+        kind: parallax_sdk::credential::KeyKind,
+        key: parallax_protocol::secret::Secret,
+    ) {
+        let Some(launch) = self.app.launch.clone() else { return };
+        let jobs = self.jobs.clone();
+        tokio::spawn(async move {
+            let checked = match launch.check_key(kind, &key).await {
+                Ok(()) => launch.store_key(kind, &key),
+                Err(failure) => Err(failure),
+            };
+            let then: Then = Box::new(move |app| {
+                let good = checked.is_ok();
+                app.key_checked(checked.map_err(|failure| failure.message));
+                if good {
+                    app.effect(Effect::Open(SessionChoice::New));
+                }
+            });
+            let _ = jobs.send(then).await;
+        });
+    }
+
+    /// Closes what is open and opens another.
+    async fn reopen(&mut self, choice: SessionChoice) {
+        if let Some(session) = self.session.take() {
+            session.open.close().await;
+        }
+        self.app.forget();
+        self.open_session(choice);
+    }
+
+    fn copy(&mut self, text: String) {
+        if clipboard::belongs_to_terminal(&variable) {
+            let copied = self.screen.copy(&text);
+            return self.app.copied(copied.unwrap_or(false));
+        }
+        let again = text.clone();
+        let osc = self.screen.copy(&again).unwrap_or(false);
+        self.run(Box::new(move || {
+            let by_program = clipboard::copy(&text, &variable);
+            Box::new(move |app| app.copied(by_program || osc))
+        }));
+    }
+
+    fn paste_clipboard(&mut self) {
+        let Some(launch) = &self.app.launch else { return };
+        let folder = launch.images_folder();
+        self.run(Box::new(move || {
+            let image = clipboard::save_image(&folder, &variable);
+            Box::new(move |app| match image {
+                Some(path) => app.insert_path(&path),
+                None => app.toast(
+                    "the clipboard holds no picture; paste text with the terminal's own key",
+                ),
+            })
+        }));
+    }
+
+    /// Ends the session and gives the terminal back.
+    pub(super) async fn close(mut self) {
+        let last = self.app.farewell();
+        // What is left to be said goes into the scrollback first.
+        let finished = self.app.frame(self.layout).finished;
+        drop(self.screen.frame(Frame { commit: &finished, live: &[], cursor: None }));
+        drop(self.screen.close(&last));
+        let launch = self.app.launch.take();
+        let id = self.app.session.clone();
+        if let Some(session) = self.session.take() {
+            session.open.close().await;
+        }
+        if let (true, Some(launch)) = (self.delete, launch) {
+            // The session ends; what cannot be deleted is there next time.
+            drop(launch.delete_session(&id));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! From the command line to a session that takes prompts, with the questions
+//! that come before.
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
+use parallax_sdk::credential::Credential;
+use parallax_sdk::trust::{Prepared, TrustQuestion};
+use parallax_sdk::{Launch, SessionChoice};
+use tokio::sync::mpsc;
+
+use super::session::Session;
+use super::{Face, FaceOptions, JOBS};
+use crate::app::{App, Layout, Overlay, Purpose, choose_theme};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Then;
+use crate::keymap::{Keymap, Platform};
+
+impl Face {
+    /// The terminal in our hands and the first state; nothing is drawn yet.
+    pub(super) fn open(
+        options: FaceOptions,
+        prepared: Prepared,
+    ) -> Result<(Self, Input, mpsc::Receiver<Then>), Failure> {
+        let (ui, keys) = match &prepared {
+            Prepared::Ready(launch) => (launch.ui(), launch.keybindings()),
+            Prepared::NeedsTrust(question) => (question.ui(), String::new()),
+        };
+        let plain = options.screen_reader || ui.screen_reader || is_dumb();
+        let layout = match plain {
+            true => Layout::Plain,
+            false if ui.alternate_buffer => Layout::Full,
+            false => Layout::Inline,
+        };
+        let mode = match layout {
+            Layout::Plain => Mode::Plain,
+            Layout::Full => Mode::Alternate,
+            Layout::Inline => Mode::Inline,
+        };
+        let screen_options =
+            ScreenOptions { mode, mouse: layout == Layout::Full, ..ScreenOptions::default() };
+        let (screen, input) = Screen::open(screen_options).map_err(|error| Failure {
+            kind: FailureKind::Input,
+            message: format!("the terminal cannot be used: {error}"),
+            status: None,
+        })?;
+        let (theme, problem) = choose_theme(&ui, None);
+        let keymap = Keymap::load(Platform::HERE, &keys);
+        let mut app = App::new(screen.size(), ui, theme, keymap);
+        app.debug.log = options.log;
+        app.settings.screen_reader |= plain;
+        app.facts.warn_at = 0.5;
+        for warning in options.warnings.iter().cloned().chain(problem) {
+            app.warn(warning);
+        }
+        for warning in app.keymap.warnings().to_vec().into_iter().chain(app.keymap.conflicts()) {
+            app.warn(format!("keybindings.json: {warning}"));
+        }
+        let (jobs, received) = mpsc::channel(JOBS);
+        let mut face = Self {
+            app,
+            screen,
+            layout,
+            session: None,
+            options: options.launch,
+            trust: None,
+            jobs,
+            dirty: true,
+            last_frame: None,
+            leaving: None,
+            delete: false,
+            prompt: options.prompt,
+        };
+        match prepared {
+            Prepared::Ready(launch) => face.prepared(*launch),
+            Prepared::NeedsTrust(question) => face.ask_trust(question),
+        }
+        Ok((face, input, received))
+    }
+
+    /// The first frame, then the session.
+    pub(super) fn start(&mut self) {
+        self.draw_now();
+        if self.app.launch.is_some() && self.app.overlay.is_none() {
+            self.open_session(self.options.session.clone());
+        }
+    }
+
+    /// Settings and trust are known.
+    pub(super) fn prepared(&mut self, mut launch: Launch) {
+        self.trust = None;
+        let careful = launch.begin_careful();
+        self.app.header(&launch);
+        self.app.launched(&launch);
+        let loose: Vec<String> = launch
+            .loose_settings()
+            .iter()
+            .filter(|loose| !loose.declined)
+            .map(|loose| format!("{} ({})", loose.keys.join(", "), loose.file.display()))
+            .collect();
+        let update = launch.policy_update();
+        self.app.launch = Some(launch);
+        if careful {
+            self.app
+                .warn("yolo is not begun in this folder, which holds all your files".to_owned());
+            self.app.ask_yolo();
+        }
+        if !loose.is_empty() {
+            self.app.ask_loose_settings(&loose);
+        } else if let Some(update) = update {
+            self.app.ask_policy_update(&update);
+        }
+    }
+
+    fn ask_trust(&mut self, question: Box<TrustQuestion>) {
+        let name = |path: &std::path::Path| path.display().to_string();
+        let mut items = vec![ListItem::new("folder", "Trust this folder", name(&question.folder))];
+        if let Some(parent) = &question.parent {
+            items.push(ListItem::new(
+                "parent",
+                "Trust the folder above and all in it",
+                name(parent),
+            ));
+        }
+        items.push(ListItem::new("no", "Do not trust it", "nothing of it is read as instructions"));
+        let theme = &self.app.theme;
+        let mut rows = vec![Line::styled(
+            "Files of a folder can carry instructions for the agent and programs that run by \
+             themselves. Nothing of this one has been read yet but names.",
+            theme.text,
+        )];
+        let brings = question.brings.rows();
+        if brings.is_empty() {
+            rows.push(Line::styled(
+                "It would bring no settings, commands or context.",
+                theme.secondary,
+            ));
+        } else {
+            rows.push(Line::styled("It would bring:", theme.text));
+            rows.extend(
+                brings.into_iter().map(|line| Line::styled(format!("  {line}"), theme.warning)),
+            );
+        }
+        let width = usize::from(self.app.size.0).saturating_sub(1).max(20);
+        let rows = rows.iter().flat_map(|row| wrap(row, width, &[])).collect();
+        let title = format!("Do you trust {}?", name(&question.folder));
+        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc leave");
+        self.app.open(Overlay::list(Purpose::Trust, list));
+        self.trust = Some(question);
+    }
+
+    /// Opens a session in place of the one that is open. The work is done by a
+    /// job, so that keys are taken meanwhile.
+    pub(super) fn open_session(&mut self, choice: SessionChoice) {
+        self.app.ready = false;
+        let mut options = self.options.clone();
+        options.session = choice;
+        let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
+            Some(Ok(launch)) => launch,
+            Some(Err(failure)) => return self.app.failed(&failure.message),
+            None => return,
+        };
+        // The long form, with settings and gateways, goes to the log.
+        if let Credential::Missing { why } = prepared.credential() {
+            tracing::warn!("{why}");
+            self.app.launch = Some(prepared);
+            return self.app.auth_dialog(Some(NO_KEY));
+        }
+        self.app.launch = Some(prepared.clone());
+        match prepared.open() {
+            Ok((open, events)) => {
+                for warning in &open.warnings {
+                    self.app.warn(warning.clone());
+                }
+                self.app.opened(&open);
+                self.app.find_files(&open, super::Deliver(self.jobs.clone()));
+                self.session = Some(Session::new(open, events));
+                if let Some(prompt) = self.prompt.take() {
+                    self.app.submit_typed(prompt);
+                }
+            }
+            Err(failure) if failure.kind == FailureKind::Auth => {
+                self.app.auth_dialog(Some(&failure.message));
+            }
+            Err(failure) => self.app.failed(&failure.message),
+        }
+        self.dirty = true;
+    }
+}
+
+/// Why there is a dialog before the first prompt.
+const NO_KEY: &str = "No key was found. One in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY \
+                      with GOOGLE_GENAI_USE_VERTEXAI=true) is taken at the next start.";
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
+}

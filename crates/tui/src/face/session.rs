@@ -1,0 +1,18 @@
+//! The session that is open, as the face holds it.
+
+use parallax_sdk::{EventReader, Expander, OpSender, OpenSession};
+
+/// An open session.
+pub(crate) struct Session {
+    pub(crate) open: OpenSession,
+    pub(crate) events: EventReader,
+    pub(crate) ops: OpSender,
+    pub(crate) expander: Expander,
+}
+
+impl Session {
+    pub(crate) fn new(open: OpenSession, events: EventReader) -> Self {
+        let (ops, expander) = (open.ops(), open.expander.clone());
+        Self { open, events, ops, expander }
+    }
+}

@@ -1,0 +1,248 @@
+//! The last row: what holds now. Items and their order are the setting
+//! `ui.footer.items`; what does not fit is dropped from the right.
+
+use parallax_protocol::policy::ApprovalMode;
+use parallax_screen::{Line, Span, Style, text_width, truncate};
+use parallax_sdk::settings::FooterItem;
+
+use crate::theme::Theme;
+
+/// What the footer tells.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) mode: ApprovalMode,
+    pub(crate) model: String,
+    pub(crate) workspace: String,
+    pub(crate) branch: Option<String>,
+    /// How commands are confined, in a word or two.
+    pub(crate) sandbox: String,
+    /// Whether commands are confined at all.
+    pub(crate) confined: bool,
+    pub(crate) trusted: bool,
+    /// Tokens of the last request, and what the model takes.
+    pub(crate) context: (u64, u64),
+    /// Tokens sent in the session, and those of them that were cached.
+    pub(crate) sent: (u64, u64),
+    /// Tokens received.
+    pub(crate) received: u64,
+    pub(crate) session: String,
+    pub(crate) auth: String,
+    pub(crate) lines_added: u64,
+    pub(crate) lines_removed: u64,
+    /// Share of the window from which the context is compressed.
+    pub(crate) warn_at: f64,
+}
+
+impl Facts {
+    /// The share of the window that is used, in percent.
+    pub(crate) fn percent(&self) -> Option<u64> {
+        let (used, window) = self.context;
+        (window > 0).then(|| used.saturating_mul(100) / window)
+    }
+}
+
+/// The footer's rows: one, or two with labels.
+pub(crate) fn rows(
+    facts: &Facts,
+    items: &[FooterItem],
+    labels: bool,
+    width: usize,
+    theme: &Theme,
+) -> Vec<Line> {
+    let drawn: Vec<(FooterItem, Vec<Span>)> = items
+        .iter()
+        .map(|item| (*item, spans(*item, facts, theme)))
+        .filter(|(_, spans)| !spans.is_empty())
+        .collect();
+    let separator = 3;
+    let mut used = 0;
+    let mut values = Line::EMPTY;
+    let mut names = Line::EMPTY;
+    for (item, spans) in drawn {
+        let own: usize = spans.iter().map(Span::width).sum();
+        let cell = if labels { own.max(text_width(item.label())) } else { own };
+        let gap = if used == 0 { 0 } else { separator };
+        if used + gap + cell > width {
+            break;
+        }
+        if gap > 0 {
+            let between = if labels { "   " } else { " · " };
+            values.push(Span::styled(between, theme.border));
+            names.push(Span::raw("   "));
+        }
+        values.spans.extend(spans);
+        names.push(Span::styled(item.label(), theme.secondary));
+        if labels {
+            values.push(Span::raw(" ".repeat(cell - own)));
+            names.push(Span::raw(" ".repeat(cell - text_width(item.label()))));
+        }
+        used += gap + cell;
+    }
+    match (labels, values.spans.is_empty()) {
+        (_, true) => Vec::new(),
+        (true, false) => vec![names, values],
+        (false, false) => vec![values],
+    }
+}
+
+fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
+    let plain = |text: String| match text.is_empty() {
+        true => Vec::new(),
+        false => vec![Span::styled(text, theme.secondary)],
+    };
+    match item {
+        FooterItem::Mode => {
+            let (text, style) = mode(facts.mode, theme);
+            vec![Span::styled(text, style)]
+        }
+        FooterItem::ModelName => plain(facts.model.clone()),
+        FooterItem::Workspace => plain(facts.workspace.clone()),
+        FooterItem::GitBranch => plain(
+            facts
+                .branch
+                .as_deref()
+                .map(|name| format!("⎇ {}", truncate(name, 40)))
+                .unwrap_or_default(),
+        ),
+        FooterItem::Sandbox => {
+            let style = if facts.confined { theme.secondary } else { theme.warning };
+            match facts.sandbox.is_empty() {
+                true => Vec::new(),
+                false => vec![Span::styled(facts.sandbox.clone(), style)],
+            }
+        }
+        FooterItem::Trust if facts.trusted => plain("trusted".to_owned()),
+        FooterItem::Trust => vec![Span::styled("untrusted", theme.warning)],
+        FooterItem::ContextUsed => context(facts, theme),
+        FooterItem::TokenCount => tokens(facts, theme),
+        // The service tells of a quota when it is spent, not before.
+        FooterItem::Quota => Vec::new(),
+        FooterItem::SessionId => plain(facts.session.chars().take(8).collect()),
+        FooterItem::Hostname => plain(hostname()),
+        FooterItem::Auth => plain(facts.auth.clone()),
+        FooterItem::CodeChanges if facts.lines_added + facts.lines_removed == 0 => Vec::new(),
+        FooterItem::CodeChanges => vec![
+            Span::styled(format!("+{}", facts.lines_added), theme.success),
+            Span::raw(" "),
+            Span::styled(format!("-{}", facts.lines_removed), theme.error),
+        ],
+        FooterItem::MemoryUsage => plain(memory()),
+    }
+}
+
+/// The mode's name and look; the same wherever a mode is shown.
+pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
+    match mode {
+        ApprovalMode::Plan => ("plan", theme.link),
+        ApprovalMode::Default => ("default", theme.secondary),
+        ApprovalMode::AutoEdit => ("auto-edit", theme.warning),
+        ApprovalMode::Yolo => ("YOLO", theme.error.bold()),
+    }
+}
+
+/// `▰▰▱▱▱▱▱▱ 23%`
+fn context(facts: &Facts, theme: &Theme) -> Vec<Span> {
+    let Some(percent) = facts.percent() else { return Vec::new() };
+    const CELLS: u64 = 8;
+    let full = (percent.min(100) * CELLS).div_ceil(100);
+    #[expect(clippy::cast_precision_loss, reason = "a share between 0 and 1")]
+    let share = percent as f64 / 100.0;
+    let style = match () {
+        () if percent >= 100 => theme.error,
+        () if share >= facts.warn_at => theme.warning,
+        () => theme.secondary,
+    };
+    let bar = |cells: u64, sign: &str| sign.repeat(usize::try_from(cells).unwrap_or(0));
+    vec![
+        Span::styled(bar(full, "▰"), style),
+        Span::styled(bar(CELLS - full, "▱"), theme.border),
+        Span::styled(format!(" {percent}%"), style),
+    ]
+}
+
+/// `12.3k↑ (87% cached) 1.2k↓`
+fn tokens(facts: &Facts, theme: &Theme) -> Vec<Span> {
+    let (sent, cached) = facts.sent;
+    if sent == 0 {
+        return Vec::new();
+    }
+    let share = match cached * 100 / sent {
+        0 => String::new(),
+        share => format!(" ({share}% cached)"),
+    };
+    let text = format!("{}↑{share} {}↓", count(sent), count(facts.received));
+    vec![Span::styled(text, theme.secondary)]
+}
+
+/// A count in four characters or so.
+pub(crate) fn count(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", number / 1_000, number % 1_000 / 100),
+        _ => format!("{}.{}M", number / 1_000_000, number % 1_000_000 / 100_000),
+    }
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    name.trim().chars().filter(|char| !char.is_control()).take(40).collect()
+}
+
+/// Resident memory, where the system tells it.
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.map(|kilobytes| format!("{} MB", kilobytes / 1024)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: [FooterItem; 7] = [
+        FooterItem::Mode,
+        FooterItem::ModelName,
+        FooterItem::ContextUsed,
+        FooterItem::TokenCount,
+        FooterItem::GitBranch,
+        FooterItem::Sandbox,
+        FooterItem::Trust,
+    ];
+
+    fn facts() -> Facts {
+        Facts {
+            model: "gemini-3-pro".to_owned(),
+            branch: Some("main".to_owned()),
+            sandbox: "sandbox".to_owned(),
+            confined: true,
+            trusted: true,
+            context: (250_000, 1_000_000),
+            sent: (12_345, 10_000),
+            received: 1_200,
+            warn_at: 0.5,
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn one_row_tells_it_all() {
+        let rows = rows(&facts(), &USUAL, false, 120, &Theme::default());
+        assert_eq!(
+            rows[0].text(),
+            "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox · trusted"
+        );
+        assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped_from_the_right() {
+        for width in 0..130 {
+            for labels in [false, true] {
+                for row in rows(&facts(), &USUAL, labels, width, &Theme::default()) {
+                    assert!(row.width() <= width, "{width}: {}", row.text());
+                }
+            }
+        }
+    }
+}

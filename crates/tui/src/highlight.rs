@@ -1,0 +1,194 @@
+//! Code in colours. The grammars are loaded at the first code on a thread of
+//! their own; until then, and past the limits, code is plain.
+//!
+//! A grammar's scopes are mapped to a few [`Role`]s, and the theme says how a
+//! role looks: no colours come from anywhere else.
+
+mod load;
+mod scopes;
+
+use parallax_screen::Style;
+use syntect::parsing::{ParseState, ScopeStack};
+
+pub(crate) use load::wait_a_moment;
+pub use load::{load, wait_until_loaded};
+
+use crate::theme::Theme;
+
+/// The longest code that is highlighted, in bytes.
+const MAX_BYTES: usize = 512 * 1024;
+/// The longest code that is highlighted, in lines.
+const MAX_LINES: usize = 10_000;
+/// The longest line that is highlighted, in bytes.
+const MAX_LINE: usize = 2_000;
+
+/// What a piece of code is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Role {
+    Plain,
+    Keyword,
+    Text,
+    Number,
+    Comment,
+    Function,
+    Type,
+    Added,
+    Removed,
+}
+
+impl Role {
+    /// How it looks.
+    pub fn style(self, theme: &Theme) -> Style {
+        match self {
+            Self::Plain => theme.text,
+            Self::Keyword => theme.keyword,
+            Self::Text => theme.string,
+            Self::Number => theme.number,
+            Self::Comment => theme.comment,
+            Self::Function => theme.function,
+            Self::Type => theme.type_name,
+            Self::Added => theme.added,
+            Self::Removed => theme.removed,
+        }
+    }
+}
+
+/// The pieces of one line of code: where each ends (in bytes) and what it is.
+/// The last ends where the line does; an empty line has none.
+pub type Pieces = Vec<(usize, Role)>;
+
+/// Highlights code line by line, from its first.
+#[derive(Debug, Clone)]
+pub struct Highlighter {
+    language: String,
+    state: State,
+    bytes: usize,
+    lines: usize,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    /// The grammars are not there yet.
+    Waiting,
+    /// At the beginning of the next line.
+    On { parse: Box<ParseState>, scopes: ScopeStack },
+    /// Plain from here on.
+    Off,
+}
+
+impl Highlighter {
+    /// For code of the language that a fence or a file name's ending says.
+    /// Asks for the grammars to be loaded.
+    pub fn new(language: &str) -> Self {
+        load();
+        Self { language: language.to_owned(), state: State::Waiting, bytes: 0, lines: 0 }
+    }
+
+    /// Whether lines are plain only because the grammars are not there yet.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
+
+    /// The pieces of the next line, given without its line break.
+    pub fn line(&mut self, text: &str) -> Pieces {
+        self.begin(text);
+        self.bytes += text.len() + 1;
+        self.lines += 1;
+        if self.bytes > MAX_BYTES || self.lines > MAX_LINES {
+            self.state = State::Off;
+        }
+        let plain = || if text.is_empty() { Vec::new() } else { vec![(text.len(), Role::Plain)] };
+        let Some(syntaxes) = load::loaded() else { return plain() };
+        let State::On { parse, scopes } = &mut self.state else { return plain() };
+        // The line is not seen by the grammar: what follows may be off, which
+        // is better than a frame that takes a second.
+        if text.len() > MAX_LINE {
+            return plain();
+        }
+        let with_break = format!("{text}\n");
+        let Ok(changes) = parse.parse_line(&with_break, &syntaxes.set) else {
+            self.state = State::Off;
+            return plain();
+        };
+        let mut pieces: Pieces = Vec::new();
+        let mut put = |end: usize, role: Role| {
+            let end = end.min(text.len());
+            match pieces.last_mut() {
+                Some((last, _)) if end <= *last => {}
+                Some((last, same)) if *same == role => *last = end,
+                _ if end > 0 => pieces.push((end, role)),
+                _ => {}
+            }
+        };
+        for (at, change) in &changes {
+            put(*at, syntaxes.roles.of(scopes.as_slice()));
+            if scopes.apply(change).is_err() {
+                put(text.len(), Role::Plain);
+                self.state = State::Off;
+                return pieces;
+            }
+        }
+        put(text.len(), syntaxes.roles.of(scopes.as_slice()));
+        pieces
+    }
+
+    fn begin(&mut self, first_line: &str) {
+        if !self.is_waiting() {
+            return;
+        }
+        if let Some(syntaxes) = load::loaded() {
+            self.state = match syntaxes.find(&self.language, first_line) {
+                Some(syntax) => State::On {
+                    parse: Box::new(ParseState::new(syntax)),
+                    scopes: ScopeStack::new(),
+                },
+                None => State::Off,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roles(language: &str, code: &str) -> Vec<Vec<(String, Role)>> {
+        wait_until_loaded();
+        let mut highlighter = Highlighter::new(language);
+        let named = |line: &str, pieces: Pieces| {
+            let mut begin = 0;
+            let mut named = Vec::new();
+            for (end, role) in pieces {
+                named.push((line[begin..end].to_owned(), role));
+                begin = end;
+            }
+            assert_eq!(begin, line.len());
+            named
+        };
+        code.lines().map(|line| named(line, highlighter.line(line))).collect()
+    }
+
+    #[test]
+    fn scopes_become_roles() {
+        let lines = roles("rust", "fn main() { // hi\n    let x: u8 = 12;\n    f(\"s\");\n}");
+        assert!(lines[0].contains(&("fn".into(), Role::Keyword)), "{lines:?}");
+        assert!(lines[0].contains(&("main".into(), Role::Function)), "{lines:?}");
+        assert!(lines[0].iter().any(|(_, role)| *role == Role::Comment), "{lines:?}");
+        assert!(lines[1].contains(&("12".into(), Role::Number)), "{lines:?}");
+        assert!(lines[2].contains(&("\"s\"".into(), Role::Text)), "{lines:?}");
+    }
+
+    #[test]
+    fn a_state_goes_over_lines() {
+        let lines = roles("c", "/* a\nb */ int x;");
+        assert_eq!(lines[1][0].1, Role::Comment);
+    }
+
+    #[test]
+    fn the_limits_hold() {
+        let long = "x".repeat(MAX_LINE + 1);
+        assert_eq!(roles("rust", &long), vec![vec![(long, Role::Plain)]]);
+        assert_eq!(roles("no-such-language", "fn x")[0].len(), 1);
+    }
+}

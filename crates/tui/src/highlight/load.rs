@@ -1,0 +1,105 @@
+//! The grammars: loaded once, on a thread, when code is first seen.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use syntect::parsing::{SyntaxReference, SyntaxSet};
+
+use super::scopes::Roles;
+
+/// How long rows that are to be final wait for the grammars, once.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+static LOADED: OnceLock<Syntaxes> = OnceLock::new();
+static BEGUN: AtomicBool = AtomicBool::new(false);
+static WAITED: AtomicBool = AtomicBool::new(false);
+static SIGNAL: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+/// All grammars, and what their scopes mean.
+pub(super) struct Syntaxes {
+    pub(super) set: SyntaxSet,
+    pub(super) roles: Roles,
+}
+
+/// Begins to load the grammars, unless that was done.
+pub fn load() {
+    if BEGUN.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // Without a thread code stays plain, and nobody waits for it.
+    let loading = std::thread::Builder::new().name("grammars".to_owned()).spawn(|| {
+        let set = two_face::syntax::extra_newlines();
+        let _ = LOADED.set(Syntaxes { set, roles: Roles::new() });
+        finish();
+    });
+    if loading.is_err() {
+        finish();
+    }
+}
+
+fn finish() {
+    if let Ok(mut done) = SIGNAL.0.lock() {
+        *done = true;
+    }
+    SIGNAL.1.notify_all();
+}
+
+/// The grammars, if they are there.
+pub(super) fn loaded() -> Option<&'static Syntaxes> {
+    LOADED.get()
+}
+
+/// Before rows become final: gives the grammars up to 50 ms, the first time.
+pub(crate) fn wait_a_moment() {
+    if LOADED.get().is_none() && !WAITED.swap(true, Ordering::Relaxed) {
+        load();
+        if let Ok(done) = SIGNAL.0.lock() {
+            drop(SIGNAL.1.wait_timeout_while(done, PATIENCE, |done| !*done));
+        }
+    }
+}
+
+/// Loads the grammars and waits until they are there. For tests and benches.
+pub fn wait_until_loaded() {
+    load();
+    if let Ok(done) = SIGNAL.0.lock() {
+        drop(SIGNAL.1.wait_while(done, |done| !*done));
+    }
+}
+
+impl Syntaxes {
+    /// The grammar for what a fence says, or what the first line betrays.
+    pub(super) fn find(&self, language: &str, first_line: &str) -> Option<&SyntaxReference> {
+        let name = language
+            .trim_start_matches(['{', '.', ' '])
+            .split([' ', ',', '{', '}', ':', '\t', '='])
+            .next()
+            .unwrap_or("");
+        if name.is_empty() {
+            let tells = ["#!", "<?", "<!", "diff --git", "--- "];
+            return tells
+                .iter()
+                .any(|tell| first_line.starts_with(tell))
+                .then(|| self.set.find_syntax_by_first_line(first_line))
+                .flatten();
+        }
+        let name = name.to_ascii_lowercase();
+        let name = match name.as_str() {
+            "shell" | "console" | "terminal" | "shell-session" | "zsh" | "fish-shell" => "bash",
+            "golang" => "go",
+            "node" | "mjs" | "cjs" | "javascriptreact" => "javascript",
+            "typescriptreact" => "tsx",
+            "json5" | "jsonc" | "jsonl" | "ndjson" => "json",
+            "csharp" | "c#" => "cs",
+            "c++" => "cpp",
+            "objective-c" | "objc" => "m",
+            "docker" => "dockerfile",
+            "make" => "makefile",
+            "patch" => "diff",
+            "text" | "txt" | "plain" | "plaintext" | "none" => return None,
+            other => other,
+        };
+        self.set.find_syntax_by_token(name)
+    }
+}

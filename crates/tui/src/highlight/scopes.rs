@@ -1,0 +1,75 @@
+//! Which scope of a grammar is which role.
+
+use syntect::parsing::Scope;
+
+use super::Role;
+
+/// Scopes and their roles; of several that fit, the first counts. `None`: the
+/// scope around it decides.
+const TABLE: &[(&str, Role)] = &[
+    ("comment", Role::Comment),
+    ("constant.numeric", Role::Number),
+    ("constant.language", Role::Number),
+    ("constant.character", Role::Number),
+    ("constant.other", Role::Number),
+    ("support.constant", Role::Number),
+    ("string", Role::Text),
+    ("markup.raw", Role::Text),
+    ("keyword.operator.word", Role::Keyword),
+    ("keyword.operator.logical.python", Role::Keyword),
+    ("keyword.operator", Role::Plain),
+    ("keyword", Role::Keyword),
+    ("storage", Role::Keyword),
+    ("variable.language", Role::Keyword),
+    ("entity.name.tag", Role::Keyword),
+    ("support.type.property-name", Role::Function),
+    ("meta.mapping.key", Role::Function),
+    ("entity.name.function", Role::Function),
+    ("entity.name.macro", Role::Function),
+    ("entity.other.attribute-name", Role::Function),
+    ("support.function", Role::Function),
+    ("support.macro", Role::Function),
+    ("variable.function", Role::Function),
+    ("variable.annotation", Role::Function),
+    ("entity.name.type", Role::Type),
+    ("entity.name.class", Role::Type),
+    ("entity.name.struct", Role::Type),
+    ("entity.name.enum", Role::Type),
+    ("entity.name.trait", Role::Type),
+    ("entity.name.interface", Role::Type),
+    ("entity.name.impl", Role::Type),
+    ("entity.name.namespace", Role::Type),
+    ("entity.name.section", Role::Type),
+    ("entity.other.inherited-class", Role::Type),
+    ("support.type", Role::Type),
+    ("support.class", Role::Type),
+    ("markup.heading", Role::Type),
+    ("markup.inserted", Role::Added),
+    ("markup.deleted", Role::Removed),
+    ("meta.diff.header", Role::Type),
+    ("meta.diff.range", Role::Function),
+    // What stands in a string between braces is code again.
+    ("meta.interpolation", Role::Plain),
+    ("source", Role::Plain),
+];
+
+/// The table, ready for comparing.
+pub(super) struct Roles {
+    table: Vec<(Scope, Role)>,
+}
+
+impl Roles {
+    pub(super) fn new() -> Self {
+        let entry = |(name, role): &(&str, Role)| Scope::new(name).ok().map(|scope| (scope, *role));
+        Self { table: TABLE.iter().filter_map(entry).collect() }
+    }
+
+    /// The role of what stands in these scopes, outermost first: the innermost
+    /// that has one decides.
+    pub(super) fn of(&self, scopes: &[Scope]) -> Role {
+        let find = |scope: &Scope| {
+            self.table.iter().find(|(prefix, _)| prefix.is_prefix_of(*scope)).map(|(_, role)| *role)
+        };
+        scopes.iter().rev().find_map(find).unwrap_or(Role::Plain)
+    }
+}

@@ -1,0 +1,101 @@
+//! A change taken apart, so that a person can take some of it and leave the
+//! rest.
+
+use parallax_screen::{Line, Span, truncate};
+
+use crate::dialog::mark;
+use crate::theme::Theme;
+
+/// The hunks of a unified diff, and which of them are wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hunks {
+    /// The rows of each, its `@@` row first.
+    hunks: Vec<Vec<String>>,
+    taken: Vec<bool>,
+    cursor: usize,
+}
+
+impl Hunks {
+    /// Reads a unified diff of one file.
+    pub(crate) fn of(diff: &str) -> Self {
+        let mut hunks: Vec<Vec<String>> = Vec::new();
+        for line in diff.lines() {
+            if line.starts_with("@@") {
+                hunks.push(vec![line.to_owned()]);
+            } else if let Some(hunk) = hunks.last_mut() {
+                hunk.push(line.to_owned());
+            }
+        }
+        let taken = vec![true; hunks.len()];
+        Self { hunks, taken, cursor: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hunks.len()
+    }
+
+    /// Moves the cursor, around the ends.
+    pub(crate) fn step(&mut self, by: isize) {
+        let count = self.hunks.len().max(1);
+        self.cursor = (self.cursor + count).saturating_add_signed(by) % count;
+    }
+
+    /// Takes or leaves the hunk under the cursor.
+    pub(crate) fn toggle(&mut self) {
+        if let Some(taken) = self.taken.get_mut(self.cursor) {
+            *taken = !*taken;
+        }
+    }
+
+    /// The numbers of those that are wanted, from 0.
+    pub(crate) fn taken(&self) -> Vec<usize> {
+        self.taken.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
+    }
+
+    /// All hunks as rows, the one under the cursor first.
+    pub(crate) fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let mut rows = Vec::new();
+        for (index, hunk) in self.hunks.iter().enumerate().skip(self.cursor) {
+            let (style, sign) = mark(self.taken.get(index).copied().unwrap_or(false), theme);
+            let pointer = if index == self.cursor { "❯ " } else { "  " };
+            for (at, line) in hunk.iter().enumerate() {
+                let text = line.replace('\t', "    ");
+                let mut row = Line::EMPTY;
+                let look = match line.as_bytes().first() {
+                    Some(b'+') => theme.added,
+                    Some(b'-') => theme.removed,
+                    Some(b'@') => theme.secondary,
+                    _ => theme.text,
+                };
+                if at == 0 {
+                    row.push(Span::styled(pointer, theme.accent));
+                    row.push(Span::styled(sign, style));
+                    row.push(Span::raw(" "));
+                } else {
+                    row.push(Span::raw("      "));
+                }
+                row.push(Span::styled(truncate(&text, width.saturating_sub(6)).to_owned(), look));
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hunks_are_taken_and_left() {
+        let mut hunks = Hunks::of(
+            "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n@@ -9 +9 @@\n-u\n+v\n@@ -20 +20 @@\n+w\n",
+        );
+        assert_eq!(hunks.len(), 3);
+        hunks.step(1);
+        hunks.toggle();
+        hunks.step(-2);
+        assert_eq!(hunks.cursor, 2);
+        assert_eq!(hunks.taken(), [0, 2]);
+    }
+}

@@ -1,0 +1,209 @@
+//! Which key runs which command: the default table, changed by
+//! `keybindings.json`. Not responsible for what a command does.
+
+mod command;
+mod file;
+mod help;
+pub mod key_text;
+mod platform;
+
+use std::collections::HashMap;
+
+use parallax_screen::Key;
+
+pub use command::{Context, Group, KeyCommand};
+pub use platform::Platform;
+
+/// The keys in force.
+#[derive(Debug, Clone)]
+pub struct Keymap {
+    platform: Platform,
+    keys: HashMap<KeyCommand, Vec<Key>>,
+    /// The commands of a key, in the order of the table.
+    commands: HashMap<Key, Vec<KeyCommand>>,
+    warnings: Vec<String>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Self::load(Platform::HERE, "")
+    }
+}
+
+impl Keymap {
+    /// The defaults of `platform` changed by the text of `keybindings.json`
+    /// (empty: no file). Entries that make no sense are passed over and told in
+    /// [`warnings`](Self::warnings).
+    pub fn load(platform: Platform, file: &str) -> Self {
+        let mut keys: HashMap<KeyCommand, Vec<Key>> = HashMap::new();
+        for command in KeyCommand::all() {
+            // The table is checked by a test: every default is a key.
+            let defaults =
+                command.default_keys(platform).filter_map(|text| key_text::parse(text).ok());
+            keys.insert(command, defaults.collect());
+        }
+        let (changes, mut warnings) = file::read(file);
+        for change in changes {
+            let bound = keys.entry(change.command).or_default();
+            let before = bound.len();
+            bound.retain(|key| *key != change.key);
+            if !change.remove {
+                // The person's own key is the one that the help shows first.
+                bound.insert(0, change.key);
+            } else if bound.len() == before {
+                let label = key_text::label(change.key, platform);
+                warnings.push(format!("`{}` is not bound to {label}", change.command.id()));
+            }
+        }
+        let mut commands: HashMap<Key, Vec<KeyCommand>> = HashMap::new();
+        for command in KeyCommand::all() {
+            for key in keys.get(&command).into_iter().flatten() {
+                commands.entry(*key).or_default().push(command);
+            }
+        }
+        Self { platform, keys, commands, warnings }
+    }
+
+    /// What was wrong in `keybindings.json`, one sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The system whose keys these are.
+    pub fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    /// The commands of a key where it was pressed, the first to be tried first.
+    /// Commands that count only there come before those that count elsewhere too.
+    pub fn commands_for(&self, key: Key, context: Context) -> impl Iterator<Item = KeyCommand> {
+        let commands = self.commands.get(&key_text::normal(key)).map_or(&[][..], Vec::as_slice);
+        commands.iter().copied().filter(move |command| command.contexts().meets(context))
+    }
+
+    /// The first command of a key where it was pressed.
+    pub fn command(&self, key: Key, context: Context) -> Option<KeyCommand> {
+        self.commands_for(key, context).next()
+    }
+
+    /// Whether the key runs this command (wherever it counts).
+    pub fn is(&self, key: Key, command: KeyCommand) -> bool {
+        self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normal(key)))
+    }
+
+    /// The keys of a command for people (`Ctrl+X`), the most important first.
+    pub fn keys_of(&self, command: KeyCommand) -> Vec<String> {
+        let keys = self.keys.get(&command).map_or(&[][..], Vec::as_slice);
+        keys.iter().map(|key| key_text::label(*key, self.platform)).collect()
+    }
+
+    /// The first key of a command for people; empty when it has none.
+    pub fn key_of(&self, command: KeyCommand) -> String {
+        self.keys_of(command).into_iter().next().unwrap_or_default()
+    }
+
+    /// Keys that run several commands in one place beyond what the defaults
+    /// mean to, as sentences.
+    pub fn conflicts(&self) -> Vec<String> {
+        let defaults = Self::load(self.platform, "");
+        let mut found = Vec::new();
+        for (key, commands) in &self.commands {
+            for (at, first) in commands.iter().enumerate() {
+                for second in commands.iter().skip(at + 1) {
+                    let meant = defaults.is(*key, *first) && defaults.is(*key, *second);
+                    if !meant && first.contexts().meets(second.contexts()) {
+                        let label = key_text::label(*key, self.platform);
+                        found.push(format!(
+                            "{label} runs both `{}` and `{}`",
+                            first.id(),
+                            second.id()
+                        ));
+                    }
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use parallax_screen::{KeyCode, Modifiers};
+
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_key_and_every_id_is_unique() {
+        let mut ids = HashSet::new();
+        for command in KeyCommand::all() {
+            assert!(ids.insert(command.id()), "{} twice", command.id());
+            assert_eq!(KeyCommand::from_id(command.id()), Some(command));
+            for platform in [Platform::Linux, Platform::Mac, Platform::Windows] {
+                for key in command.default_keys(platform) {
+                    assert!(key_text::parse(key).is_ok(), "{key} of {}", command.id());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_file_adds_and_takes_away() {
+        let file = r#"[
+            // mine
+            { "command": "edit.undo", "key": "ctrl+7" },
+            { "command": "-edit.undo", "key": "ctrl+z" },
+        ]"#;
+        let keymap = Keymap::load(Platform::Linux, file);
+        assert_eq!(keymap.warnings(), &[] as &[String]);
+        assert_eq!(keymap.keys_of(KeyCommand::Undo), ["Ctrl+7", "Alt+Z", "Super+Z"]);
+        assert_eq!(keymap.command(Key::ctrl('z'), Context::COMPOSER), Some(KeyCommand::Suspend));
+    }
+
+    #[test]
+    fn bad_entries_are_told_and_passed_over() {
+        let file = r#"[
+            { "command": "edit.undo", "key": "hyper+z" },
+            { "command": "edit.nothing", "key": "ctrl+z" },
+            { "command": "-edit.undo", "key": "ctrl+9" },
+            { "command": "app.voiceModePTT", "key": "space" },
+            { "key": "x" },
+            7,
+            { "command": "edit.undo", "key": "ctrl+8" }
+        ]"#;
+        let keymap = Keymap::load(Platform::Linux, file);
+        assert_eq!(keymap.warnings().len(), 6, "{:?}", keymap.warnings());
+        assert_eq!(keymap.key_of(KeyCommand::Undo), "Ctrl+8");
+        for broken in ["{", "{}", "nonsense"] {
+            assert_eq!(Keymap::load(Platform::Linux, broken).warnings().len(), 1, "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_key_means_what_the_place_makes_of_it() {
+        let keymap = Keymap::load(Platform::Linux, "");
+        let enter = Key::plain(KeyCode::Enter);
+        let of = |key, context| keymap.commands_for(key, context).collect::<Vec<_>>();
+        assert_eq!(of(enter, Context::COMPOSER), [KeyCommand::Confirm, KeyCommand::Submit]);
+        assert_eq!(of(enter, Context::SEARCH), [KeyCommand::Confirm, KeyCommand::SearchSubmit]);
+        assert_eq!(
+            of(Key::ctrl('y'), Context::COMPOSER),
+            [KeyCommand::Yank, KeyCommand::ToggleYolo]
+        );
+        assert_eq!(of(Key::ctrl('y'), Context::LIST), [KeyCommand::ToggleYolo]);
+        assert_eq!(of(Key::ctrl('k'), Context::BACKGROUND), [KeyCommand::BackgroundKill]);
+        let shift_tab = Key::with(KeyCode::Tab, Modifiers::SHIFT);
+        assert_eq!(of(shift_tab, Context::SHELL), [KeyCommand::UnfocusShell]);
+        assert_eq!(of(Key::plain(KeyCode::Char('R')), Context::DIALOG), [KeyCommand::Restart]);
+    }
+
+    #[test]
+    fn a_new_conflict_is_told_and_a_meant_one_is_not() {
+        assert_eq!(Keymap::load(Platform::Linux, "").conflicts(), [] as [String; 0]);
+        let file = r#"[{ "command": "app.toggleMarkdown", "key": "ctrl+t" }]"#;
+        let conflicts = Keymap::load(Platform::Linux, file).conflicts();
+        assert_eq!(conflicts, ["Ctrl+T runs both `app.showFullTodos` and `app.toggleMarkdown`"]);
+    }
+}

@@ -1,0 +1,271 @@
+//! The table of commands that keys can run: ids, defaults and where they count.
+//! The ids and defaults are those of Gemini CLI, so its `keybindings.json` holds.
+
+use super::platform::Platform;
+
+/// Where a key was pressed; a set of bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Context(u16);
+
+impl Context {
+    /// The input, without a list or a search over it.
+    pub const COMPOSER: Self = Self(1);
+    /// The input with its completion list open.
+    pub const SUGGESTIONS: Self = Self(2);
+    /// The search in the history (Ctrl+R).
+    pub const SEARCH: Self = Self(4);
+    /// A list in a dialog or a view.
+    pub const LIST: Self = Self(8);
+    /// A dialog with several fields or pages.
+    pub const DIALOG: Self = Self(16);
+    /// A process that has the keys.
+    pub const SHELL: Self = Self(32);
+    /// The view of background processes.
+    pub const BACKGROUND: Self = Self(64);
+    /// The view of extensions.
+    pub const EXTENSIONS: Self = Self(128);
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the two have one in common.
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// Under which heading a command is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the titles say it")]
+pub enum Group {
+    Basic,
+    Cursor,
+    Edit,
+    Scroll,
+    History,
+    Navigation,
+    Suggestions,
+    Input,
+    App,
+    Background,
+    Extensions,
+}
+
+impl Group {
+    /// All, in the order of the help.
+    pub const ALL: [Self; 11] = [
+        Self::Basic,
+        Self::Input,
+        Self::Edit,
+        Self::Cursor,
+        Self::History,
+        Self::Suggestions,
+        Self::App,
+        Self::Scroll,
+        Self::Navigation,
+        Self::Background,
+        Self::Extensions,
+    ];
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Basic => "Basics",
+            Self::Cursor => "Cursor",
+            Self::Edit => "Editing",
+            Self::Scroll => "Scrolling",
+            Self::History => "History",
+            Self::Navigation => "Lists and dialogs",
+            Self::Suggestions => "Completion",
+            Self::Input => "Input",
+            Self::App => "Program",
+            Self::Background => "Background processes",
+            Self::Extensions => "Extensions",
+        }
+    }
+}
+
+/// One command as it stands in the table.
+struct Row {
+    command: KeyCommand,
+    id: &'static str,
+    group: Group,
+    contexts: Context,
+    keys: &'static str,
+    mac: Option<&'static str>,
+    windows: Option<&'static str>,
+    text: &'static str,
+}
+
+const C: Context = Context::COMPOSER;
+const T: Context = Context::COMPOSER.and(Context::SUGGESTIONS);
+const EDITOR: Context = T.and(Context::SEARCH);
+const LISTS: Context = Context::LIST.and(Context::DIALOG).and(Context::EXTENSIONS);
+const ALL: Context = EDITOR.and(LISTS).and(Context::BACKGROUND);
+const EVERYWHERE: Context = ALL.and(Context::SHELL);
+
+macro_rules! commands {
+    ($($name:ident $id:literal $group:ident $contexts:expr, $keys:literal $(mac $mac:literal windows $windows:literal)?, $text:literal;)*) => {
+        /// A command that a key can run.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum KeyCommand {
+            $(#[doc = $text] $name,)*
+        }
+
+        const TABLE: &[Row] = &[$(Row {
+            command: KeyCommand::$name,
+            id: $id,
+            group: Group::$group,
+            contexts: $contexts,
+            keys: $keys,
+            mac: commands!(@first $($mac)?),
+            windows: commands!(@first $($windows)?),
+            text: $text,
+        },)*];
+    };
+    (@first $text:literal) => { Some($text) };
+    (@first) => { None };
+}
+
+commands! {
+    Confirm "basic.confirm" Basic ALL, "enter", "Confirm the choice";
+    Cancel "basic.cancel" Basic EVERYWHERE, "escape ctrl+[", "Cancel the request, close the view; twice: clear the input or rewind";
+    Quit "basic.quit" Basic ALL, "ctrl+c", "Cancel the request; twice: leave the program";
+    Exit "basic.exit" Basic ALL, "ctrl+d", "Leave the program when the input is empty (twice)";
+
+    Submit "input.submit" Input C, "enter", "Send the input; while the agent works: steer it";
+    QueueMessage "input.queueMessage" Input C, "tab", "Queue the input while the agent works";
+    Newline "input.newline" Input T, "ctrl+enter cmd+enter alt+enter shift+enter ctrl+j", "Begin a new line";
+    OpenExternalEditor "input.openExternalEditor" Input T, "ctrl+g ctrl+shift+g", "Edit the input in the external editor";
+    DeprecatedOpenExternalEditor "input.deprecatedOpenExternalEditor" Input T, "ctrl+x", "Former key of the external editor: shows the new one";
+    Paste "input.paste" Input EDITOR, "ctrl+v cmd+v alt+v", "Paste from the clipboard, images too";
+
+    DeleteRightAll "edit.deleteRightAll" Edit T, "ctrl+k", "Delete to the end of the line";
+    DeleteLeftAll "edit.deleteLeftAll" Edit EDITOR, "ctrl+u", "Delete to the start of the line";
+    Clear "edit.clear" Edit T, "ctrl+c", "Clear the input";
+    DeleteWordLeft "edit.deleteWordLeft" Edit EDITOR, "ctrl+backspace alt+backspace ctrl+w", "Delete the word before the cursor";
+    DeleteWordRight "edit.deleteWordRight" Edit T, "ctrl+delete alt+delete alt+d", "Delete the word behind the cursor";
+    DeleteLeft "edit.deleteLeft" Edit EDITOR, "backspace ctrl+h", "Delete the character before the cursor";
+    DeleteRight "edit.deleteRight" Edit T, "delete ctrl+d", "Delete the character behind the cursor";
+    Yank "edit.yank" Edit T, "ctrl+y", "Insert what was deleted last";
+    YankPop "edit.yankPop" Edit T, "alt+y", "After inserting: exchange it for what was deleted before";
+    Undo "edit.undo" Edit T, "alt+z cmd+z ctrl+z" mac "cmd+z alt+z" windows "ctrl+z alt+z", "Undo";
+    Redo "edit.redo" Edit T, "ctrl+shift+z cmd+shift+z alt+shift+z", "Redo";
+
+    Home "cursor.home" Cursor T, "ctrl+a home", "To the start of the line";
+    End "cursor.end" Cursor T, "ctrl+e end", "To the end of the line";
+    CursorUp "cursor.up" Cursor C, "up", "Up; on the first row: the previous input";
+    CursorDown "cursor.down" Cursor C, "down", "Down; on the last row: the next input";
+    CursorLeft "cursor.left" Cursor T, "left", "Left";
+    CursorRight "cursor.right" Cursor T, "right ctrl+f", "Right";
+    WordLeft "cursor.wordLeft" Cursor T, "ctrl+left alt+left alt+b", "A word to the left";
+    WordRight "cursor.wordRight" Cursor T, "ctrl+right alt+right alt+f", "A word to the right";
+
+    HistoryPrevious "history.previous" History C, "ctrl+p", "The previous input";
+    HistoryNext "history.next" History C, "ctrl+n", "The next input";
+    SearchStart "history.search.start" History EDITOR, "ctrl+r", "Search in the history";
+    SearchSubmit "history.search.submit" History Context::SEARCH, "enter", "Send what was found";
+    SearchAccept "history.search.accept" History Context::SEARCH, "tab", "Take what was found into the input";
+
+    SuggestAccept "suggest.accept" Suggestions Context::SUGGESTIONS, "tab enter", "Take the completion";
+    SuggestPrevious "suggest.focusPrevious" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "up ctrl+p", "The completion above";
+    SuggestNext "suggest.focusNext" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "down ctrl+n", "The completion below";
+    SuggestExpand "suggest.expand" Suggestions Context::SEARCH, "right", "Show a long entry whole";
+    SuggestCollapse "suggest.collapse" Suggestions Context::SEARCH, "left", "Show a long entry short";
+
+    CycleApprovalMode "app.cycleApprovalMode" App T, "shift+tab", "Change the approval mode";
+    ToggleYolo "app.toggleYolo" App ALL, "ctrl+y", "Switch YOLO mode (approve everything)";
+    ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show long content whole, or short again";
+    ExpandPaste "app.expandPaste" App T, "ctrl+o", "Show the pasted text at the cursor";
+    ShowFullTodos "app.showFullTodos" App ALL, "ctrl+t", "Show the whole plan";
+    ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
+    ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log";
+    ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show what the editor tells";
+    ToggleCopyMode "app.toggleCopyMode" App ALL, "f9", "Freeze the screen for copying";
+    ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Give the mouse to the terminal, or take it back";
+    FocusShell "app.focusShellInput" App C, "tab", "Give the keys to the running command";
+    UnfocusShell "app.unfocusShellInput" App Context::SHELL, "shift+tab", "Take the keys back from the running command";
+    ShellUnfocusWarning "app.showShellUnfocusWarning" App Context::SHELL, "tab", "Tell how to take the keys back";
+    ClearScreen "app.clearScreen" App ALL, "ctrl+l", "Draw the screen anew";
+    Restart "app.restart" App Context::DIALOG, "r shift+r", "Restart the program";
+    Suspend "app.suspend" App EVERYWHERE, "ctrl+z", "Suspend the program (twice)";
+
+    ScrollUp "scroll.up" Scroll ALL, "shift+up", "Scroll up";
+    ScrollDown "scroll.down" Scroll ALL, "shift+down", "Scroll down";
+    ScrollHome "scroll.home" Scroll ALL, "ctrl+home shift+home", "Scroll to the top";
+    ScrollEnd "scroll.end" Scroll ALL, "ctrl+end shift+end", "Scroll to the end";
+    ScrollPageUp "scroll.pageUp" Scroll ALL, "pageup", "Scroll a page up";
+    ScrollPageDown "scroll.pageDown" Scroll ALL, "pagedown", "Scroll a page down";
+
+    NavUp "nav.up" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "up", "The row above";
+    NavDown "nav.down" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "down", "The row below";
+    DialogUp "nav.dialog.up" Navigation Context::DIALOG, "up k", "The row above";
+    DialogDown "nav.dialog.down" Navigation Context::DIALOG, "down j", "The row below";
+    DialogNext "nav.dialog.next" Navigation Context::DIALOG, "tab", "The next field or page";
+    DialogPrevious "nav.dialog.previous" Navigation Context::DIALOG, "shift+tab", "The field or page before";
+
+    BackgroundEscape "background.escape" Background Context::BACKGROUND, "escape", "Leave the view";
+    BackgroundSelect "background.select" Background Context::BACKGROUND, "enter", "Show the chosen process";
+    BackgroundToggle "background.toggle" Background C.and(Context::SHELL).and(Context::BACKGROUND), "ctrl+b", "Move the running command to the background, or show that view";
+    BackgroundToggleList "background.toggleList" Background Context::BACKGROUND, "ctrl+l", "Show the list of processes";
+    BackgroundKill "background.kill" Background Context::BACKGROUND, "ctrl+k", "End the process";
+    BackgroundUnfocus "background.unfocus" Background Context::BACKGROUND, "shift+tab", "Back to the input";
+    BackgroundUnfocusList "background.unfocusList" Background Context::BACKGROUND, "tab", "From the list back to the input";
+    BackgroundUnfocusWarning "background.unfocusWarning" Background Context::BACKGROUND, "tab", "Tell how to get back to the input";
+
+    ExtensionUpdate "extension.update" Extensions Context::EXTENSIONS, "i", "Install or update the extension";
+    ExtensionLink "extension.link" Extensions Context::EXTENSIONS, "l", "Link the extension";
+}
+
+/// Commands of Gemini CLI that have no counterpart here; binding them warns.
+pub(super) const WITHOUT_COUNTERPART: &[&str] =
+    &["app.dumpFrame", "app.startRecording", "app.stopRecording", "app.voiceModePTT"];
+
+impl KeyCommand {
+    fn row(self) -> &'static Row {
+        // Declared in one go: the number of a command is its place in the table.
+        &TABLE[self as usize]
+    }
+
+    /// All, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.command)
+    }
+
+    /// The command of an id of `keybindings.json`.
+    pub fn from_id(id: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.id == id).map(|row| row.command)
+    }
+
+    /// Its id in `keybindings.json`.
+    pub fn id(self) -> &'static str {
+        self.row().id
+    }
+
+    /// What it does, for the help.
+    pub fn description(self) -> &'static str {
+        self.row().text
+    }
+
+    /// Its heading in the help.
+    pub fn group(self) -> Group {
+        self.row().group
+    }
+
+    /// Where it counts.
+    pub fn contexts(self) -> Context {
+        self.row().contexts
+    }
+
+    /// Its default keys, as in `keybindings.json`.
+    pub fn default_keys(self, platform: Platform) -> impl Iterator<Item = &'static str> {
+        let row = self.row();
+        let other = match platform {
+            Platform::Linux => None,
+            Platform::Mac => row.mac,
+            Platform::Windows => row.windows,
+        };
+        other.unwrap_or(row.keys).split(' ')
+    }
+}

@@ -1,0 +1,59 @@
+//! `keybindings.json`: an array of `{ "command": "id", "key": "ctrl+x" }`;
+//! comments and trailing commas are allowed. A `-` before the id takes the key
+//! away.
+
+use parallax_screen::Key;
+use serde_json::Value;
+
+use super::command::{KeyCommand, WITHOUT_COUNTERPART};
+use super::key_text;
+
+/// One entry that makes sense.
+pub(super) struct Change {
+    pub command: KeyCommand,
+    pub key: Key,
+    pub remove: bool,
+}
+
+/// The entries of the file, and what is wrong with the others.
+pub(super) fn read(text: &str) -> (Vec<Change>, Vec<String>) {
+    if text.trim().is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let value = match jsonc_parser::parse_to_serde_value::<Value>(text, &Default::default()) {
+        Ok(value) => value,
+        Err(error) => return (Vec::new(), vec![format!("not valid JSON: {error}")]),
+    };
+    let Value::Array(entries) = value else {
+        let wanted = "expected an array of `{ \"command\": …, \"key\": … }`";
+        return (Vec::new(), vec![wanted.to_owned()]);
+    };
+    let mut changes = Vec::new();
+    let mut warnings = Vec::new();
+    for (number, entry) in entries.iter().enumerate() {
+        match change(entry) {
+            Ok(change) => changes.push(change),
+            Err(why) => warnings.push(format!("entry {}: {why}", number + 1)),
+        }
+    }
+    (changes, warnings)
+}
+
+fn change(entry: &Value) -> Result<Change, String> {
+    let field = |name: &str| {
+        let text = entry.get(name).and_then(Value::as_str);
+        text.ok_or_else(|| format!("`{name}` is missing or no text"))
+    };
+    let id = field("command")?;
+    let (id, remove) = id.strip_prefix('-').map_or((id, false), |id| (id, true));
+    let command = KeyCommand::from_id(id).ok_or_else(|| {
+        if WITHOUT_COUNTERPART.contains(&id) {
+            format!("there is no `{id}` here")
+        } else {
+            format!("unknown command `{id}`")
+        }
+    })?;
+    let text = field("key")?;
+    let key = key_text::parse(text).map_err(|error| format!("bad key `{text}`: {error}"))?;
+    Ok(Change { command, key, remove })
+}

@@ -1,0 +1,96 @@
+//! The table of keys for people: rows for the screen, Markdown for the guide.
+
+use std::fmt::Write as _;
+
+use parallax_screen::{Line, text_width};
+
+use super::{Group, KeyCommand, Keymap, Platform};
+use crate::theme::Theme;
+
+/// The description begins here, unless the keys need more.
+const KEYS_COLUMNS: usize = 30;
+
+impl Keymap {
+    /// All commands with their keys, under headings: what `?` shows. Rows are
+    /// not wrapped; commands without a key are left out.
+    pub fn help_rows(&self, theme: &Theme) -> Vec<Line> {
+        let mut rows = Vec::new();
+        for group in Group::ALL {
+            if !rows.is_empty() {
+                rows.push(Line::EMPTY);
+            }
+            rows.push(Line::styled(group.title(), theme.link.bold()));
+            for command in KeyCommand::all().filter(|command| command.group() == group) {
+                let keys = self.keys_of(command).join(", ");
+                if keys.is_empty() {
+                    continue;
+                }
+                let gap = KEYS_COLUMNS.saturating_sub(text_width(&keys)).max(2);
+                rows.push(
+                    Line::styled(format!("  {keys}{}", " ".repeat(gap)), theme.accent)
+                        .and(command.description(), theme.text),
+                );
+            }
+        }
+        rows
+    }
+
+    /// The default table as the guide's page `keys.md`.
+    pub fn markdown() -> String {
+        let mut text = String::from(
+            "# Keys\n\n\
+             `~/.gemini/keybindings.json` changes them: an array of\n\
+             `{ \"command\": \"edit.undo\", \"key\": \"ctrl+7\" }`, comments allowed. A `-` before the\n\
+             command takes a key away. Modifiers are `ctrl`, `shift`, `alt` (`opt`, `option`) and\n\
+             `cmd` (`meta`). The same key on several commands is allowed: the place where it is\n\
+             pressed decides.\n",
+        );
+        let [linux, mac, windows] = [Platform::Linux, Platform::Mac, Platform::Windows]
+            .map(|platform| Self::load(platform, ""));
+        for group in Group::ALL {
+            let _ = write!(
+                text,
+                "\n## {}\n\n| command | keys | does |\n| --- | --- | --- |\n",
+                group.title()
+            );
+            for command in KeyCommand::all().filter(|command| command.group() == group) {
+                let keys = |keymap: &Self| {
+                    let quoted = keymap.keys_of(command).into_iter().map(|key| format!("`{key}`"));
+                    quoted.collect::<Vec<_>>().join(" ")
+                };
+                let mut cell = keys(&linux);
+                // Only another set of keys is worth a word, not `Option` for `Alt`.
+                let set = |platform| command.default_keys(platform).collect::<Vec<_>>();
+                if set(Platform::Mac) != set(Platform::Linux) {
+                    let _ = write!(cell, " (macOS: {}; Windows: {})", keys(&mac), keys(&windows));
+                }
+                let _ =
+                    writeln!(text, "| `{}` | {cell} | {} |", command.id(), command.description());
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_has_the_table() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/keys.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(page, Keymap::markdown()).unwrap();
+        }
+        let written = std::fs::read_to_string(page).unwrap_or_default();
+        assert!(written == Keymap::markdown(), "docs/keys.md is old: run with UPDATE_DOCS=1");
+    }
+
+    #[test]
+    fn the_help_shows_a_changed_key_first() {
+        let file = r#"[{ "command": "app.clearScreen", "key": "f5" }]"#;
+        let rows = Keymap::load(Platform::Linux, file).help_rows(&Theme::default());
+        let row = rows.iter().map(Line::text).find(|row| row.contains("Draw the screen")).unwrap();
+        assert!(row.starts_with("  F5, Ctrl+L  "), "{row}");
+    }
+}

@@ -1,0 +1,32 @@
+//! The interactive face: a fold of the engine's events into a transcript, a
+//! composer, dialogs for questions, and a footer.
+
+mod app;
+pub mod clean;
+mod commands;
+pub mod completion;
+pub mod composer;
+pub mod debug_console;
+mod dialog;
+pub mod diff_view;
+mod effect;
+mod face;
+mod footer;
+pub mod highlight;
+mod hunks;
+pub mod keymap;
+mod layout;
+#[cfg(test)]
+mod looks;
+pub mod markdown;
+mod notify;
+mod signals;
+mod stats_view;
+mod status;
+mod terminal_keys;
+pub mod theme;
+mod title;
+pub mod transcript;
+
+pub use face::{FaceOptions, Left, run};
+pub use parallax_screen::emergency_restore;

@@ -1,0 +1,469 @@
+//! Blocks as rows: headings, lists, quotes, code, tables.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use parallax_screen::{Line, Span, Style, wrap};
+use pulldown_cmark::{
+    BrokenLink, BrokenLinkCallback, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser,
+    Tag, TagEnd,
+};
+
+use super::code::{Codes, code_rows};
+use super::inline::Inline;
+use super::{Look, table};
+use crate::clean;
+use crate::layout::prefixed;
+
+/// What is understood beyond CommonMark.
+const OPTIONS: Options = Options::ENABLE_TABLES
+    .union(Options::ENABLE_STRIKETHROUGH)
+    .union(Options::ENABLE_TASKLISTS)
+    .union(Options::ENABLE_MATH)
+    .union(Options::ENABLE_OLD_FOOTNOTES);
+
+/// The columns that prefixes leave at least.
+const MIN_TEXT: usize = 6;
+/// How many link definitions are remembered.
+const MAX_DEFINITIONS: usize = 1_000;
+
+/// Kinds of blocks, as far as the empty row between two depends on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    List,
+    /// Stands apart, whatever the source has.
+    Apart,
+}
+
+/// Where a rendering goes on after an earlier part of the same text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flow {
+    /// The last block that gave rows, if any did.
+    pub(super) last: Option<Kind>,
+    /// Whether an empty line stands before what comes next.
+    pub(super) blank: bool,
+    /// The number of the next item, when the text begins inside a list.
+    pub(super) number: Option<u64>,
+}
+
+impl Flow {
+    pub(super) const START: Self = Self { last: None, blank: false, number: None };
+
+    /// Whether an empty row comes before a block of this kind.
+    pub(super) fn separates(last: Option<Kind>, blank: bool, kind: Kind) -> bool {
+        match last {
+            None => false,
+            Some(last) => blank || last == Kind::Apart || kind == Kind::Apart,
+        }
+    }
+}
+
+/// Where the labels of links lead.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Definitions(HashMap<String, String>);
+
+impl Definitions {
+    fn key(label: &str) -> String {
+        label.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+    }
+}
+
+struct Known<'d>(&'d Definitions);
+
+impl<'input> BrokenLinkCallback<'input> for Known<'_> {
+    fn handle_broken_link(
+        &mut self,
+        link: BrokenLink<'input>,
+    ) -> Option<(CowStr<'input>, CowStr<'input>)> {
+        let target = self.0.0.get(&Definitions::key(&link.reference))?;
+        Some((target.clone().into(), "".into()))
+    }
+}
+
+/// What a rendering needs besides the text.
+pub(super) struct Context<'c> {
+    pub(super) look: &'c Look<'c>,
+    pub(super) codes: &'c mut Codes,
+    /// Whether the rows are final: code may wait for its colours.
+    pub(super) last: bool,
+}
+
+/// Renders complete blocks. `flow` says what came before, and is moved on; the
+/// labels that the text defines are added to `definitions`.
+pub(super) fn render(
+    source: &str,
+    context: &mut Context<'_>,
+    flow: &mut Flow,
+    definitions: &mut Definitions,
+) -> Vec<Line> {
+    context.codes.begin();
+    let known = definitions.clone();
+    let parser = Parser::new_with_broken_link_callback(source, OPTIONS, Some(Known(&known)));
+    for (label, definition) in parser.reference_definitions().iter() {
+        if definitions.0.len() < MAX_DEFINITIONS {
+            let key = Definitions::key(label);
+            definitions.0.entry(key).or_insert_with(|| definition.dest.to_string());
+        }
+    }
+    let look = context.look;
+    let mut writer = Writer {
+        source,
+        look,
+        context,
+        rows: Vec::new(),
+        prefixes: Vec::new(),
+        levels: vec![Level { last: flow.last }],
+        lists: Vec::new(),
+        quotes: 0,
+        flow: *flow,
+        inline: None,
+        code: None,
+        html: None,
+        table: None,
+    };
+    for (event, range) in parser.into_offset_iter() {
+        writer.event(event, range);
+    }
+    writer.end_inline();
+    let last = writer.levels.first().and_then(|level| level.last);
+    let rows = writer.rows;
+    *flow = Flow { last, blank: ends_blank(source), number: None };
+    rows
+}
+
+/// The parser for finding out where blocks begin.
+pub(super) fn parser(source: &str) -> Parser<'_> {
+    Parser::new_ext(source, OPTIONS)
+}
+
+/// Whether the last line of a text is empty.
+pub(super) fn ends_blank(text: &str) -> bool {
+    let mut lines = text.rsplit('\n');
+    // After the last line break there is nothing.
+    lines.next();
+    lines.next().is_some_and(|line| line.trim().is_empty())
+}
+
+struct Prefix {
+    first: Option<Vec<Span>>,
+    rest: Vec<Span>,
+    width: usize,
+}
+
+struct Level {
+    last: Option<Kind>,
+}
+
+struct Writer<'w, 'c> {
+    source: &'w str,
+    look: &'w Look<'w>,
+    context: &'w mut Context<'c>,
+    rows: Vec<Line>,
+    prefixes: Vec<Prefix>,
+    /// One for the text, and one for each block that holds blocks.
+    levels: Vec<Level>,
+    /// The number of the next item of each list in force.
+    lists: Vec<Option<u64>>,
+    /// How many quotes are in force.
+    quotes: usize,
+    flow: Flow,
+    inline: Option<Inline<'w>>,
+    code: Option<(String, String, usize)>,
+    html: Option<(String, usize)>,
+    table: Option<table::Table<'w>>,
+}
+
+impl<'w> Writer<'w, '_> {
+    fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+        if let Some((_, code, _)) = &mut self.code {
+            match event {
+                Event::Text(text) => code.push_str(&text),
+                Event::End(TagEnd::CodeBlock) => self.end_code(),
+                _ => {}
+            }
+            return;
+        }
+        if let Some((html, _)) = &mut self.html {
+            match event {
+                Event::Html(text) | Event::Text(text) => html.push_str(&text),
+                Event::End(TagEnd::HtmlBlock) => self.end_html(),
+                _ => {}
+            }
+            return;
+        }
+        if let Some(table) = &mut self.table {
+            if matches!(event, Event::End(TagEnd::Table)) {
+                self.end_table();
+            } else {
+                table.event(&event);
+            }
+            return;
+        }
+        match event {
+            Event::Start(Tag::Paragraph) => self.begin_text(range.start, self.look.base),
+            Event::Start(Tag::Heading { level, .. }) => {
+                self.begin_block(Kind::Apart, range.start);
+                self.inline = Some(Inline::new(self.look, self.heading(level)));
+            }
+            Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => self.end_inline(),
+            Event::Start(Tag::BlockQuote(_)) => {
+                self.begin_block(Kind::Text, range.start);
+                let sign = if self.look.plain { "> " } else { "│ " };
+                let bar = Span::styled(sign, self.look.theme.border);
+                self.nest(vec![bar.clone()], vec![bar]);
+                self.quotes += 1;
+            }
+            Event::Start(Tag::List(start)) => {
+                self.begin_block(Kind::List, range.start);
+                let first = self.flow.number.take();
+                let start = start.map(|start| first.unwrap_or(start));
+                self.lists.push(start);
+                self.levels.push(Level { last: None });
+            }
+            Event::End(TagEnd::List(_)) => {
+                self.lists.pop();
+                self.levels.pop();
+            }
+            Event::Start(Tag::Item) => self.begin_item(range.start),
+            Event::Start(Tag::FootnoteDefinition(label)) => {
+                self.begin_block(Kind::Text, range.start);
+                let label = clean::one_row(&format!("[^{label}] ")).into_owned();
+                let rest = vec![Span::raw("    ")];
+                self.nest(vec![Span::styled(label, self.look.theme.link)], rest);
+            }
+            Event::End(TagEnd::BlockQuote(_)) => {
+                self.unnest();
+                self.quotes = self.quotes.saturating_sub(1);
+            }
+            Event::End(TagEnd::Item | TagEnd::FootnoteDefinition) => self.unnest(),
+            Event::Start(Tag::CodeBlock(kind)) => {
+                self.end_inline();
+                let language = match kind {
+                    CodeBlockKind::Fenced(info) => info.to_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.code = Some((language, String::new(), range.start));
+            }
+            Event::Start(Tag::HtmlBlock) => {
+                self.end_inline();
+                self.html = Some((String::new(), range.start));
+            }
+            Event::Start(Tag::Table(alignments)) => {
+                self.begin_block(Kind::Apart, range.start);
+                self.table = Some(table::Table::new(self.look, alignments));
+            }
+            Event::Rule => {
+                self.begin_block(Kind::Apart, range.start);
+                let columns = self.columns();
+                let sign = if self.look.plain { "-" } else { "─" };
+                self.put(vec![Line::styled(sign.repeat(columns), self.look.theme.border)]);
+            }
+            Event::TaskListMarker(done) => self.task(done),
+            inline => {
+                if self.inline.is_none() {
+                    self.begin_text(range.start, self.look.base);
+                }
+                if let Some(block) = &mut self.inline {
+                    block.event(&inline);
+                }
+            }
+        }
+    }
+
+    fn heading(&self, level: HeadingLevel) -> Style {
+        let theme = self.look.theme;
+        match level {
+            HeadingLevel::H1 => self.look.base.patch(theme.link).bold().underline(),
+            HeadingLevel::H2 => self.look.base.patch(theme.link).bold(),
+            HeadingLevel::H3 => self.look.base.bold(),
+            _ => theme.secondary.italic(),
+        }
+    }
+
+    /// Columns that the prefixes leave.
+    fn columns(&self) -> usize {
+        let taken: usize = self.prefixes.iter().map(|prefix| prefix.width).sum();
+        self.look.columns().saturating_sub(taken).max(MIN_TEXT)
+    }
+
+    fn nest(&mut self, first: Vec<Span>, rest: Vec<Span>) {
+        let width = |spans: &[Span]| spans.iter().map(Span::width).sum::<usize>();
+        let wider = width(&first).max(width(&rest));
+        let room = self.columns() >= wider + MIN_TEXT;
+        // So deep that nothing would be left for the text: no further in.
+        let prefix = if room {
+            let pad = wider - width(&rest);
+            let mut rest = rest;
+            if pad > 0 && self.look.plain {
+                rest.push(Span::raw(" ".repeat(pad)));
+            }
+            Prefix { first: Some(first), rest, width: wider }
+        } else {
+            Prefix { first: None, rest: Vec::new(), width: 0 }
+        };
+        self.prefixes.push(prefix);
+        self.levels.push(Level { last: None });
+    }
+
+    fn unnest(&mut self) {
+        self.end_inline();
+        // An item without anything still shows its sign.
+        if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
+            self.put(vec![Line::EMPTY]);
+        }
+        self.prefixes.pop();
+        self.levels.pop();
+    }
+
+    fn begin_item(&mut self, at: usize) {
+        self.end_inline();
+        if self.levels.last().is_some_and(|level| level.last.is_some()) && self.blank_before(at) {
+            self.separate();
+        }
+        if let Some(level) = self.levels.last_mut() {
+            level.last = Some(Kind::List);
+        }
+        let depth = self.lists.len();
+        let marker = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                let marker = format!("{number}. ");
+                *number = number.saturating_add(1);
+                marker
+            }
+            _ if self.look.plain => "- ".to_owned(),
+            _ => ["• ", "◦ ", "▪ "][depth.saturating_sub(1) % 3].to_owned(),
+        };
+        let rest = vec![Span::raw(" ".repeat(parallax_screen::text_width(&marker)))];
+        self.nest(vec![Span::styled(marker, self.look.theme.symbol)], rest);
+    }
+
+    fn task(&mut self, done: bool) {
+        let (sign, theme) = (if done { "[x] " } else { "[ ] " }, self.look.theme);
+        let sign = match (self.look.plain, done) {
+            (true, _) => sign,
+            (false, true) => "☑ ",
+            (false, false) => "☐ ",
+        };
+        let style = if done { theme.success } else { theme.secondary };
+        // It takes the place of the bullet.
+        if let Some(first) = self.prefixes.last_mut().and_then(|prefix| prefix.first.as_mut()) {
+            let width: usize = first.iter().map(Span::width).sum();
+            if width == 2 && parallax_screen::text_width(sign) == 2 {
+                *first = vec![Span::styled(sign, style)];
+                return;
+            }
+        }
+        if self.inline.is_none() {
+            self.begin_text(0, self.look.base);
+        }
+        if let Some(inline) = &mut self.inline {
+            inline.marked(sign, style);
+        }
+    }
+
+    fn begin_text(&mut self, at: usize, base: Style) {
+        self.begin_block(Kind::Text, at);
+        self.inline = Some(Inline::new(self.look, base));
+    }
+
+    /// Ends text without a paragraph around it, and puts the empty row that
+    /// belongs before a block.
+    fn begin_block(&mut self, kind: Kind, at: usize) {
+        self.end_inline();
+        let last = self.levels.last().and_then(|level| level.last);
+        if Flow::separates(last, self.blank_before(at), kind) {
+            self.separate();
+        }
+        if let Some(level) = self.levels.last_mut() {
+            level.last = Some(kind);
+        }
+        if kind != Kind::List && self.levels.len() == 1 {
+            self.flow.number = None;
+        }
+    }
+
+    fn separate(&mut self) {
+        let mut row = Line::EMPTY;
+        for prefix in &self.prefixes {
+            row.spans.extend_from_slice(&prefix.rest);
+        }
+        while row.spans.last().is_some_and(|span| span.text.trim().is_empty()) {
+            row.spans.pop();
+        }
+        if let Some(last) = row.spans.last_mut() {
+            let kept = last.text.trim_end().len();
+            last.text.to_mut().truncate(kept);
+        }
+        self.rows.push(row);
+    }
+
+    /// Whether the line before that of `at` is empty (in a quote: but for its sign).
+    fn blank_before(&self, at: usize) -> bool {
+        let before = self.source.get(..at).unwrap_or("");
+        let Some(line_start) = before.rfind('\n') else { return self.flow.blank };
+        let line = &before[..line_start];
+        let line = line.rfind('\n').map_or(line, |start| &line[start + 1..]);
+        line.chars().all(|char| char.is_whitespace() || (char == '>' && self.quotes > 0))
+    }
+
+    fn end_inline(&mut self) {
+        let Some(inline) = self.inline.take() else { return };
+        let columns = self.columns();
+        let lines = inline.end();
+        let rows = lines.iter().flat_map(|line| wrap(line, columns, &[])).collect();
+        self.put(rows);
+    }
+
+    fn put(&mut self, rows: Vec<Line>) {
+        if self.prefixes.is_empty() {
+            self.rows.extend(rows);
+            return;
+        }
+        for row in rows {
+            let mut prefix = Vec::new();
+            for part in &mut self.prefixes {
+                match part.first.take() {
+                    Some(first) => prefix.extend(first),
+                    None => prefix.extend_from_slice(&part.rest),
+                }
+            }
+            self.rows.push(prefixed(&prefix, row));
+        }
+    }
+
+    fn end_code(&mut self) {
+        let Some((language, code, at)) = self.code.take() else { return };
+        if code.is_empty() {
+            return;
+        }
+        self.begin_block(Kind::Apart, at);
+        let columns = self.columns();
+        let code = clean::lines(&code);
+        let lines = self.context.codes.lines(&language, &code, self.context.last);
+        let mut rows = Vec::with_capacity(lines.len());
+        for (index, (text, pieces)) in lines.iter().enumerate() {
+            rows.extend(code_rows(text, pieces, index + 1, columns, self.look));
+        }
+        self.put(rows);
+    }
+
+    fn end_html(&mut self) {
+        let Some((html, at)) = self.html.take() else { return };
+        self.begin_block(Kind::Text, at);
+        let (columns, style) = (self.columns(), self.look.theme.secondary);
+        let html = clean::lines(&html);
+        let mut rows = Vec::new();
+        for line in html.lines() {
+            let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+            rows.extend(wrap(&line, columns, &[]));
+        }
+        self.put(rows);
+    }
+
+    fn end_table(&mut self) {
+        let Some(table) = self.table.take() else { return };
+        let rows = table.rows(self.columns());
+        self.put(rows);
+    }
+}

@@ -1,0 +1,132 @@
+//! Rows of code, and the memory that spares highlighting it again.
+
+use parallax_screen::{Line, Span};
+
+use super::Look;
+use crate::clean;
+use crate::highlight::{Highlighter, Pieces, wait_a_moment};
+use crate::layout::hard_wrap;
+
+/// How far code stands in.
+const INDENT: &str = "  ";
+
+/// The rows of one line of code. `number` counts from 1.
+pub(crate) fn code_rows(
+    text: &str,
+    pieces: &Pieces,
+    number: usize,
+    columns: usize,
+    look: &Look<'_>,
+) -> Vec<Line> {
+    let gutter = if look.line_numbers { format!("{number:>3} ") } else { String::new() };
+    // Where there is hardly room the code counts, not its frame.
+    let wide = columns >= gutter.len() + INDENT.len() + 8;
+    let mut prefix = Vec::new();
+    if wide && !look.plain {
+        prefix.push(Span::raw(INDENT));
+    }
+    let gutter = if wide { gutter } else { String::new() };
+    if !gutter.is_empty() {
+        prefix.push(Span::styled(gutter.clone(), look.theme.secondary));
+    }
+    let taken: usize = prefix.iter().map(Span::width).sum();
+    let spans = code_spans(text, pieces, look);
+    let mut rows = Vec::new();
+    for (index, spans) in hard_wrap(spans, columns.saturating_sub(taken)).into_iter().enumerate() {
+        if index == 1 && !gutter.is_empty() {
+            prefix.pop();
+            prefix.push(Span::raw(" ".repeat(gutter.len())));
+        }
+        let mut row = prefix.clone();
+        row.extend(spans);
+        rows.push(Line::from(row));
+    }
+    rows
+}
+
+/// One line of code with its colours, tabs expanded.
+pub(crate) fn code_spans(text: &str, pieces: &Pieces, look: &Look<'_>) -> Vec<Span> {
+    let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
+    for (end, role) in pieces {
+        let piece = clean::expand_tabs(text.get(begin..*end).unwrap_or(""), &mut column);
+        spans.push(Span::styled(piece.into_owned(), role.style(look.theme)));
+        begin = *end;
+    }
+    spans
+}
+
+/// The code blocks of a text that is rendered again and again while it grows.
+#[derive(Debug, Default)]
+pub(super) struct Codes {
+    blocks: Vec<Known>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Known {
+    language: String,
+    /// All lines as they were rendered last.
+    lines: Vec<(String, Pieces)>,
+    /// How many of them the highlighter has seen: all but the last, which may
+    /// still grow.
+    settled: usize,
+    highlighter: Highlighter,
+}
+
+impl Codes {
+    /// Begins a rendering: the next block is the text's first.
+    pub(super) fn begin(&mut self) {
+        self.next = 0;
+    }
+
+    /// Forgets all of it.
+    pub(super) fn clear(&mut self) {
+        self.blocks.clear();
+        self.next = 0;
+    }
+
+    /// The next block's lines with their pieces. Lines that were there the last
+    /// time are not highlighted again. With `last` the rows will be final, so the
+    /// grammars are given a moment to load.
+    pub(super) fn lines(&mut self, language: &str, code: &str, last: bool) -> &[(String, Pieces)] {
+        if last {
+            wait_a_moment();
+        }
+        let at = self.next;
+        self.next += 1;
+        if self.blocks.get(at).is_none_or(|known| known.language != language) {
+            self.blocks.truncate(at);
+            self.blocks.push(Known {
+                language: language.to_owned(),
+                lines: Vec::new(),
+                settled: 0,
+                highlighter: Highlighter::new(language),
+            });
+        }
+        let Some(block) = self.blocks.get_mut(at) else { return &[] };
+        block.update(code);
+        &block.lines
+    }
+}
+
+impl Known {
+    fn update(&mut self, code: &str) {
+        let settled = self.lines.iter().take(self.settled);
+        let same = settled.zip(code.lines()).take_while(|(old, new)| old.0 == *new).count();
+        if same < self.settled || self.highlighter.is_waiting() {
+            self.settled = 0;
+            self.highlighter = Highlighter::new(&self.language);
+        }
+        self.lines.truncate(self.settled);
+        let mut lines = code.lines().skip(self.settled).peekable();
+        while let Some(line) = lines.next() {
+            let pieces = if lines.peek().is_some() {
+                self.settled += 1;
+                self.highlighter.line(line)
+            } else {
+                self.highlighter.clone().line(line)
+            };
+            self.lines.push((line.to_owned(), pieces));
+        }
+    }
+}

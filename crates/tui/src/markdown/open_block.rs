@@ -1,0 +1,146 @@
+//! Where the last block of a growing text begins, so that what stands before it
+//! can be given out.
+//!
+//! CommonMark is read line by line: a block that was closed by a later line stays
+//! as it is, and the later text is read as if it stood alone (link definitions
+//! aside). The same holds for the items of a list.
+
+use pulldown_cmark::{CodeBlockKind, Event, Tag};
+
+use super::block::parser;
+
+/// The end of a text that is made of complete lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OpenBlock {
+    /// Where it begins: the start of a line.
+    pub(super) start: usize,
+    /// The number that its first item has, if it is an ordered list that is cut
+    /// before an item which is not its first.
+    pub(super) number: Option<u64>,
+    /// The fence that it begins with.
+    pub(super) fence: Option<Fence>,
+}
+
+/// The line that begins fenced code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fence {
+    sign: char,
+    length: usize,
+    indent: usize,
+    /// What stands behind the signs.
+    pub(super) info: String,
+}
+
+impl Fence {
+    fn of(line: &str, info: &str) -> Option<Self> {
+        let indent = line.bytes().take_while(|byte| *byte == b' ').count();
+        let rest = line.get(indent..)?;
+        let sign = rest.chars().next().filter(|char| matches!(char, '`' | '~'))?;
+        let length = rest.chars().take_while(|char| *char == sign).count();
+        (indent <= 3 && length >= 3).then(|| Self { sign, length, indent, info: info.to_owned() })
+    }
+
+    /// Whether the line ends the code.
+    pub(super) fn closes(&self, line: &str) -> bool {
+        let rest = line.trim_start_matches(' ');
+        let length = rest.chars().take_while(|char| *char == self.sign).count();
+        line.len() - rest.len() <= 3
+            && length >= self.length
+            && rest[length..].chars().all(|char| matches!(char, ' ' | '\t'))
+    }
+
+    /// A line of code without the spaces that the fence stands in by.
+    pub(super) fn content<'t>(&self, line: &'t str) -> &'t str {
+        let spaces = line.bytes().take_while(|byte| *byte == b' ').count();
+        &line[spaces.min(self.indent)..]
+    }
+}
+
+/// Finds the last block. `number` is that of the first item, when the text begins
+/// inside an ordered list.
+pub(super) fn find(source: &str, number: Option<u64>) -> Option<OpenBlock> {
+    let mut depth = 0usize;
+    let mut last: Option<(usize, Option<String>)> = None;
+    // Of the last block, if it is a list: its first number, where its last item
+    // begins, how many come before that.
+    let mut list: Option<(Option<u64>, usize, u64)> = None;
+    let mut first_block = true;
+    for (event, range) in parser(source).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                if depth == 0 {
+                    let info = match &tag {
+                        Tag::CodeBlock(CodeBlockKind::Fenced(info)) => Some(info.to_string()),
+                        _ => None,
+                    };
+                    list = match &tag {
+                        Tag::List(start) => {
+                            let start =
+                                start.map(|start| number.filter(|_| first_block).unwrap_or(start));
+                            Some((start, range.start, 0))
+                        }
+                        _ => None,
+                    };
+                    first_block = false;
+                    last = Some((range.start, info));
+                } else if depth == 1
+                    && tag == Tag::Item
+                    && let Some((_, at, before)) = &mut list
+                {
+                    if range.start > *at {
+                        *before += 1;
+                    }
+                    *at = range.start;
+                }
+                depth += 1;
+            }
+            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Rule if depth == 0 => {
+                (last, list) = (Some((range.start, None)), None);
+                first_block = false;
+            }
+            _ => {}
+        }
+    }
+    let (start, info) = last?;
+    let line_start =
+        |at: usize| source.get(..at).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
+    let (start, number) = match list {
+        Some((first, at, before)) => (
+            at,
+            first
+                .filter(|_| before > 0 || number.is_some())
+                .map(|first| first.saturating_add(before)),
+        ),
+        None => (start, None),
+    };
+    let start = line_start(start);
+    let fence = info.and_then(|info| {
+        let rest = source.get(start..)?;
+        Fence::of(rest.lines().next()?, &info)
+    });
+    Some(OpenBlock { start, number, fence })
+}
+
+/// Whether a complete line can begin a block, so that it is worth looking.
+pub(super) fn may_begin(line: &str, after_blank: bool) -> bool {
+    let text = line.trim_start();
+    if text.is_empty() {
+        return false;
+    }
+    if after_blank {
+        return true;
+    }
+    if line.len() - text.len() > 3 {
+        return false;
+    }
+    match text.as_bytes() {
+        [b'#', ..] | [b'`', b'`', b'`', ..] | [b'~', b'~', b'~', ..] => true,
+        [b'-' | b'*' | b'+', b' ' | b'\t', ..] => true,
+        [first, ..] if first.is_ascii_digit() => {
+            let rest = text.trim_start_matches(|char: char| char.is_ascii_digit());
+            rest.starts_with(". ") || rest.starts_with(") ")
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,152 @@
+use parallax_screen::Line;
+use proptest::prelude::*;
+
+use super::block::{self, Context, Definitions, Flow};
+use super::code::Codes;
+use super::{Look, StreamedMarkdown, render};
+use crate::highlight::wait_until_loaded;
+use crate::theme::Theme;
+
+fn texts(rows: &[Line]) -> Vec<String> {
+    rows.iter().map(Line::text).collect()
+}
+
+fn rendered(text: &str, width: usize) -> Vec<String> {
+    texts(&render(text, &Look::new(&Theme::default(), width)))
+}
+
+/// The text parsed as one.
+fn parsed_whole(text: &str, look: &Look<'_>) -> Vec<Line> {
+    let mut codes = Codes::default();
+    let mut context = Context { look, codes: &mut codes, last: true };
+    block::render(text, &mut context, &mut Flow::START.clone(), &mut Definitions::default())
+}
+
+fn streamed(pieces: &[&str], look: &Look<'_>) -> Vec<Line> {
+    let mut stream = StreamedMarkdown::new();
+    let mut rows = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        stream.push(piece);
+        if index % 3 == 1 {
+            stream.rest(look);
+        }
+        rows.extend(stream.take_finished(look));
+    }
+    rows.extend(stream.finish(look));
+    rows
+}
+
+#[test]
+fn long_fences_and_lists_are_given_out_while_they_are_open() {
+    let theme = Theme::default();
+    let look = Look::new(&theme, 60);
+    let mut stream = StreamedMarkdown::new();
+    stream.push("Here:\n```rust\nlet a = 1;\nlet b");
+    assert_eq!(texts(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
+    assert_eq!(texts(&stream.rest(&look)), ["  let b"]);
+    stream.push(" = 2;\n```\n1. one\n1. two\n1. thr");
+    assert_eq!(texts(&stream.take_finished(&look)), ["  let b = 2;", "", "1. one"]);
+    stream.push("ee\n1. four\n");
+    assert_eq!(texts(&stream.take_finished(&look)), ["2. two", "3. three"]);
+    assert_eq!(texts(&stream.finish(&look)), ["4. four"]);
+}
+
+#[test]
+fn definitions_hold_for_what_comes_after_them() {
+    let rows = rendered("[a]: http://x.y\n\nSee [a].\n\nAnd [b].\n\nEnd.\n\n[b]: http://b\n", 60);
+    assert_eq!(rows, ["See a (http://x.y).", "", "And [b].", "", "End."]);
+}
+
+#[test]
+fn control_characters_by_entity_are_not_shown() {
+    for text in ["a&#27;[31mb", "`a\u{1b}[31m`", "[x](http://a&#27;b)", "```a&#7;\nb&#27;\n```"] {
+        for row in render(text, &Look::new(&Theme::default(), 40)) {
+            assert!(!row.text().contains(char::is_control), "{text:?}: {row:?}");
+            for span in &row.spans {
+                assert!(!span.link.as_deref().unwrap_or("").contains(char::is_control));
+            }
+        }
+    }
+}
+
+/// A little of everything.
+const SAMPLE: &str = include_str!("sample.markdown");
+
+#[test]
+fn everything_at_three_widths() {
+    wait_until_loaded();
+    let theme = Theme::default();
+    for width in [40, 80, 140] {
+        let rows = render(SAMPLE, &Look::new(&theme, width));
+        insta::assert_snapshot!(format!("everything_{width}"), crate::looks::described(&rows));
+    }
+    let look = Look { plain: true, line_numbers: true, ..Look::new(&theme, 60) };
+    insta::assert_snapshot!("everything_plain", crate::looks::described(&render(SAMPLE, &look)));
+    let look = Look { raw: true, ..Look::new(&theme, 60) };
+    insta::assert_snapshot!("everything_raw", crate::looks::described(&render(SAMPLE, &look)));
+}
+
+/// Markdown made of lines that tend to mean something together.
+fn markdown() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        4 => Just(String::new()),
+        3 => "[a-z ]{1,20}",
+        2 => "[-*+] [a-z*` ]{0,12}",
+        2 => "[0-9]{1,2}[.)] [a-z]{0,8}",
+        2 => " {1,6}[-*a-z0-9. ]{1,10}",
+        1 => "#{1,6} [a-z]{0,6}",
+        2 => "(```|~~~)(rust|)",
+        1 => "> ?[-a-z` ]{0,9}",
+        2 => "\\|? ?[a-z]{1,6} \\| [a-z世界]{1,4} ?\\|?",
+        1 => Just("|---|:-:|".to_owned()),
+        1 => "(---|===|\\*\\*\\*|- - -)",
+        1 => "<(div|!-- x|/div|pre|b)>?",
+        1 => "\\[\\^1\\]:? ?[a-z]{0,5}",
+        1 => "[\\$*_`\\\\\\[\\]()!~&<>#| a-z]{1,16}",
+    ];
+    proptest::collection::vec(line, 0..24).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    /// However the text is cut on its way, the rows are the same, looks included.
+    #[test]
+    fn chunking_changes_nothing(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
+        wait_until_loaded();
+        let theme = Theme::default();
+        let look = Look::new(&theme, width);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut pieces = Vec::new();
+        let mut begin = 0;
+        for cut in cuts {
+            pieces.push(&text[begin..cut]);
+            begin = cut;
+        }
+        pieces.push(&text[begin..]);
+        prop_assert_eq!(streamed(&pieces, &look), render(&text, &look));
+    }
+
+    /// Rows that are given out early are those of the text parsed as one.
+    #[test]
+    fn early_rows_are_right(text in markdown()) {
+        let text = format!("{text}\n");
+        wait_until_loaded();
+        let theme = Theme::default();
+        let look = Look::new(&theme, 60);
+        prop_assert_eq!(texts(&render(&text, &look)), texts(&parsed_whole(&text, &look)));
+    }
+
+    #[test]
+    fn no_row_is_too_wide_and_nothing_panics(text in "(?s).{0,300}", more in markdown(), width in 8usize..60, raw: bool) {
+        let theme = Theme::default();
+        for text in [&text, &more] {
+            let look = Look { raw, line_numbers: true, ..Look::new(&theme, width) };
+            for row in render(text, &look) {
+                prop_assert!(row.width() <= width, "{} > {}: {:?}", row.width(), width, row.text());
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! How a person who looks elsewhere is told.
+
+use parallax_screen::Notify;
+use parallax_sdk::settings::NotificationMethod;
+
+/// The terminal's way for a setting; without one, as it likes it.
+pub(crate) fn method(set: Option<NotificationMethod>) -> Notify {
+    match set {
+        None | Some(NotificationMethod::Auto) => Notify::Auto,
+        Some(NotificationMethod::Osc9) => Notify::Osc9,
+        Some(NotificationMethod::Osc777) => Notify::Osc777,
+        Some(NotificationMethod::Bell) => Notify::Bell,
+    }
+}

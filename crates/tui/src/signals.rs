@@ -1,0 +1,40 @@
+//! Signals that end the program: the session is saved, children are ended, the
+//! terminal is given back.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Those that are listened to. The interrupt key comes as a key, since the
+/// terminal is in raw mode; the signal still comes from `kill`.
+pub(crate) struct Signals {
+    listened: Vec<(u8, Signal)>,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> Self {
+        let kinds = [
+            (1, SignalKind::hangup()),
+            (2, SignalKind::interrupt()),
+            (15, SignalKind::terminate()),
+        ];
+        let listen = |(number, kind)| signal(kind).ok().map(|signal| (number, signal));
+        Self { listened: kinds.into_iter().filter_map(listen).collect() }
+    }
+
+    /// The number of the next one.
+    pub(crate) async fn next(&mut self) -> u8 {
+        let waiting = self.listened.iter_mut().map(|(number, signal)| {
+            let number = *number;
+            Box::pin(async move {
+                match signal.recv().await {
+                    Some(()) => number,
+                    None => std::future::pending().await,
+                }
+            })
+        });
+        let waiting: Vec<_> = waiting.collect();
+        if waiting.is_empty() {
+            return std::future::pending().await;
+        }
+        futures_util::future::select_all(waiting).await.0
+    }
+}

@@ -1,0 +1,180 @@
+//! What a session cost, as rows: counts, times, and a plot of tokens by turn.
+
+use std::time::Duration;
+
+use parallax_screen::{Line, Span, truncate};
+use parallax_sdk::session_stats::SessionStats;
+
+use crate::app::cut;
+use crate::footer::count;
+use crate::status::time;
+use crate::theme::Theme;
+
+/// Turns that are plotted: the last ones.
+const PLOTTED: usize = 12;
+
+/// Which part is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Session,
+    Models,
+    Tools,
+}
+
+/// The rows.
+pub(crate) fn rows(stats: &SessionStats, part: Part, width: usize, theme: &Theme) -> Vec<Line> {
+    let mut rows = match part {
+        Part::Session => session(stats, width, theme),
+        Part::Models => models(stats, theme),
+        Part::Tools => tools(stats, width, theme),
+    };
+    if part == Part::Session {
+        rows.push(Line::EMPTY);
+        rows.extend(models(stats, theme));
+    }
+    rows.into_iter().map(|row| cut(row, width)).collect()
+}
+
+fn row(label: &str, value: String, theme: &Theme) -> Line {
+    Line::styled(format!("  {label:<14}"), theme.secondary).and(value, theme.text)
+}
+
+fn seconds(duration: Duration) -> String {
+    match duration.as_secs() {
+        0..10 => format!("{:.1}s", duration.as_secs_f64()),
+        whole => time(whole),
+    }
+}
+
+fn session(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
+    let tools = &stats.totals.tools;
+    let mut rows = vec![Line::styled("Session", theme.accent.bold())];
+    let calls = format!(
+        "{} (✓ {} ✗ {}){}",
+        tools.total_calls,
+        tools.total_success,
+        tools.total_fail,
+        stats.success_rate().map(|rate| format!(" {:.0}% well", rate * 100.0)).unwrap_or_default()
+    );
+    rows.push(row("tool calls", calls, theme));
+    let files = &stats.totals.files;
+    rows.push(row(
+        "lines",
+        format!("+{} -{}", files.total_lines_added, files.total_lines_removed),
+        theme,
+    ));
+    rows.push(row(
+        "time",
+        format!(
+            "{} in all, agent {}, model {}, tools {}",
+            seconds(stats.wall()),
+            seconds(stats.agent()),
+            seconds(stats.api()),
+            seconds(stats.tools())
+        ),
+        theme,
+    ));
+    rows.extend(plot(stats, width, theme));
+    rows
+}
+
+/// A bar for each turn: what was cached, what was new, what came back.
+fn plot(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
+    let skipped = stats.turns.len().saturating_sub(PLOTTED);
+    let turns = stats.turns.get(skipped..).unwrap_or_default();
+    let most =
+        turns.iter().map(|turn| turn.tokens.prompt + output(&turn.tokens)).max().unwrap_or(0);
+    if most == 0 {
+        return Vec::new();
+    }
+    let room = width.saturating_sub(34).clamp(8, 60) as u64;
+    let mut rows = vec![
+        Line::EMPTY,
+        Line::styled("Tokens by turn  ", theme.accent.bold())
+            .and("█", theme.success)
+            .and(" cached  ", theme.secondary)
+            .and("█", theme.warning)
+            .and(" new  ", theme.secondary)
+            .and("█", theme.link)
+            .and(" answer", theme.secondary),
+    ];
+    for turn in turns {
+        let tokens = &turn.tokens;
+        let cells = |part: u64| (part * room).div_ceil(most);
+        let bar = |part: u64| "█".repeat(usize::try_from(cells(part)).unwrap_or(0));
+        let mut line = Line::styled(format!("  {:>4} ", turn.turn), theme.secondary);
+        line.push(Span::styled(bar(tokens.cached), theme.success));
+        line.push(Span::styled(bar(tokens.prompt.saturating_sub(tokens.cached)), theme.warning));
+        line.push(Span::styled(bar(output(tokens)), theme.link));
+        let told = format!(" {}↑ {}↓", count(tokens.prompt), count(output(tokens)));
+        line.push(Span::styled(told, theme.secondary));
+        rows.push(line);
+    }
+    rows
+}
+
+fn output(tokens: &parallax_sdk::stats::Tokens) -> u64 {
+    tokens.candidates + tokens.thoughts
+}
+
+fn models(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+    let mut rows = vec![Line::styled(
+        format!(
+            "{:<28} {:>4} {:>4} {:>8} {:>8} {:>7} {:>8} {:>8}",
+            "Model", "asks", "errs", "time", "in", "cached", "out", "thought"
+        ),
+        theme.accent.bold(),
+    )];
+    for (name, model) in &stats.totals.models {
+        let api = &model.api;
+        let mean = api.total_latency_ms / api.total_requests.max(1);
+        let share = model.tokens.cached * 100 / model.tokens.prompt.max(1);
+        rows.push(Line::styled(
+            format!(
+                "{:<28} {:>4} {:>4} {:>7.1}s {:>8} {:>6}% {:>8} {:>8}",
+                truncate(name, 28),
+                api.total_requests,
+                api.total_errors,
+                Duration::from_millis(mean).as_secs_f64(),
+                count(model.tokens.prompt),
+                share,
+                count(model.tokens.candidates),
+                count(model.tokens.thoughts),
+            ),
+            theme.text,
+        ));
+    }
+    rows
+}
+
+fn tools(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
+    let by_name = &stats.totals.tools.by_name.0;
+    if by_name.is_empty() {
+        return vec![Line::styled("No tool was called yet.", theme.secondary)];
+    }
+    let mut rows = vec![Line::styled(
+        format!("{:<26} {:>5} {:>5} {:>5} {:>8}  time", "Tool", "calls", "well", "not", "mean"),
+        theme.accent.bold(),
+    )];
+    let longest = by_name.iter().map(|(_, tool)| tool.duration_ms).max().unwrap_or(0).max(1);
+    let room = width.saturating_sub(58).clamp(4, 40) as u64;
+    for (name, tool) in by_name {
+        let mean = Duration::from_millis(tool.duration_ms / tool.count.max(1)).as_secs_f64();
+        let cells = (tool.duration_ms * room).div_ceil(longest);
+        rows.push(
+            Line::styled(
+                format!(
+                    "{:<26} {:>5} {:>5} {:>5} {:>7.2}s  ",
+                    truncate(name, 26),
+                    tool.count,
+                    tool.success,
+                    tool.fail,
+                    mean
+                ),
+                theme.text,
+            )
+            .and("█".repeat(usize::try_from(cells).unwrap_or(0)), theme.link),
+        );
+    }
+    rows
+}

@@ -1,0 +1,79 @@
+//! The row above the composer: what the agent does now, for how long, and how
+//! to stop it.
+
+use parallax_screen::{Line, Span, truncate};
+
+use crate::theme::Theme;
+
+/// The spinner's faces; one every [`TICK_MS`].
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long each face stands, in milliseconds.
+pub(crate) const TICK_MS: u64 = 120;
+
+/// What the agent is busy with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Working {
+    /// When the turn began, in milliseconds of the app's clock.
+    pub(crate) since_ms: u64,
+    /// The subject of the last thought, or what runs.
+    pub(crate) subject: String,
+    /// A wait before another attempt: until when, and why.
+    pub(crate) retry: Option<(u64, String)>,
+    /// A question stands open: the spinner rests.
+    pub(crate) waiting: bool,
+}
+
+/// The face of the spinner at a time.
+pub(crate) fn spinner(now_ms: u64) -> &'static str {
+    let index = usize::try_from(now_ms / TICK_MS).unwrap_or(0) % SPINNER.len();
+    SPINNER.get(index).copied().unwrap_or("·")
+}
+
+/// The row.
+pub(crate) fn row(working: &Working, now_ms: u64, width: usize, theme: &Theme) -> Line {
+    let seconds = now_ms.saturating_sub(working.since_ms) / 1000;
+    if working.waiting {
+        return Line::styled("? waiting for your answer", theme.warning);
+    }
+    let (text, style) = match &working.retry {
+        Some((until, why)) => {
+            let left = until.saturating_sub(now_ms).div_ceil(1000);
+            (format!("{why}; again in {left}s"), theme.warning)
+        }
+        None if working.subject.is_empty() => ("Thinking...".to_owned(), theme.text),
+        None => (working.subject.clone(), theme.text),
+    };
+    let tail = format!(" (esc to cancel, {})", time(seconds));
+    let room = width.saturating_sub(2 + tail.len());
+    let mut line = Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text);
+    line.push(Span::styled(truncate(&text, room).to_owned(), style));
+    if room > 0 {
+        line.push(Span::styled(tail, theme.secondary));
+    }
+    line
+}
+
+/// Seconds as people say them.
+pub(crate) fn time(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_counts_down() {
+        let working = Working {
+            since_ms: 0,
+            retry: Some((12_000, "the service is overloaded (attempt 2 of 10)".to_owned())),
+            ..Working::default()
+        };
+        let row = row(&working, 9_500, 100, &Theme::default());
+        assert!(row.text().contains("again in 3s") && row.text().contains("(esc to cancel, 9s)"));
+    }
+}

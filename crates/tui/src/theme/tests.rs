@@ -1,0 +1,144 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn every_name_has_its_theme() {
+    let names: Vec<&str> = Theme::names().collect();
+    assert_eq!(names.len(), 20);
+    for name in names {
+        let theme = Theme::named(&name.to_uppercase()).expect("a theme");
+        assert_eq!(theme.name, name);
+    }
+    let error = Theme::named("Nope").expect_err("no theme").to_string();
+    assert!(error.contains("`Nope`") && error.contains("`Tokyo Night`"), "{error}");
+}
+
+#[test]
+fn text_can_be_read_on_every_background() {
+    let luminance = |color: Color| {
+        let (red, green, blue) = color::parts(color);
+        let linear = |part: u8| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    };
+    let contrast = |first: Color, second: Color| {
+        let (first, second) = (luminance(first), luminance(second));
+        (first.max(second) + 0.05) / (first.min(second) + 0.05)
+    };
+    for name in Theme::names() {
+        let theme = Theme::named(name).expect("a theme");
+        let Some(background) = theme.background else { continue };
+        assert_eq!(theme.light, is_light(color::parts(background)), "{name}");
+        for (what, style, least) in [
+            ("text", theme.text, 4.5),
+            ("secondary", theme.secondary, 3.0),
+            ("link", theme.link, 3.0),
+            ("accent", theme.accent, 3.0),
+            ("code", theme.code, 3.0),
+            ("success", theme.success, 3.0),
+            ("warning", theme.warning, 3.0),
+            ("error", theme.error, 3.0),
+            ("added", theme.added, 4.0),
+            ("removed", theme.removed, 4.0),
+        ] {
+            let behind = style.bg.unwrap_or(background);
+            let ratio = contrast(style.fg.expect("a colour"), behind);
+            assert!(ratio >= least, "{name}: {what} has a contrast of {ratio:.1}");
+        }
+    }
+}
+
+#[test]
+fn the_default_and_no_color_keep_to_the_terminal() {
+    let colors = |theme: &Theme| {
+        let styles = [theme.text, theme.link, theme.error, theme.added, theme.keyword, theme.user];
+        styles.into_iter().flat_map(|style| [style.fg, style.bg]).flatten().collect::<Vec<_>>()
+    };
+    assert!(colors(&Theme::default()).iter().all(|color| matches!(color, Color::Ansi(_))));
+    assert_eq!(colors(&Theme::no_color()), []);
+    assert_eq!(Theme::no_color().on_terminal((0, 0, 0)).band, None);
+}
+
+#[test]
+fn colours_are_read_in_all_their_forms() {
+    assert_eq!(parse_color("#1a2B3c"), Some(Color::Rgb(0x1a, 0x2b, 0x3c)));
+    assert_eq!(parse_color("#f0a"), Some(Color::Rgb(0xff, 0, 0xaa)));
+    assert_eq!(parse_color("RedBright"), Some(Color::Ansi(9)));
+    assert_eq!(parse_color("rebeccapurple"), Some(Color::Rgb(0x66, 0x33, 0x99)));
+    for wrong in ["#12", "#+12345", "nocolour", "", "#12345g"] {
+        assert_eq!(parse_color(wrong), None, "{wrong}");
+    }
+    assert!(css::NAMES.is_sorted_by_key(|(name, _)| name));
+}
+
+#[test]
+fn a_custom_theme_has_groups_or_flat_keys() {
+    let grouped = Theme::custom(&json!({
+        "name": "Mine", "type": "custom",
+        "text": {"primary": "#eeeeee", "link": "cyan"},
+        "background": {"primary": "#000000", "diff": {"added": "#002200"}},
+        "status": {"error": "crimson"},
+        "ui": {"gradient": ["#111111", "red"]},
+    }))
+    .expect("a theme");
+    assert_eq!(grouped.text.fg, Some(Color::Rgb(0xee, 0xee, 0xee)));
+    assert_eq!(grouped.link.fg, Some(Color::Ansi(6)));
+    assert_eq!(grouped.error.fg, Some(Color::Rgb(0xdc, 0x14, 0x3c)));
+    assert_eq!(grouped.added.bg, Some(Color::Rgb(0, 0x22, 0)));
+    assert_eq!(grouped.gradient.len(), 2);
+    assert!(!grouped.light);
+    let flat = Theme::custom(&json!({
+        "name": "Old", "Background": "white", "Foreground": "#111111", "AccentRed": "#aa0000", "Gray": "#808080",
+    }))
+    .expect("a theme");
+    assert_eq!(flat.error.fg, Some(Color::Rgb(0xaa, 0, 0)));
+    assert!(flat.light);
+}
+
+#[test]
+fn bands_are_mixed_from_the_background() {
+    let theme = Theme::custom(&json!({"name": "M", "Background": "#000000", "Gray": "#646464"}))
+        .expect("a theme");
+    assert_eq!(theme.input_band, Some(Color::Rgb(24, 24, 24)));
+    assert_eq!(theme.band, Some(Color::Rgb(16, 16, 16)));
+    let given = Theme::custom(
+        &json!({"name": "M", "Background": "#000000", "background": {"message": "#010203"}}),
+    );
+    assert_eq!(given.expect("a theme").band, Some(Color::Rgb(1, 2, 3)));
+    assert_eq!(Theme::default().band, None);
+    assert!(Theme::default().on_terminal((0, 0, 0)).band.is_some());
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    for (json, wanted) in [
+        (json!([]), "must be an object"),
+        (json!({}), "`name` of the theme must be"),
+        (json!({"name": "a", "type": "b"}), "`type` of the theme must be `custom`"),
+        (
+            json!({"name": "a", "text": {"link": "blurple"}}),
+            "`text.link` of the theme is `blurple`",
+        ),
+        (json!({"name": "a", "AccentRed": 3}), "`AccentRed` of the theme must be a colour"),
+        (json!({"name": "a", "text": 3}), "`text.primary` of the theme must be a colour"),
+        (
+            json!({"name": "a", "ui": {"gradient": "red"}}),
+            "`ui.gradient` of the theme must be a list",
+        ),
+    ] {
+        let error = Theme::custom(&json).expect_err("an error").to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+    assert!(Theme::from_json("{").expect_err("an error").to_string().contains("not valid JSON"));
+}
+
+#[test]
+fn a_background_chooses_the_default() {
+    assert_eq!(Theme::default_for((255, 255, 240)).name, "Default Light");
+    assert_eq!(Theme::default_for((20, 20, 30)).name, "Default");
+    assert!(Theme::named("Xcode").expect("a theme").suits((250, 250, 250)));
+    assert!(!Theme::default().suits((250, 250, 250)));
+}

@@ -1,0 +1,63 @@
+//! The window's title: 80 columns exactly, so that nothing of an older and
+//! longer one is left where a terminal writes over it.
+
+use parallax_screen::{text_width, truncate};
+
+/// Columns of a title.
+const COLUMNS: usize = 80;
+
+/// What the agent does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    Ready,
+    Asking,
+    /// With the subject of its thought.
+    Working(String),
+}
+
+/// The title. `subject`: whether it tells what the agent thinks of.
+pub(crate) fn title(state: &State, place: &str, subject: bool) -> String {
+    let text = match state {
+        State::Ready => format!("◇  Ready ({place})"),
+        State::Asking => format!("✋  Action Required ({place})"),
+        State::Working(what) if subject && !what.is_empty() => {
+            let room = COLUMNS.saturating_sub(6 + text_width(place));
+            format!("✦  {} ({place})", truncate(what, room))
+        }
+        State::Working(_) => format!("✦  Working… ({place})"),
+    };
+    padded(&text)
+}
+
+/// The title that stays the same.
+pub(crate) fn fixed(place: &str) -> String {
+    padded(&format!("Parallax ({place})"))
+}
+
+fn padded(text: &str) -> String {
+    let clean: String = text.chars().filter(|char| !char.is_control()).collect();
+    let cut = truncate(&clean, COLUMNS);
+    format!("{cut}{}", " ".repeat(COLUMNS - text_width(cut)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_has_eighty_columns() {
+        let long = "日本語 ".repeat(40);
+        for state in [
+            State::Ready,
+            State::Asking,
+            State::Working(long.clone()),
+            State::Working(String::new()),
+        ] {
+            for place in ["app", long.as_str(), "a\u{1b}]0;x\u{7}"] {
+                let title = title(&state, place, true);
+                assert_eq!(text_width(&title), 80, "{title:?}");
+                assert!(!title.chars().any(char::is_control));
+            }
+        }
+    }
+}

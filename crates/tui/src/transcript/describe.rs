@@ -1,0 +1,82 @@
+//! Calls in words: the names people see, what the arguments say.
+
+use parallax_protocol::Object;
+use parallax_protocol::tool::ToolKind;
+use serde_json::Value;
+
+/// How much of an argument is shown, in characters.
+const MAX_VALUE: usize = 200;
+
+/// The built-in tools: the name the model uses, the one people see, what it is
+/// for, and the arguments that say what it does.
+const TOOLS: &[(&str, &str, ToolKind, &[&str])] = &[
+    ("read_file", "ReadFile", ToolKind::Read, &["file_path", "absolute_path"]),
+    ("read_many_files", "ReadManyFiles", ToolKind::Read, &["include", "paths"]),
+    ("write_file", "WriteFile", ToolKind::Edit, &["file_path"]),
+    ("replace", "Edit", ToolKind::Edit, &["file_path"]),
+    ("run_shell_command", "Shell", ToolKind::Execute, &["command"]),
+    ("list_directory", "ReadFolder", ToolKind::Read, &["dir_path", "path"]),
+    ("glob", "FindFiles", ToolKind::Search, &["pattern"]),
+    ("grep_search", "SearchText", ToolKind::Search, &["pattern"]),
+    ("search_file_content", "SearchText", ToolKind::Search, &["pattern"]),
+    ("google_web_search", "GoogleSearch", ToolKind::Search, &["query"]),
+    ("web_fetch", "WebFetch", ToolKind::Fetch, &["prompt", "url"]),
+    ("write_todos", "WriteTodos", ToolKind::Plan, &[]),
+    ("list_background_processes", "Background Processes", ToolKind::Read, &[]),
+    ("read_background_output", "Background Output", ToolKind::Read, &["pid"]),
+    ("kill_background_process", "Kill Process", ToolKind::Execute, &["pid"]),
+];
+
+fn known(
+    name: &str,
+) -> Option<&'static (&'static str, &'static str, ToolKind, &'static [&'static str])> {
+    TOOLS.iter().find(|(tool, ..)| *tool == name)
+}
+
+/// The name that people see.
+pub(super) fn display_name(name: &str) -> &str {
+    known(name).map_or(name, |(_, shown, ..)| shown)
+}
+
+/// What a built-in tool is for.
+pub(super) fn kind(name: &str) -> Option<ToolKind> {
+    known(name).map(|(_, _, kind, _)| *kind)
+}
+
+/// One line for a call of which only the arguments are known.
+pub(super) fn arguments(name: &str, args: &Object) -> String {
+    if let Some((_, _, _, keys)) = known(name) {
+        let value = keys.iter().find_map(|key| args.get(*key));
+        return value.map(short).unwrap_or_default();
+    }
+    let pairs: Vec<String> =
+        args.iter().take(8).map(|(key, value)| format!("{key}: {}", short(value))).collect();
+    pairs.join(", ")
+}
+
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(MAX_VALUE) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+/// A title without the verb that the tool's name says already.
+pub(super) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
+    let verb = match name {
+        "read_file" | "read_many_files" => "Read ",
+        "replace" => "Edit ",
+        "write_file" => "Write ",
+        "list_directory" => "List ",
+        "glob" => "Find ",
+        "web_fetch" => "Fetch ",
+        "google_web_search" => "Search the web for ",
+        "write_todos" => "Todos: ",
+        _ => return title,
+    };
+    title.strip_prefix(verb).unwrap_or(title)
+}

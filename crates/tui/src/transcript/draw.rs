@@ -1,0 +1,245 @@
+//! How items become rows: what they are drawn with, signs, boxes, bands.
+
+use parallax_protocol::event::Level;
+use parallax_screen::{Line, Span, Style, truncate, wrap};
+
+use super::item::{Item, Shell};
+use super::{Thoughts, ViewOptions, tool_rows, words};
+use crate::clean;
+use crate::layout::{padded, prefixed, shortened};
+use crate::theme::Theme;
+
+/// The narrowest that items are drawn for.
+const MIN_WIDTH: usize = 12;
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// What rows are made with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draw<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) width: usize,
+    pub(super) options: ViewOptions,
+    /// The time, in milliseconds, of any clock.
+    pub(super) now_ms: u64,
+    /// How many rows of live output a call may show.
+    pub(super) output_rows: usize,
+}
+
+/// What kind of rows an item gives, as far as the empty row between two items
+/// depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A row that may stand next to its like: a compact call.
+    Compact,
+    /// A notice.
+    Notice,
+    /// Anything else.
+    Block,
+}
+
+impl Shape {
+    /// Whether an empty row stands between two.
+    pub(super) fn separates(before: Option<Self>, after: Self) -> bool {
+        before.is_some_and(|before| before != after || after == Self::Block)
+    }
+}
+
+impl<'a> Draw<'a> {
+    pub(super) fn new(theme: &'a Theme, width: usize, options: ViewOptions, now_ms: u64) -> Self {
+        Self { theme, width: width.max(MIN_WIDTH), options, now_ms, output_rows: 15 }
+    }
+
+    /// A sign, or a word for those who listen.
+    pub(super) fn sign(&self, sign: &'static str, word: &'static str) -> &'static str {
+        if self.options.screen_reader { word } else { sign }
+    }
+
+    pub(super) fn spinner(&self) -> &'static str {
+        let frame = usize::try_from(self.now_ms / 80 % 10).unwrap_or(0);
+        self.sign(SPINNER[frame], "running:")
+    }
+
+    /// Text from outside in rows, with a hanging sign before it.
+    pub(super) fn hanging(
+        &self,
+        sign: &str,
+        sign_style: Style,
+        text: &str,
+        style: Style,
+    ) -> Vec<Line> {
+        let width = parallax_screen::text_width(sign) + 1;
+        let room = self.width.saturating_sub(width).max(4);
+        let mut rows = Vec::new();
+        for line in clean::lines(text).lines() {
+            let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+            rows.extend(wrap(&line, room, &[]));
+        }
+        let first = [Span::styled(format!("{sign} "), sign_style)];
+        let rest = [Span::raw(" ".repeat(width))];
+        let put = |(index, row)| prefixed(if index == 0 { &first } else { &rest }, row);
+        let rows = rows.into_iter().enumerate().map(put);
+        rows.map(|row| if row.width() > self.width { cut(&row, self.width) } else { row }).collect()
+    }
+
+    /// Rows in a box with round corners; for a screen reader just the rows.
+    pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
+        let inner = self.inner();
+        let fit = |row: Line| if row.width() > inner { cut(&row, inner) } else { row };
+        let rows: Vec<Line> = rows.into_iter().map(fit).collect();
+        if self.options.screen_reader {
+            return rows;
+        }
+        let rule = "─".repeat(self.width - 2);
+        let mut boxed = vec![Line::styled(format!("╭{rule}╮"), style)];
+        for row in rows {
+            let fill = row.fill.unwrap_or(Style::PLAIN);
+            let mut row = prefixed(&[Span::styled("│ ", style)], padded(row, inner, fill));
+            row.fill = None;
+            row.push(Span::styled(" │", style));
+            boxed.push(row);
+        }
+        boxed.push(Line::styled(format!("╰{rule}╯"), style));
+        boxed
+    }
+
+    /// Columns inside a box.
+    pub(super) fn inner(&self) -> usize {
+        if self.options.screen_reader { self.width } else { self.width - 4 }
+    }
+
+    /// All rows of an item that does not stream, and their shape.
+    pub(super) fn item(&self, item: &Item) -> (Vec<Line>, Shape) {
+        match item {
+            Item::User(text) => (self.user(text), Shape::Block),
+            Item::Answer(answer) => (answer.rows(self), Shape::Block),
+            Item::Thought { text, .. } => (self.thought(text), Shape::Block),
+            Item::Tool(tool) => tool_rows::rows(tool, self),
+            Item::Shell(shell) => (self.shell(shell), Shape::Block),
+            Item::Notice { level, text } => (self.notice(*level, text), Shape::Notice),
+            Item::Remark { sign, word, text } => {
+                let style = self.theme.secondary;
+                (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
+            }
+            Item::Rows(rows) => {
+                (rows.iter().map(|row| cut(row, self.width)).collect(), Shape::Block)
+            }
+        }
+    }
+
+    /// The shape of an item's rows, if it gives any.
+    pub(super) fn shape(&self, item: &Item) -> Option<Shape> {
+        match item {
+            Item::Answer(answer) if !answer.is_shown() => None,
+            Item::Thought { .. } if self.options.thoughts == Thoughts::Off => None,
+            Item::Thought { text, .. } if text.trim().is_empty() => None,
+            Item::Rows(rows) if rows.is_empty() => None,
+            Item::Tool(tool) => Some(tool_rows::shape(tool)),
+            Item::Notice { .. } | Item::Remark { .. } => Some(Shape::Notice),
+            _ => Some(Shape::Block),
+        }
+    }
+
+    fn user(&self, text: &str) -> Vec<Line> {
+        let style = match self.theme.band {
+            Some(band) => self.theme.user.on(band),
+            None => self.theme.user,
+        };
+        let sign = self.sign(">", "You:");
+        let mut rows = self.hanging(sign, style, text.trim_end(), style);
+        if self.theme.band.is_some() {
+            for row in &mut rows {
+                row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
+                row.fill = Some(style);
+            }
+        }
+        rows
+    }
+
+    fn thought(&self, text: &str) -> Vec<Line> {
+        let (subject, body) = words::subject(text);
+        let subject = clean::one_row(&subject).into_owned();
+        let style = self.theme.comment;
+        let sign = self.sign("∴", "Thought:");
+        match self.options.thoughts {
+            Thoughts::Off => Vec::new(),
+            Thoughts::Subject if subject.is_empty() => Vec::new(),
+            Thoughts::Subject => {
+                let room = self.width.saturating_sub(parallax_screen::text_width(sign) + 1);
+                let line = Line::styled(format!("{sign} "), self.theme.secondary);
+                vec![line.and(shortened(&subject, room), style)]
+            }
+            Thoughts::Full => {
+                let bar = self.sign("│", " ");
+                let mut rows = Vec::new();
+                if !subject.is_empty() {
+                    rows.extend(self.hanging(sign, self.theme.secondary, &subject, style.bold()));
+                }
+                let room = self.width.saturating_sub(2);
+                for line in clean::lines(body.trim()).lines() {
+                    let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+                    let bar = [Span::styled(format!("{bar} "), self.theme.border)];
+                    rows.extend(wrap(&line, room, &[]).into_iter().map(|row| prefixed(&bar, row)));
+                }
+                rows
+            }
+        }
+    }
+
+    fn notice(&self, level: Level, text: &str) -> Vec<Line> {
+        let (sign, word, style) = match level {
+            Level::Info => ("ℹ", "Info:", self.theme.link),
+            Level::Warning => ("⚠", "Warning:", self.theme.warning),
+            Level::Error => ("✕", "Error:", self.theme.error),
+        };
+        let text_style = if level == Level::Info { self.theme.text } else { style };
+        self.hanging(self.sign(sign, word), style, text, text_style)
+    }
+
+    fn shell(&self, shell: &Shell) -> Vec<Line> {
+        let sign = if shell.running { self.spinner() } else { self.sign("!", "Shell:") };
+        let style = match shell.code {
+            _ if shell.running => self.theme.accent,
+            Some(0) => self.theme.success,
+            _ => self.theme.error,
+        };
+        let room = self.inner().saturating_sub(parallax_screen::text_width(sign) + 1);
+        let head = Line::styled(format!("{sign} "), style)
+            .and(shortened(&clean::one_row(&shell.command), room), self.theme.text.bold());
+        let mut rows = vec![head];
+        let most = if self.options.expanded { usize::MAX } else { self.output_rows };
+        rows.extend(shell.output.rows(self.inner(), most, self.theme));
+        match shell.code {
+            _ if shell.running => {}
+            Some(0) => {}
+            Some(code) => rows.push(Line::styled(format!("exit code {code}"), self.theme.error)),
+            None if shell.note.is_none() => {
+                rows.push(Line::styled("ended by a signal", self.theme.error));
+            }
+            None => {}
+        }
+        if let Some(note) = &shell.note {
+            let note = Line::styled(clean::one_row(note).into_owned(), self.theme.secondary);
+            rows.extend(parallax_screen::wrap(&note, self.inner(), &[]));
+        }
+        self.boxed(rows, self.theme.border)
+    }
+}
+
+/// A row that is no wider than `width`.
+pub(super) fn cut(row: &Line, width: usize) -> Line {
+    if row.width() <= width {
+        return row.clone();
+    }
+    let mut left = width;
+    let mut spans = Vec::new();
+    for span in &row.spans {
+        let kept = truncate(&span.text, left);
+        left -= parallax_screen::text_width(kept);
+        let whole = kept.len() == span.text.len();
+        spans.push(Span { text: kept.to_owned().into(), ..span.clone() });
+        if !whole {
+            break;
+        }
+    }
+    Line { spans, fill: row.fill }
+}

@@ -1,0 +1,193 @@
+//! Events become items.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::{Event, EventBody, ItemDone, ItemStart};
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::shell::Screen;
+
+use super::answer::Answer;
+use super::item::{Item, LocalItem, Shell};
+use super::output::Output;
+use super::tool::Tool;
+use super::{Transcript, words};
+
+impl Transcript {
+    /// Takes what the engine reports.
+    pub fn apply(&mut self, event: &Event) {
+        match &event.body {
+            EventBody::ItemStarted { item, start } => self.start(item, start),
+            EventBody::ItemDelta { item, text } => self.delta(item, text),
+            EventBody::ItemDone { item, done } => self.done(item, done),
+            EventBody::Ask(ask) => {
+                if let Some(at) = self.calls.get(&ask.call).copied() {
+                    self.asks.insert(ask.id.clone(), at);
+                    if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
+                        tool.ask(ask);
+                    }
+                }
+            }
+            EventBody::AskClosed { ask, outcome } => {
+                if let Some(Item::Tool(tool)) =
+                    self.asks.remove(ask).and_then(|at| self.items.get_mut(at))
+                {
+                    tool.answered(*outcome);
+                }
+            }
+            EventBody::CallState(state) => {
+                if let Some(Item::Tool(tool)) =
+                    self.open.get(&state.item).and_then(|at| self.items.get_mut(*at))
+                {
+                    tool.phase(state);
+                }
+            }
+            EventBody::ItemScreen { item, screen } => self.screen(item, screen),
+            EventBody::Retry(retry) => self.retry = Some(words::Waiting::new(retry.clone())),
+            EventBody::Compaction(compaction) => {
+                self.items.push(words::compacted(compaction));
+            }
+            EventBody::Undone(undone) => {
+                let (level, text) = words::undone(undone);
+                self.items.push(Item::notice(level, text));
+            }
+            EventBody::TurnEnded(end) => {
+                self.close_open();
+                if let Some((level, text)) = words::ended(end) {
+                    self.items.push(Item::notice(level, text));
+                }
+            }
+            EventBody::ModelCall(call) if call.error.is_none() => self.retry = None,
+            EventBody::TurnStarted { .. } => self.retry = None,
+            EventBody::Rewound(rewound) => {
+                let (level, text) = words::rewound(rewound);
+                self.items.push(Item::notice(level, text));
+            }
+            // What these tell stands elsewhere on the screen, or comes as an
+            // item of its own.
+            EventBody::SessionReady(_)
+            | EventBody::ModelCall(_)
+            | EventBody::ContextUsed(_)
+            | EventBody::SteerEnded(_)
+            | EventBody::Prompts { .. }
+            | EventBody::Background { .. }
+            | EventBody::StateChanged { .. } => {}
+        }
+    }
+
+    fn start(&mut self, id: &ItemId, start: &ItemStart) {
+        self.retry = None;
+        let item = match start {
+            ItemStart::User { text } => {
+                self.items.push(Item::User(text.as_str().into()));
+                return;
+            }
+            ItemStart::Text => Item::Answer(Box::new(Answer::new())),
+            ItemStart::Thought => Item::Thought { text: String::new(), open: true },
+            ItemStart::Tool(start) => {
+                self.calls.insert(start.call.clone(), self.items.len());
+                Item::Tool(Box::new(Tool::start(start)))
+            }
+            ItemStart::Shell(start) => {
+                Item::from(LocalItem::ShellRunning { command: start.command.clone() })
+            }
+        };
+        if !matches!(item, Item::Thought { .. }) {
+            self.subject = None;
+        }
+        self.open.insert(id.clone(), self.items.len());
+        self.items.push(item);
+    }
+
+    fn delta(&mut self, id: &ItemId, more: &str) {
+        self.retry = None;
+        let Some(at) = self.open.get(id).copied() else { return };
+        self.memory.forget(at);
+        match self.items.get_mut(at) {
+            Some(Item::Answer(answer)) => answer.push(more),
+            Some(Item::Tool(tool)) => tool.output(more),
+            Some(Item::Shell(shell)) => shell.output.push(more),
+            Some(Item::Thought { text, .. }) => {
+                text.push_str(more);
+                self.subject = Some(words::subject(text).0).filter(|subject| !subject.is_empty());
+            }
+            _ => {}
+        }
+    }
+
+    /// The terminal of a command, in place of what it wrote.
+    fn screen(&mut self, id: &ItemId, screen: &Screen) {
+        let Some(at) = self.open.get(id).copied() else { return };
+        self.memory.forget(at);
+        match self.items.get_mut(at) {
+            Some(Item::Tool(tool)) => tool.screen(&screen.rows),
+            Some(Item::Shell(shell)) => shell.output = Output::of(&screen.rows.join("\n")),
+            _ => {}
+        }
+    }
+
+    fn done(&mut self, id: &ItemId, done: &ItemDone) {
+        if let ItemDone::Notice { level, text } = done {
+            self.items.push(Item::notice(*level, text.as_str()));
+            return;
+        }
+        // An item whose beginning was not seen is complete in itself.
+        let at = self.open.remove(id);
+        if let Some(at) = at {
+            self.memory.forget(at);
+        }
+        let known = at.and_then(|at| self.items.get_mut(at));
+        match (done, known) {
+            (ItemDone::Text { text, dropped }, Some(Item::Answer(answer))) => {
+                answer.end(Arc::clone(text), *dropped);
+            }
+            (ItemDone::Text { text, dropped: false }, None) => {
+                self.items.push(Item::Answer(Box::new(Answer::whole(Arc::clone(text)))));
+            }
+            (ItemDone::Thought { text: whole }, Some(Item::Thought { text, open })) => {
+                (*text, *open) = (whole.clone(), false);
+                self.subject = Some(words::subject(whole).0).filter(|subject| !subject.is_empty());
+            }
+            (ItemDone::Thought { text }, None) => {
+                self.items.push(Item::Thought { text: text.clone(), open: false });
+            }
+            (ItemDone::Tool(done), Some(Item::Tool(tool))) => {
+                self.calls.remove(&done.call);
+                tool.end(done);
+            }
+            (ItemDone::Shell(done), Some(Item::Shell(shell))) => shell.end(done),
+            (ItemDone::Shell(done), None) => {
+                let mut item = Shell::running(&done.command);
+                item.end(done);
+                self.items.push(Item::Shell(Box::new(item)));
+            }
+            (ItemDone::Tool(done), None) => {
+                self.items.push(Item::Tool(Box::new(Tool::whole(done))));
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing stays open after its turn, whatever was not told.
+    pub(super) fn close_open(&mut self) {
+        (self.retry, self.subject) = (None, None);
+        // A person's own commands run beside turns.
+        let (stays, ends): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, at)| matches!(self.items.get(*at), Some(Item::Shell(_))));
+        self.open = stays.into_iter().collect();
+        for (_, at) in ends {
+            self.memory.forget(at);
+            match self.items.get_mut(at) {
+                Some(Item::Answer(answer)) => {
+                    let text = Arc::new(answer.text().to_owned());
+                    answer.end(text, false);
+                }
+                Some(Item::Thought { open, .. }) => *open = false,
+                Some(Item::Tool(tool)) => tool.abandon(),
+                _ => {}
+            }
+        }
+        self.calls.clear();
+        self.asks.clear();
+    }
+}

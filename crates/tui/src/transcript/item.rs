@@ -1,0 +1,190 @@
+//! The items of a transcript.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::{Level, ShellDone};
+use parallax_protocol::shell::ShellEnding;
+use parallax_screen::Line;
+
+use super::answer::Answer;
+use super::output::Output;
+use super::tool::Tool;
+
+/// An item that the face adds by itself.
+#[derive(Debug, Clone)]
+pub enum LocalItem {
+    /// Rows that are ready, such as the head of the session or the answer to a
+    /// slash command. They are cut at the width.
+    Rows(Vec<Line>),
+    /// What a person said, where no event tells it.
+    User(String),
+    /// A command of the shell mode that is done: its text, its output with
+    /// colours, its exit code (`None`: ended by a signal).
+    Shell {
+        /// The command line.
+        command: String,
+        /// What it wrote.
+        output: String,
+        /// Its exit code.
+        code: Option<i32>,
+    },
+    /// A command of the shell mode that runs.
+    ShellRunning {
+        /// The command line.
+        command: String,
+    },
+    /// Something a person should know.
+    Notice {
+        /// How bad.
+        level: Level,
+        /// The text.
+        text: String,
+    },
+    /// The history was summarised: tokens before and after.
+    Compressed {
+        /// Before.
+        before: u64,
+        /// After.
+        after: u64,
+    },
+    /// Another model answers from here on.
+    ModelChanged {
+        /// Its name.
+        model: String,
+    },
+    /// A hint of a person for the running turn.
+    Hint(String),
+}
+
+/// A local item, for changing it later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalId(pub(super) usize);
+
+/// An item.
+#[derive(Debug)]
+pub(super) enum Item {
+    User(Arc<str>),
+    Answer(Box<Answer>),
+    Thought {
+        text: String,
+        open: bool,
+    },
+    Tool(Box<Tool>),
+    Shell(Box<Shell>),
+    Notice {
+        level: Level,
+        text: Arc<str>,
+    },
+    /// One row with a sign before it.
+    Remark {
+        sign: &'static str,
+        word: &'static str,
+        text: Arc<str>,
+    },
+    Rows(Arc<[Line]>),
+}
+
+/// A command that a person ran.
+#[derive(Debug)]
+pub(super) struct Shell {
+    pub(super) command: Arc<str>,
+    pub(super) output: Output,
+    pub(super) code: Option<i32>,
+    pub(super) running: bool,
+    /// What else is to be known of its end.
+    pub(super) note: Option<String>,
+}
+
+impl Shell {
+    pub(super) fn running(command: &str) -> Self {
+        Self {
+            command: command.into(),
+            output: Output::default(),
+            code: None,
+            running: true,
+            note: None,
+        }
+    }
+
+    pub(super) fn end(&mut self, done: &ShellDone) {
+        self.running = false;
+        if !matches!(done.ending, ShellEnding::Background { .. }) || !done.output.is_empty() {
+            self.output = Output::of(&done.output);
+        }
+        let mut notes = Vec::new();
+        self.code = match &done.ending {
+            ShellEnding::Exited { code } => Some(*code),
+            ShellEnding::Signalled { signal } => {
+                notes.push(format!("ended by signal {signal}"));
+                None
+            }
+            ShellEnding::Cancelled => {
+                notes.push("ended by you".to_owned());
+                None
+            }
+            ShellEnding::Background { pid } => {
+                notes.push(format!("runs in the background as process {pid}; /shells shows it"));
+                Some(0)
+            }
+            ShellEnding::Failed { message } => {
+                notes.push(format!("did not start: {message}"));
+                None
+            }
+        };
+        if let Some(directory) = &done.directory {
+            notes.push(format!(
+                "the next command begins in the project again, not in {}",
+                directory.display()
+            ));
+        }
+        self.note = (!notes.is_empty()).then(|| notes.join("; "));
+    }
+}
+
+impl Item {
+    /// Whether its rows can still change.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Answer(answer) => answer.is_open(),
+            Self::Thought { open, .. } => *open,
+            Self::Tool(tool) => tool.is_open(),
+            Self::Shell(shell) => shell.running,
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_moving(&self) -> bool {
+        matches!(self, Self::Tool(_) | Self::Shell(_)) && self.is_open()
+    }
+
+    pub(super) fn notice(level: Level, text: impl Into<Arc<str>>) -> Self {
+        Self::Notice { level, text: text.into() }
+    }
+}
+
+impl From<LocalItem> for Item {
+    fn from(item: LocalItem) -> Self {
+        match item {
+            LocalItem::Rows(rows) => Self::Rows(rows.into()),
+            LocalItem::User(text) => Self::User(text.into()),
+            LocalItem::Shell { command, output, code } => {
+                let output = Output::of(&output);
+                let command = command.into();
+                Self::Shell(Box::new(Shell { command, output, code, running: false, note: None }))
+            }
+            LocalItem::ShellRunning { command } => Self::Shell(Box::new(Shell::running(&command))),
+            LocalItem::Notice { level, text } => Self::notice(level, text),
+            LocalItem::Compressed { before, after } => Self::Remark {
+                sign: "✦",
+                word: "Compressed:",
+                text: format!("Chat history compressed from {before} to {after} tokens").into(),
+            },
+            LocalItem::ModelChanged { model } => Self::Remark {
+                sign: "⇄",
+                word: "Model changed:",
+                text: format!("Responding with {model}").into(),
+            },
+            LocalItem::Hint(text) => Self::Remark { sign: "↳", word: "Hint:", text: text.into() },
+        }
+    }
+}

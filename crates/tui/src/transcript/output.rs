@@ -1,0 +1,229 @@
+//! What a command wrote: colours kept, everything else that steers a terminal
+//! dropped, lines that were written over (`\r`) as they ended.
+
+use parallax_screen::{Attributes, Color, Line, Span, Style};
+
+use super::tool::keep_tail;
+use crate::clean::{self, Piece};
+use crate::layout::{count, hard_wrap};
+use crate::theme::Theme;
+
+/// The most that is kept, in bytes: the end counts.
+const MAX_KEPT: usize = 200_000;
+
+/// The output of a command.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Output {
+    text: String,
+    /// Whether the beginning is gone.
+    cut: bool,
+}
+
+/// The last `most` bytes of a text, from a line's beginning if there is one.
+pub(super) fn tail_of(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let tail = &text[text.ceil_char_boundary(text.len() - most)..];
+    tail.split_once('\n').map_or(tail, |(_, lines)| lines)
+}
+
+impl Output {
+    pub(super) fn of(text: &str) -> Self {
+        let kept = tail_of(text, MAX_KEPT);
+        Self { text: kept.to_owned(), cut: kept.len() < text.len() }
+    }
+
+    pub(super) fn push(&mut self, more: &str) {
+        self.text.push_str(more);
+        if self.text.len() > MAX_KEPT {
+            keep_tail(&mut self.text, MAX_KEPT);
+            self.cut = true;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    /// The last `most` rows, with a note above them when there are more.
+    pub(super) fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
+        let text = self.text.trim_end();
+        let base = theme.secondary;
+        // Only the end is looked at. Colours that were set above it are lost,
+        // which is the price of not reading everything for each frame.
+        let wanted = most.saturating_mul(3).max(200);
+        let begin = if most == usize::MAX {
+            0
+        } else {
+            text.rmatch_indices('\n').nth(wanted).map_or(0, |(at, _)| at + 1)
+        };
+        let mut style = Style::PLAIN;
+        let mut rows = Vec::new();
+        for line in text[begin..].split('\n') {
+            let spans = spans(line, base, &mut style);
+            rows.extend(hard_wrap(spans, columns).into_iter().map(Line::from));
+        }
+        if text.is_empty() {
+            rows.clear();
+        }
+        let above = text[..begin].matches('\n').count();
+        let hidden = rows.len().saturating_sub(most);
+        rows.drain(..hidden);
+        let hidden = hidden + above;
+        if hidden > 0 || (self.cut && most == usize::MAX) {
+            let lines = if self.cut {
+                "earlier output is not kept".to_owned()
+            } else {
+                count(hidden, "more line")
+            };
+            rows.insert(
+                0,
+                Line::styled(crate::layout::shortened(&format!("… {lines}"), columns), base),
+            );
+        }
+        rows
+    }
+}
+
+/// One line with the colours that its sequences set; `set` holds from line to
+/// line.
+fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut column = 0;
+    // A carriage return goes back to the beginning: what follows replaces what
+    // was there, if there is anything.
+    let mut replace = false;
+    for piece in clean::pieces(line) {
+        match piece {
+            Piece::Control('\r') => replace = true,
+            Piece::Control('\t') => {
+                push(&mut spans, "\t", over(base, *set), &mut column, &mut replace)
+            }
+            Piece::Control(_) => {}
+            Piece::Sequence(sequence) => {
+                if let Some(parameters) =
+                    sequence.strip_prefix("\u{1b}[").and_then(|rest| rest.strip_suffix('m'))
+                {
+                    colour(parameters, set);
+                }
+            }
+            Piece::Text(text) => {
+                push(&mut spans, text, over(base, *set), &mut column, &mut replace)
+            }
+        }
+    }
+    spans
+}
+
+/// The colours of the output, over the look of output without any.
+fn over(base: Style, set: Style) -> Style {
+    if set.fg.is_some() || set.bg.is_some() { set } else { base.patch(set) }
+}
+
+fn push(spans: &mut Vec<Span>, text: &str, style: Style, column: &mut usize, replace: &mut bool) {
+    if std::mem::take(replace) {
+        spans.clear();
+        *column = 0;
+    }
+    let text = clean::expand_tabs(text, column);
+    match spans.last_mut() {
+        Some(last) if last.style == style => last.text.to_mut().push_str(&text),
+        _ => spans.push(Span::styled(text.into_owned(), style)),
+    }
+}
+
+/// Applies the parameters of a sequence that sets colours.
+fn colour(parameters: &str, style: &mut Style) {
+    let mut numbers = parameters.split([';', ':']).map(|number| match number {
+        "" => Some(0),
+        number => number.parse::<u16>().ok(),
+    });
+    while let Some(number) = numbers.next() {
+        let Some(number) = number else { return };
+        let ansi = |base: u16, bright: u8| {
+            Some(Color::Ansi(u8::try_from(number - base).unwrap_or(7) + bright))
+        };
+        match number {
+            0 => *style = Style::PLAIN,
+            1 => *style = style.bold(),
+            2 => *style = style.dim(),
+            3 => *style = style.italic(),
+            4 => *style = style.underline(),
+            7 => *style = style.with(Attributes::REVERSE),
+            9 => *style = style.with(Attributes::STRIKE),
+            22 => clear(style, Attributes::BOLD.union(Attributes::DIM)),
+            23 => clear(style, Attributes::ITALIC),
+            24 => clear(style, Attributes::UNDERLINE),
+            27 => clear(style, Attributes::REVERSE),
+            29 => clear(style, Attributes::STRIKE),
+            30..=37 => style.fg = ansi(30, 0),
+            40..=47 => style.bg = ansi(40, 0),
+            90..=97 => style.fg = ansi(90, 8),
+            100..=107 => style.bg = ansi(100, 8),
+            39 => style.fg = None,
+            49 => style.bg = None,
+            38 | 48 => {
+                let mut byte = || u8::try_from(numbers.next()??).ok();
+                let color = match byte() {
+                    Some(5) => byte().map(Color::Indexed),
+                    Some(2) => match (byte(), byte(), byte()) {
+                        (Some(red), Some(green), Some(blue)) => Some(Color::Rgb(red, green, blue)),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                if number == 38 { style.fg = color } else { style.bg = color }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn clear(style: &mut Style, attributes: Attributes) {
+    style.attributes = Attributes(style.attributes.0 & !attributes.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(text: &str, columns: usize, most: usize) -> Vec<String> {
+        let rows = Output::of(text).rows(columns, most, &Theme::default());
+        rows.iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn colours_stay_and_the_rest_goes() {
+        let rows =
+            Output::of("\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;99mx\u{1b}[2Jy\nz\u{1b}]0;t\u{7}")
+                .rows(20, 9, &Theme::default());
+        assert_eq!(rows[0].text(), "red xy");
+        assert_eq!(rows[0].spans[0].style.fg, Some(Color::Ansi(1)));
+        assert_eq!(rows[0].spans[2].style.fg, Some(Color::Indexed(99)));
+        // A colour holds for the next line.
+        assert_eq!(rows[1].spans[0].style.fg, Some(Color::Indexed(99)));
+    }
+
+    #[test]
+    fn progress_is_shown_as_it_ended() {
+        assert_eq!(texts(" 10%\r 50%\r100%\r\ndone", 20, 9), ["100%", "done"]);
+    }
+
+    #[test]
+    fn the_end_is_shown_and_the_rest_counted() {
+        let text: String = (0..500).map(|number| format!("{number}\n")).collect();
+        assert_eq!(texts(&text, 20, 2), ["… 498 more lines", "498", "499"]);
+    }
+
+    proptest! {
+        #[test]
+        fn rows_fit(text in "(?s)[\u{0}-\u{7f}世界é]{0,200}", columns in 4usize..40) {
+            for row in Output::of(&text).rows(columns, 5, &Theme::default()) {
+                prop_assert!(row.width() <= columns);
+                prop_assert!(!row.text().contains(char::is_control));
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Any part of the transcript, for a view that scrolls. Only the items that are
+//! seen are rendered, so that a long session opens at once.
+
+use std::collections::HashMap;
+
+use parallax_screen::Line;
+
+use super::draw::{Draw, Shape};
+use super::item::Item;
+use super::{Transcript, ViewOptions};
+use crate::theme::Theme;
+
+/// How many rows of items are remembered.
+const MAX_ROWS: usize = 4_000;
+
+/// A place in the transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Anchor {
+    /// The end, whatever comes.
+    #[default]
+    Bottom,
+    /// The first row to be seen is row `row` of item `item`.
+    Top {
+        /// The item, from 0.
+        item: usize,
+        /// Its row, from 0.
+        row: usize,
+    },
+}
+
+/// What is seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// At most as many rows as asked for.
+    pub rows: Vec<Line>,
+    /// Where the first one is.
+    pub anchor: Anchor,
+    /// Whether the last row of all is among them.
+    pub at_end: bool,
+    /// Where the page begins, in thousandths of the items, for a scroll bar.
+    pub position: u16,
+}
+
+/// Rows of items that were rendered.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    rows: HashMap<usize, Vec<Line>>,
+    kept: usize,
+    /// What the rows were made for.
+    width: usize,
+    theme: String,
+    options: ViewOptions,
+}
+
+impl Memory {
+    /// The item changed.
+    pub(super) fn forget(&mut self, item: usize) {
+        if let Some(rows) = self.rows.remove(&item) {
+            self.kept -= rows.len();
+        }
+    }
+
+    fn is_for(&mut self, draw: &Draw<'_>) {
+        if self.width != draw.width || self.theme != draw.theme.name || self.options != draw.options
+        {
+            self.rows.clear();
+            self.kept = 0;
+            self.width = draw.width;
+            self.theme.clone_from(&draw.theme.name);
+            self.options = draw.options;
+        }
+    }
+}
+
+impl Transcript {
+    /// The rows from a place on, `height` of them if there are so many. At the end
+    /// the page is filled from above.
+    pub fn page(
+        &mut self,
+        anchor: Anchor,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+        now_ms: u64,
+    ) -> Page {
+        let draw = Draw::new(theme, width, self.options, now_ms);
+        self.memory.is_for(&draw);
+        self.see_calls(now_ms);
+        let (item, row) = match anchor {
+            Anchor::Bottom => self.back(self.items.len(), 0, height, &draw),
+            Anchor::Top { item, row } => {
+                // Never further down than a full page at the end.
+                let last = self.back(self.items.len(), 0, height, &draw);
+                last.min((item, row))
+            }
+        };
+        let mut rows: Vec<Line> = Vec::with_capacity(height);
+        let mut at = item;
+        let mut skip = row;
+        let mut at_end = true;
+        while at < self.items.len() {
+            let item_rows = self.item_rows(at, &draw);
+            let more = item_rows.get(skip..).unwrap_or(&[]);
+            let room = height - rows.len();
+            rows.extend(more.iter().take(room).cloned());
+            // Items behind the last row may have none.
+            at_end = more.len() <= room;
+            if !at_end {
+                break;
+            }
+            skip = 0;
+            at += 1;
+        }
+        let position = u16::try_from(item * 1000 / self.items.len().max(1)).unwrap_or(1000);
+        Page { rows, anchor: Anchor::Top { item, row }, at_end, position }
+    }
+
+    /// Lets the clocks of open calls begin.
+    fn see_calls(&mut self, now_ms: u64) {
+        let mut open: Vec<usize> = self.open.values().copied().collect();
+        open.sort_unstable();
+        for at in open {
+            if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
+                tool.seen(now_ms);
+            }
+        }
+    }
+
+    /// The place `delta` rows below (or above, if negative) another.
+    pub fn scroll(
+        &mut self,
+        anchor: Anchor,
+        delta: isize,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+    ) -> Anchor {
+        let draw = Draw::new(theme, width, self.options, 0);
+        self.memory.is_for(&draw);
+        let last = self.back(self.items.len(), 0, height, &draw);
+        let (mut item, mut row) = match anchor {
+            Anchor::Bottom => last,
+            Anchor::Top { item, row } => (item, row),
+        };
+        if delta < 0 {
+            (item, row) = self.back(item, row, delta.unsigned_abs(), &draw);
+        } else {
+            let mut left = delta.unsigned_abs();
+            while left > 0 && item < self.items.len() {
+                let rows = self.item_rows(item, &draw).len();
+                let step = left.min(rows.saturating_sub(row));
+                (row, left) = (row + step, left - step);
+                if row >= rows {
+                    (item, row) = (item + 1, 0);
+                }
+            }
+        }
+        if (item, row) >= last { Anchor::Bottom } else { Anchor::Top { item, row } }
+    }
+
+    /// The place `rows` rows above another.
+    fn back(&mut self, item: usize, row: usize, rows: usize, draw: &Draw<'_>) -> (usize, usize) {
+        let (mut item, mut row, mut left) = (item.min(self.items.len()), row, rows);
+        loop {
+            if left <= row {
+                return (item, row - left);
+            }
+            if item == 0 {
+                return (0, 0);
+            }
+            left -= row;
+            item -= 1;
+            row = self.item_rows(item, draw).len();
+        }
+    }
+
+    /// The rows of an item with the empty row above it.
+    fn item_rows(&mut self, at: usize, draw: &Draw<'_>) -> &[Line] {
+        let moving = self.items.get(at).is_some_and(Item::is_moving);
+        if moving {
+            self.memory.forget(at);
+        }
+        if !self.memory.rows.contains_key(&at) {
+            let mut rows = Vec::new();
+            if let Some(item) = self.items.get_mut(at) {
+                let (more, shape) = match item {
+                    Item::Answer(answer) => (answer.growing_rows(draw), Shape::Block),
+                    item => draw.item(item),
+                };
+                if !more.is_empty() && Shape::separates(self.shape_before(at, draw), shape) {
+                    rows.push(Line::EMPTY);
+                }
+                rows.extend(more);
+            }
+            if self.memory.kept + rows.len() > MAX_ROWS {
+                self.memory.rows.clear();
+                self.memory.kept = 0;
+            }
+            self.memory.kept += rows.len();
+            self.memory.rows.insert(at, rows);
+        }
+        self.memory.rows.get(&at).map_or(&[], Vec::as_slice)
+    }
+
+    /// The shape of the item above that gives rows.
+    fn shape_before(&self, at: usize, draw: &Draw<'_>) -> Option<Shape> {
+        self.items.get(..at)?.iter().rev().find_map(|item| draw.shape(item))
+    }
+}

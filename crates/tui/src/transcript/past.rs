@@ -1,0 +1,51 @@
+//! The items of a session that goes on, as its journal tells them.
+
+use std::sync::Arc;
+
+use parallax_protocol::tool::Display;
+use parallax_sdk::past::PastItem;
+
+use super::Transcript;
+use super::answer::Answer;
+use super::item::Item;
+use super::tool::Tool;
+
+impl Transcript {
+    /// Adds what happened in earlier runs. Nothing is rendered until it is seen.
+    pub fn resume(&mut self, items: Vec<PastItem>) {
+        for item in items {
+            let item = match item {
+                PastItem::User { text, .. } | PastItem::Steer { text } => Item::User(text.into()),
+                PastItem::Thought { text } => Item::Thought { text, open: false },
+                PastItem::Text { text, .. } => {
+                    Item::Answer(Box::new(Answer::whole(Arc::new(text))))
+                }
+                PastItem::Tool { name, args, status, display, output } => {
+                    let mut tool = Tool::loaded(&name, Some(&args));
+                    if let Some(status) = status {
+                        let failed = status != "success";
+                        tool.respond((&output, failed));
+                        let shown =
+                            display.and_then(|shown| serde_json::from_value::<Display>(shown).ok());
+                        if let (false, Some(display)) = (failed, shown) {
+                            tool.show(&display);
+                        }
+                    }
+                    Item::Tool(Box::new(tool))
+                }
+            };
+            self.items.push(item);
+        }
+    }
+
+    /// The session is over: nothing of it is under way any more.
+    pub fn end_session(&mut self) {
+        self.close_open();
+        for item in &mut self.items {
+            if let Item::Shell(shell) = item {
+                shell.running = false;
+            }
+        }
+        self.open.clear();
+    }
+}

@@ -1,0 +1,36 @@
+//! What can be asked of a transcript besides rows.
+
+use parallax_protocol::Object;
+use parallax_protocol::ids::CallId;
+use parallax_screen::Line;
+
+use super::Transcript;
+use super::item::Item;
+use crate::diff_view::{self, DiffLook};
+use crate::theme::Theme;
+
+impl Transcript {
+    /// The arguments of a call that is not done yet, as the model wrote them.
+    pub fn arguments(&self, call: &CallId) -> Option<Object> {
+        match self.calls.get(call).and_then(|at| self.items.get(*at)) {
+            Some(Item::Tool(tool)) => tool.arguments().cloned(),
+            _ => None,
+        }
+    }
+
+    /// All changes to files that edits made, one after another.
+    pub fn diffs(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let mut rows = Vec::new();
+        for item in &self.items {
+            let Item::Tool(tool) = item else { continue };
+            if let Some(diff) = tool.diff() {
+                let name = crate::clean::one_row(&diff.file_path.to_string_lossy()).into_owned();
+                let counts = format!("  +{} -{}", diff.lines_added, diff.lines_removed);
+                rows.push(Line::styled(name, theme.accent).and(counts, theme.secondary));
+                rows.extend(diff_view::rows(diff, &DiffLook::new(theme, width)));
+                rows.push(Line::EMPTY);
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,102 @@
+//! Rows for the scrollback, each once, and rows of what is under way.
+
+use parallax_screen::Line;
+
+use super::Transcript;
+use super::draw::{Draw, Shape};
+use super::item::Item;
+use crate::theme::Theme;
+
+/// The most rows of live output of one call.
+const OUTPUT_ROWS: usize = 15;
+
+impl Transcript {
+    /// Rows that are final and were not given out, in order. An item's rows come
+    /// when all items before it are final; an answer's as far as they are.
+    pub fn take_finished(&mut self, width: usize, theme: &Theme) -> Vec<Line> {
+        let draw = Draw::new(theme, width, self.options, 0);
+        let mut rows = Vec::new();
+        while let Some(item) = self.items.get_mut(self.released) {
+            if item.is_open() && !matches!(item, Item::Answer(_)) {
+                break;
+            }
+            let mut first = true;
+            let (more, shape) = match item {
+                Item::Answer(answer) => {
+                    first = !answer.is_given();
+                    (answer.take_finished(&draw), Shape::Block)
+                }
+                item => draw.item(item),
+            };
+            if !more.is_empty() {
+                if first && Shape::separates(self.last_shape, shape) {
+                    rows.push(Line::EMPTY);
+                }
+                self.last_shape = Some(shape);
+                rows.extend(more);
+            }
+            if self.items.get(self.released).is_some_and(Item::is_open) {
+                break;
+            }
+            self.released += 1;
+        }
+        rows
+    }
+
+    /// The rows of what was not given out: at most `max_rows`, the last ones.
+    /// `now_ms` is the time of any clock that does not go back.
+    pub fn live(&mut self, width: usize, max_rows: usize, theme: &Theme, now_ms: u64) -> Vec<Line> {
+        if max_rows == 0 {
+            return Vec::new();
+        }
+        let moving = self.items.iter().skip(self.released).filter(|item| item.is_moving()).count();
+        let mut draw = Draw::new(theme, width, self.options, now_ms);
+        // A call in a box takes three rows besides its output.
+        draw.output_rows = (max_rows / moving.max(1)).saturating_sub(3).clamp(1, OUTPUT_ROWS);
+        let mut rows = Vec::new();
+        let mut shape_before = self.last_shape;
+        for item in self.items.iter_mut().skip(self.released) {
+            let (more, shape) = match item {
+                Item::Answer(answer) => {
+                    let given = answer.is_given();
+                    let more = answer.rest(&draw);
+                    // The rows above it are its own.
+                    if given {
+                        shape_before = None;
+                    }
+                    (more, Shape::Block)
+                }
+                Item::Thought { open: true, .. } => continue,
+                Item::Tool(tool) => {
+                    tool.seen(now_ms);
+                    draw.item(item)
+                }
+                item => draw.item(item),
+            };
+            if more.is_empty() {
+                continue;
+            }
+            if Shape::separates(shape_before, shape) {
+                rows.push(Line::EMPTY);
+            }
+            shape_before = Some(shape);
+            rows.extend(more);
+        }
+        if let Some(retry) = &mut self.retry {
+            let text = retry.text(now_ms);
+            if Shape::separates(shape_before, Shape::Notice) {
+                rows.push(Line::EMPTY);
+            }
+            let sign = draw.sign("↻", "Retry:");
+            rows.extend(draw.hanging(sign, theme.warning, &text, theme.warning));
+        }
+        if rows.len() > max_rows {
+            let hidden = rows.len() - (max_rows - 1);
+            rows.drain(..hidden);
+            let text = format!("… {hidden} more rows above (ctrl+o to show more)");
+            let text = crate::layout::shortened(&text, draw.width);
+            rows.insert(0, Line::styled(text, theme.secondary));
+        }
+        rows
+    }
+}

@@ -1,0 +1,407 @@
+//! What a transcript promises, event by event.
+
+mod any_order;
+mod everything;
+
+use std::sync::Arc;
+
+use parallax_protocol::Object;
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::event::{
+    Ask, CallPhase, CallState, EndReason, Event, EventBody, Failure, FailureKind, ItemDone,
+    ItemStart, Level, Question, ToolDone, ToolStart, ToolStatus, TurnEnded,
+};
+use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::model::Retry;
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus, ToolErrorKind, ToolKind};
+use parallax_screen::Line;
+use serde_json::json;
+
+use super::*;
+use crate::theme::Theme;
+
+/// A transcript under test, with what it has given out.
+#[derive(Default)]
+struct Show {
+    transcript: Transcript,
+    given: Vec<String>,
+    theme: Theme,
+}
+
+impl Show {
+    fn event(&mut self, body: EventBody) -> &mut Self {
+        self.transcript.apply(&Event { seq: 0, turn: 1, body });
+        self
+    }
+
+    fn start(&mut self, item: &str, start: ItemStart) -> &mut Self {
+        self.event(EventBody::ItemStarted { item: item.into(), start })
+    }
+
+    fn delta(&mut self, item: &str, text: &str) -> &mut Self {
+        self.event(EventBody::ItemDelta { item: item.into(), text: text.into() })
+    }
+
+    fn done(&mut self, item: &str, done: ItemDone) -> &mut Self {
+        self.event(EventBody::ItemDone { item: item.into(), done })
+    }
+
+    fn text(&mut self, item: &str, text: &str, dropped: bool) -> &mut Self {
+        self.done(item, ItemDone::Text { text: Arc::new(text.into()), dropped })
+    }
+
+    fn runs(&mut self, id: &str) -> &mut Self {
+        self.event(EventBody::CallState(Box::new(CallState {
+            item: id.into(),
+            call: id.into(),
+            phase: CallPhase::Executing,
+            title: None,
+            kind: None,
+        })))
+    }
+
+    fn call(&mut self, id: &str, name: &str, args: serde_json::Value) -> &mut Self {
+        let args = args.as_object().cloned().unwrap_or_default();
+        let start = ToolStart { call: id.into(), index: 0, name: name.into(), args };
+        self.start(id, ItemStart::Tool(start))
+    }
+
+    fn end(&mut self, done: ToolDone) -> &mut Self {
+        let id = ItemId::new(done.call.as_str());
+        self.event(EventBody::ItemDone { item: id, done: ItemDone::Tool(Box::new(done)) })
+    }
+
+    fn take(&mut self) -> Vec<String> {
+        let rows = texts(&self.transcript.take_finished(60, &self.theme));
+        self.given.extend(rows.clone());
+        rows
+    }
+
+    fn live(&mut self, now_ms: u64) -> Vec<String> {
+        texts(&self.transcript.live(60, 20, &self.theme, now_ms))
+    }
+}
+
+fn texts(rows: &[Line]) -> Vec<String> {
+    rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+}
+
+fn tool(id: &str, name: &str, kind: ToolKind, title: &str) -> ToolDone {
+    ToolDone {
+        call: CallId::from(id),
+        index: 0,
+        name: name.into(),
+        kind: Some(kind),
+        title: title.into(),
+        status: ToolStatus::Success,
+        decision: None,
+        verdict: None,
+        display: None,
+        error: None,
+        for_model: String::new(),
+        data: None,
+        duration_ms: 10,
+    }
+}
+
+fn ask(call: &str) -> EventBody {
+    EventBody::Ask(Box::new(Ask {
+        id: AskId::from("ask"),
+        call: CallId::from(call),
+        name: "run_shell_command".into(),
+        kind: ToolKind::Execute,
+        title: "cargo test".into(),
+        preview: None,
+        verdict: Verdict::new(Decision::Ask, "default", "commands are asked for"),
+        outcomes: vec![AskOutcome::ProceedOnce],
+        question: Question::Exec,
+        rules: Vec::new(),
+        permissions: Permissions::default(),
+        not_undoable: Vec::new(),
+    }))
+}
+
+#[test]
+fn an_answer_is_given_out_as_it_comes_and_only_once() {
+    let mut show = Show::default();
+    show.start("u", ItemStart::User { text: "hi".into() }).start("t", ItemStart::Text);
+    show.delta("t", "One.\n\nTw");
+    assert_eq!(show.take(), ["> hi"]);
+    show.delta("t", "o\n\nThr");
+    assert_eq!(show.take(), ["", "✦ One."]);
+    assert_eq!(show.live(0), ["", "  Two", "", "  Thr"]);
+    show.text("t", "One.\n\nTwo\n\nThree", false);
+    assert_eq!(show.take(), ["", "  Two", "", "  Three"]);
+    assert_eq!(show.take(), Vec::<String>::new());
+    assert_eq!(show.live(0), Vec::<String>::new());
+}
+
+#[test]
+fn calls_are_given_out_in_their_order() {
+    let mut show = Show::default();
+    show.call("a", "read_file", json!({"file_path": "a.rs"}));
+    show.call("b", "grep_search", json!({"pattern": "x"}));
+    assert_eq!(show.live(0), ["o ReadFile  a.rs", "o SearchText  x"]);
+    show.runs("a").runs("b");
+    assert_eq!(show.live(0), ["⠋ ReadFile  a.rs  0s", "⠋ SearchText  x  0s"]);
+    let mut found = tool("b", "grep_search", ToolKind::Search, "'x' in src");
+    found.display = Some(Display::text("Found 3 matches"));
+    show.end(found);
+    assert_eq!(show.take(), Vec::<String>::new());
+    assert_eq!(show.live(2000)[1], "✓ SearchText  'x' in src  → Found 3 matches");
+    show.end(tool("a", "read_file", ToolKind::Read, "Read a.rs"));
+    assert_eq!(show.take(), ["✓ ReadFile  a.rs", "✓ SearchText  'x' in src  → Found 3 matches"]);
+}
+
+#[test]
+fn a_command_shows_its_stages() {
+    let mut show = Show::default();
+    show.call("c", "run_shell_command", json!({"command": "cargo test"}));
+    show.event(ask("c"));
+    assert_eq!(show.live(0), ["? Shell  cargo test"]);
+    let outcome = Some(AskOutcome::ProceedOnce);
+    show.event(EventBody::AskClosed { ask: "ask".into(), outcome });
+    show.live(1000);
+    show.delta("c", "one\n\u{1b}[32mtwo\u{1b}[0m\n");
+    let rows = show.live(4000);
+    assert!(rows[1].starts_with("│ ⠋ Shell  cargo test  3s"), "{rows:?}");
+    assert!(rows[3].starts_with("│ two "), "{rows:?}");
+    let mut done = tool("c", "run_shell_command", ToolKind::Execute, "cargo test");
+    done.display = Some(Display::text((0..30).map(|n| format!("{n}\n")).collect::<String>()));
+    done.data = Some(json!({"exitCode": 101, "isError": true}));
+    show.end(done);
+    let rows = show.take();
+    assert_eq!(rows.len(), 2 + 1 + 1 + 15 + 1, "{rows:?}");
+    assert!(rows[1].starts_with("│ x Shell  cargo test"));
+    assert!(rows[2].starts_with("│ … 15 more lines"));
+    assert!(rows[18].starts_with("│ exit code 101"), "{rows:?}");
+}
+
+#[test]
+fn a_broken_answer_is_taken_back_or_marked() {
+    let mut show = Show::default();
+    show.start("t", ItemStart::Text).delta("t", "All gone").text("t", "All gone", true);
+    assert_eq!(show.take(), Vec::<String>::new());
+    show.start("u", ItemStart::Text).delta("u", "Seen.\n\nHalf");
+    show.delta("u", "\n").take();
+    show.text("u", "Seen.\n\nHalf", true);
+    assert_eq!(show.take(), ["↻ The answer broke off here; it begins again below"]);
+}
+
+#[test]
+fn a_denial_names_its_rule() {
+    let mut show = Show::default();
+    let mut done = tool("d", "run_shell_command", ToolKind::Execute, "rm -rf /");
+    done.status = ToolStatus::Error;
+    done.error = Some((ToolErrorKind::PolicyViolation, "denied".into()));
+    done.verdict =
+        Some(Verdict::new(Decision::Deny, "no-rm in policies/x.toml", "`rm -rf` is not allowed"));
+    show.call("d", "run_shell_command", json!({"command": "rm -rf /"})).end(done);
+    let rows = show.take().join("\n");
+    assert!(rows.contains("x Shell  rm -rf /"), "{rows}");
+    assert!(rows.contains("Denied by the rule no-rm in policies/x.toml: `rm -rf`"), "{rows}");
+}
+
+#[test]
+fn a_retry_counts_down() {
+    let mut show = Show::default();
+    show.event(EventBody::Retry(Retry {
+        attempt: 1,
+        max_attempts: 3,
+        delay_ms: 5000,
+        class: "rate_limit".into(),
+        status: Some(429),
+        message: "slow down".into(),
+        model: "m".into(),
+    }));
+    assert!(
+        show.live(10_000)[0].starts_with("↻ The service limits the rate (HTTP 429): slow down.")
+    );
+    let words = show.live(12_000).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.ends_with("Attempt 2 of 3 in 3s"), "{words}");
+    show.start("t", ItemStart::Text).delta("t", "x");
+    assert_eq!(show.live(0), ["✦ x"]);
+}
+
+#[test]
+fn nothing_stays_open_after_its_turn() {
+    let mut show = Show::default();
+    show.call("a", "read_file", json!({"file_path": "a.rs"})).start("t", ItemStart::Text);
+    show.delta("t", "half");
+    let end = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1 };
+    show.event(EventBody::TurnEnded(end));
+    assert_eq!(show.take(), ["- ReadFile  a.rs", "", "✦ half", "", "ℹ Request cancelled."]);
+    assert!(!show.transcript.is_moving());
+}
+
+#[test]
+fn thoughts_are_as_wide_as_wanted() {
+    for (thoughts, rows) in [
+        (Thoughts::Off, vec![]),
+        (Thoughts::Subject, vec!["∴ Plan"]),
+        (Thoughts::Full, vec!["∴ Plan", "│ Do it."]),
+    ] {
+        let mut show = Show::default();
+        show.transcript.options.thoughts = thoughts;
+        show.start("h", ItemStart::Thought).delta("h", "**Plan**\n\nDo it.");
+        assert_eq!(show.transcript.thought_subject(), Some("Plan"));
+        show.done("h", ItemDone::Thought { text: "**Plan**\n\nDo it.".into() });
+        assert_eq!(show.take(), rows);
+    }
+}
+
+#[test]
+fn a_change_shows_its_diff_and_todos_their_signs() {
+    let mut show = Show::default();
+    let mut edit = tool("e", "replace", ToolKind::Edit, "Edit a.rs");
+    edit.display = Some(Display::Diff(FileDiff {
+        file_path: "/w/a.rs".into(),
+        diff: "@@ -1 +1 @@\n-a\n+b\n".into(),
+        lines_added: 1,
+        lines_removed: 1,
+        is_new_file: false,
+    }));
+    show.call("e", "replace", json!({})).end(edit);
+    let mut todos = tool("f", "write_todos", ToolKind::Plan, "Todos: x");
+    let todo = |description: &str, status| Todo { description: description.into(), status };
+    todos.display = Some(Display::Todos {
+        todos: vec![todo("x", TodoStatus::InProgress), todo("y", TodoStatus::Completed)],
+    });
+    show.call("f", "write_todos", json!({})).end(todos);
+    let rows = show.take().join("\n");
+    for wanted in
+        ["✓ Edit  a.rs  +1 -1", "1 - a", "1 + b", "✓ WriteTodos  x  1/2 done", "» x", "✓ y"]
+    {
+        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    }
+}
+
+#[test]
+fn a_tall_live_part_is_cut() {
+    let mut show = Show::default();
+    show.start("t", ItemStart::Text);
+    show.delta("t", "- a\n");
+    show.delta("t", &"  - x\n".repeat(40));
+    let rows = texts(&show.transcript.live(60, 10, &show.theme, 0));
+    assert_eq!(rows.len(), 10);
+    assert!(rows[0].ends_with("more rows above (ctrl+o to show more)"), "{rows:?}");
+}
+
+fn long_session(turns: usize) -> Vec<Content> {
+    let args = json!({"file_path": "src/main.rs"});
+    let args: Object = args.as_object().cloned().unwrap_or_default();
+    (0..turns)
+        .flat_map(|turn| {
+            let mut output = Object::new();
+            output.insert("output".into(), "text".repeat(200).into());
+            [
+                Content::user(vec![Part::text(format!("prompt {turn}"))]),
+                Content::model(vec![Part::function_call(None, "read_file", args.clone())]),
+                Content::user(vec![Part::function_response(None, "read_file", output, vec![])]),
+                Content::model(vec![Part::text("An *answer*.\n\n```rust\nfn main() {}\n```\n")]),
+            ]
+        })
+        .collect()
+}
+
+#[test]
+fn a_loaded_session_is_there_and_only_its_end_is_given_out() {
+    let mut show = Show::default();
+    show.transcript.load(&long_session(3), 2);
+    assert_eq!(show.transcript.len(), 9);
+    assert_eq!(
+        show.take(),
+        ["✓ ReadFile  src/main.rs", "", "✦ An answer.", "", "    fn main() {}"]
+    );
+}
+
+#[test]
+fn what_was_added_to_a_prompt_is_not_shown_again() {
+    let texts = [
+        "<session_context>\nx</session_context>",
+        "read @a.rs",
+        "\n--- Content from referenced files ---",
+        "\nContent from @a.rs:\n",
+        "fn secret() {}",
+        "\n--- End of content ---",
+    ];
+    let mut show = Show::default();
+    show.transcript.load(&[Content::user(texts.map(Part::text).to_vec())], 9);
+    assert_eq!(show.take(), ["> read @a.rs"]);
+}
+
+#[test]
+fn a_page_of_a_coming_answer_is_that_of_the_whole() {
+    let text = "# Title\n\nText.\n\n- a\n- b\n\n```c\nint x;\nint y;\n```\nEnd";
+    crate::highlight::wait_until_loaded();
+    let mut show = Show::default();
+    show.start("t", ItemStart::Text);
+    for at in 0..text.len() {
+        show.delta("t", &text[at..=at]);
+        let page = show.transcript.page(Anchor::Bottom, 40, 50, &show.theme, 0);
+        let mut whole = Show::default();
+        whole.text("t", &text[..=at], false);
+        assert_eq!(page.rows, whole.transcript.take_finished(40, &whole.theme), "{at}");
+    }
+}
+
+#[test]
+fn pages_are_parts_of_one_text() {
+    let mut show = Show::default();
+    show.transcript.load(&long_session(20), 0);
+    let (theme, mut transcript) = (show.theme, show.transcript);
+    let whole = transcript.page(Anchor::Top { item: 0, row: 0 }, 40, 10_000, &theme, 0);
+    assert!(whole.at_end);
+    let bottom = transcript.page(Anchor::Bottom, 40, 7, &theme, 0);
+    assert_eq!(bottom.rows, whole.rows[whole.rows.len() - 7..]);
+    // Up, row by row, to the top, and down again.
+    let mut anchor = Anchor::Bottom;
+    for begin in (0..whole.rows.len() - 7).rev() {
+        anchor = transcript.scroll(anchor, -1, 40, 7, &theme);
+        let page = transcript.page(anchor, 40, 7, &theme, 0);
+        assert_eq!(page.rows, whole.rows[begin..begin + 7], "at {begin}");
+        assert!(!page.at_end);
+    }
+    anchor = transcript.scroll(anchor, 10, 40, 7, &theme);
+    assert_eq!(transcript.page(anchor, 40, 7, &theme, 0).rows, whole.rows[10..17]);
+    assert_eq!(transcript.scroll(anchor, 10_000, 40, 7, &theme), Anchor::Bottom);
+}
+
+#[test]
+fn names_and_texts_cannot_steer_the_terminal() {
+    let mut show = Show::default();
+    let evil = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{202e}y";
+    show.call("e", evil, json!({evil: evil}));
+    let mut rows = show.live(0);
+    let mut done = tool("e", evil, ToolKind::Other, evil);
+    done.status = ToolStatus::Error;
+    done.error = Some((ToolErrorKind::Unknown, evil.into()));
+    done.display = Some(Display::text(evil));
+    show.end(done).start("u", ItemStart::User { text: evil.into() });
+    show.done("n", ItemDone::Notice { level: Level::Error, text: evil.into() });
+    show.transcript.push(LocalItem::Shell {
+        command: evil.into(),
+        output: evil.into(),
+        code: Some(0),
+    });
+    show.transcript.push(LocalItem::Hint(evil.into()));
+    rows.extend(show.take());
+    for row in rows {
+        assert!(!row.contains(|char: char| char.is_control() || char == '\u{202e}'), "{row:?}");
+    }
+}
+
+#[test]
+fn a_screen_reader_gets_words() {
+    let mut show = Show::default();
+    show.transcript.options.screen_reader = true;
+    let mut done = tool("c", "run_shell_command", ToolKind::Execute, "ls");
+    done.display = Some(Display::text("a\nb"));
+    show.start("u", ItemStart::User { text: "hi".into() });
+    show.call("c", "run_shell_command", json!({"command": "ls"})).end(done);
+    show.start("t", ItemStart::Text).delta("t", "- a").text("t", "- a", false);
+    assert_eq!(show.take(), ["You: hi", "", "done: Shell  ls", "a", "b", "", "Model:", "- a"]);
+}

@@ -1,0 +1,74 @@
+//! Events in any order, with any text.
+
+use super::*;
+
+/// One step of a session, from a few numbers and a text.
+fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
+    let item = format!("{}{id}", if kind.is_multiple_of(2) { "t" } else { "c" });
+    match kind {
+        0 => show.start(&item, ItemStart::Text),
+        1 => show.call(&item, text, json!({"command": text, "x": [text]})),
+        2 | 3 => show.delta(&item, text),
+        4 => show.text(&item, text, id == 0),
+        5 | 7 => {
+            let mut done = tool(&item, "run_shell_command", ToolKind::Execute, text);
+            done.kind = (kind == 5).then_some(ToolKind::Execute);
+            done.status = [ToolStatus::Success, ToolStatus::Error, ToolStatus::Cancelled]
+                [usize::from(id % 3)];
+            done.display = Some(Display::text(text));
+            done.error = (id == 1).then(|| (ToolErrorKind::Unknown, text.to_owned()));
+            show.end(done)
+        }
+        6 => show.start(&item, ItemStart::User { text: text.into() }),
+        8 => show.done(&item, ItemDone::Thought { text: text.into() }),
+        9 => show.done(&item, ItemDone::Notice { level: Level::Info, text: text.into() }),
+        10 => show.event(EventBody::TurnEnded(TurnEnded {
+            reason: EndReason::Cancelled,
+            duration_ms: 1,
+        })),
+        _ => {
+            show.transcript.push(LocalItem::Shell {
+                command: text.into(),
+                output: text.into(),
+                code: None,
+            });
+            show
+        }
+    };
+}
+
+proptest::proptest! {
+    /// Whatever happens in whatever order: rows fit, the live part is no taller
+    /// than it may be, nothing is shown that steers the terminal.
+    #[test]
+    fn rows_always_fit(
+        steps in proptest::collection::vec((0u8..12, 0u8..3, "(?s)[\u{0}-\u{7f}世界\u{202e}]{0,80}"), 1..16),
+        width in 12usize..70,
+        height in 1usize..20,
+        options in 0u8..32,
+    ) {
+        let mut show = Show::default();
+        show.transcript.options = ViewOptions {
+            thoughts: [Thoughts::Off, Thoughts::Subject, Thoughts::Full][usize::from(options % 3)],
+            line_numbers: options & 4 != 0,
+            screen_reader: options & 8 != 0,
+            raw_markdown: options & 16 != 0,
+            expanded: options & 2 != 0,
+        };
+        for (kind, id, text) in steps {
+            step(&mut show, kind, id, &text);
+            let mut rows = show.transcript.take_finished(width, &show.theme);
+            let live = show.transcript.live(width, height, &show.theme, 5);
+            proptest::prop_assert!(live.len() <= height);
+            rows.extend(live);
+            let page = show.transcript.page(Anchor::Bottom, width, height, &show.theme, 5);
+            proptest::prop_assert!(page.rows.len() <= height && page.at_end);
+            rows.extend(page.rows);
+            for row in rows {
+                proptest::prop_assert!(row.width() <= width, "{} > {width}: {:?}", row.width(), row.text());
+                let harmful = row.text().contains(|char: char| char.is_control() || char == '\u{202e}');
+                proptest::prop_assert!(!harmful);
+            }
+        }
+    }
+}

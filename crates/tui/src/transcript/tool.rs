@@ -1,0 +1,264 @@
+//! A call: from the model's wish to its end.
+
+use parallax_protocol::Object;
+use parallax_protocol::event::{
+    Ask, CallDecision, CallPhase, CallState, ToolDone, ToolStart, ToolStatus,
+};
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::policy::Decision;
+use parallax_protocol::tool::{Display, FileDiff, Todo, ToolErrorKind, ToolKind};
+
+use super::describe;
+use super::output::{Output, tail_of};
+
+/// The longest text of a finished call that is kept, in bytes.
+const MAX_TEXT: usize = 100_000;
+/// The longest diff that is kept, in bytes.
+const MAX_DIFF: usize = 400_000;
+
+/// A call.
+#[derive(Debug)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    /// One line: what is done, to which thing.
+    pub(super) title: String,
+    pub(super) state: State,
+    /// The arguments, until it is over.
+    args: Option<Object>,
+}
+
+/// How far a call is.
+#[derive(Debug)]
+pub(super) enum State {
+    Open(Open),
+    Done(Done),
+    /// Its turn ended without a word about it.
+    Abandoned,
+}
+
+/// A call that is not over.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    pub(super) stage: Stage,
+    pub(super) output: Output,
+    /// When it was first shown as running.
+    pub(super) since_ms: Option<u64>,
+}
+
+/// Where an open call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// Before anything of it happened.
+    #[default]
+    Pending,
+    /// A person is asked.
+    Asked,
+    Running,
+}
+
+/// A call that is over.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) kind: Option<ToolKind>,
+    pub(super) status: ToolStatus,
+    pub(super) body: Body,
+    pub(super) error: Option<(ToolErrorKind, String)>,
+    /// The rule that refused it, and why.
+    pub(super) denied: Option<(String, String)>,
+    /// Whether a person refused it.
+    pub(super) refused: bool,
+    pub(super) exit_code: Option<i64>,
+    pub(super) duration_ms: u64,
+}
+
+/// What a call has to show.
+#[derive(Debug)]
+pub(super) enum Body {
+    None,
+    Text(String),
+    Output(Output),
+    Diff(Box<FileDiff>),
+    Todos(Vec<Todo>),
+}
+
+impl Tool {
+    pub(super) fn start(start: &ToolStart) -> Self {
+        Self {
+            name: start.name.clone(),
+            title: describe::arguments(&start.name, &start.args),
+            state: State::Open(Open::default()),
+            args: Some(start.args.clone()),
+        }
+    }
+
+    /// One that is over already.
+    pub(super) fn whole(done: &ToolDone) -> Self {
+        let mut tool = Self {
+            name: done.name.clone(),
+            title: String::new(),
+            state: State::Abandoned,
+            args: None,
+        };
+        tool.end(done);
+        tool
+    }
+
+    /// One of a loaded session, before its response is read.
+    pub(super) fn loaded(name: &str, args: Option<&Object>) -> Self {
+        let title = args.map(|args| describe::arguments(name, args)).unwrap_or_default();
+        Self { name: name.to_owned(), title, state: State::Abandoned, args: None }
+    }
+
+    /// The response of a loaded call: its text, and whether it is a failure.
+    pub(super) fn respond(&mut self, (text, failed): (&str, bool)) {
+        let kind = describe::kind(&self.name);
+        let body = match kind {
+            _ if failed => Body::None,
+            Some(ToolKind::Execute) => Body::Output(Output::of(text)),
+            // What was read or changed is for the model.
+            Some(_) => Body::None,
+            None => Body::Text(head_of(text)),
+        };
+        self.state = State::Done(Done {
+            kind,
+            status: if failed { ToolStatus::Error } else { ToolStatus::Success },
+            body,
+            error: failed.then(|| (ToolErrorKind::Unknown, head_of(text))),
+            denied: None,
+            refused: false,
+            exit_code: None,
+            duration_ms: 0,
+        });
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// The arguments of a call that is not over.
+    pub(super) fn arguments(&self) -> Option<&Object> {
+        self.args.as_ref()
+    }
+
+    /// The change that it made to a file.
+    pub(super) fn diff(&self) -> Option<&FileDiff> {
+        match &self.state {
+            State::Done(Done { body: Body::Diff(diff), .. }) => Some(diff),
+            _ => None,
+        }
+    }
+
+    /// It got further.
+    pub(super) fn phase(&mut self, state: &CallState) {
+        if let Some(title) = state.title.as_ref().filter(|title| !title.is_empty()) {
+            self.title.clone_from(title);
+        }
+        if let State::Open(open) = &mut self.state {
+            open.stage = match state.phase {
+                CallPhase::Validating => Stage::Pending,
+                CallPhase::AwaitingApproval => Stage::Asked,
+                CallPhase::Executing => Stage::Running,
+            };
+        }
+    }
+
+    /// What its terminal shows, in place of what it wrote.
+    pub(super) fn screen(&mut self, rows: &[String]) {
+        if let State::Open(open) = &mut self.state {
+            open.output = Output::of(&rows.join("\n"));
+        }
+    }
+
+    pub(super) fn ask(&mut self, ask: &Ask) {
+        self.title.clone_from(&ask.title);
+        if let State::Open(open) = &mut self.state {
+            open.stage = Stage::Asked;
+        }
+    }
+
+    pub(super) fn answered(&mut self, outcome: Option<AskOutcome>) {
+        if let State::Open(open) = &mut self.state {
+            open.stage = match outcome {
+                Some(AskOutcome::Cancel) | None => Stage::Pending,
+                Some(_) => Stage::Running,
+            };
+        }
+    }
+
+    pub(super) fn output(&mut self, more: &str) {
+        if let State::Open(open) = &mut self.state {
+            open.stage = Stage::Running;
+            open.output.push(more);
+        }
+    }
+
+    /// It is about to be shown: its clock begins when it is first seen running.
+    pub(super) fn seen(&mut self, now_ms: u64) {
+        if let State::Open(open) = &mut self.state
+            && open.stage == Stage::Running
+        {
+            open.since_ms.get_or_insert(now_ms);
+        }
+    }
+
+    pub(super) fn end(&mut self, done: &ToolDone) {
+        self.args = None;
+        if !done.title.is_empty() {
+            self.title.clone_from(&done.title);
+        }
+        let body = body_of(done.display.as_ref(), done.kind);
+        let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
+        self.state = State::Done(Done {
+            kind: done.kind,
+            status: done.status,
+            body,
+            error: done.error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
+            denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
+            refused: done.decision == Some(CallDecision::Reject),
+            exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),
+            duration_ms: done.duration_ms,
+        });
+    }
+
+    /// A loaded call shows what it showed.
+    pub(super) fn show(&mut self, display: &Display) {
+        if let State::Done(done) = &mut self.state {
+            done.body = body_of(Some(display), done.kind);
+        }
+    }
+
+    pub(super) fn abandon(&mut self) {
+        if self.is_open() {
+            self.state = State::Abandoned;
+        }
+    }
+}
+
+/// What a call has to show, of what it gave to be shown.
+fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> Body {
+    match display {
+        None => Body::None,
+        Some(Display::Text { text }) if text.trim().is_empty() => Body::None,
+        Some(Display::Text { text }) if kind == Some(ToolKind::Execute) => {
+            Body::Output(Output::of(text))
+        }
+        Some(Display::Text { text }) => Body::Text(head_of(text)),
+        Some(Display::Diff(diff)) => {
+            let mut diff = diff.clone();
+            diff.diff.truncate(diff.diff.floor_char_boundary(MAX_DIFF));
+            Body::Diff(Box::new(diff))
+        }
+        Some(Display::Todos { todos }) => Body::Todos(todos.clone()),
+    }
+}
+
+fn head_of(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
+}
+
+/// Keeps only the end of a text.
+pub(super) fn keep_tail(text: &mut String, most: usize) {
+    if text.len() > most {
+        *text = tail_of(text, most / 2).to_owned();
+    }
+}

@@ -1,0 +1,226 @@
+//! The rows of a call: one where that says it, else a box.
+
+use parallax_protocol::event::ToolStatus;
+use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
+use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
+
+use super::describe;
+use super::draw::{Draw, Shape, cut};
+use super::tool::{Body, Done, Open, Stage, State, Tool};
+use super::words::seconds;
+use crate::clean;
+use crate::diff_view::{self, DiffLook};
+use crate::layout::{count, shortened};
+
+/// Rows of a result that are shown unless all are wanted.
+const RESULT_ROWS: usize = 15;
+/// Rows of a diff that are shown unless all are wanted.
+const DIFF_ROWS: usize = 40;
+/// Rows of an error's message.
+const ERROR_ROWS: usize = 8;
+/// Columns of a note that are kept free for it.
+const SHORT_NOTE: usize = 10;
+
+/// The rows of a call and their shape.
+pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
+    let (rows, border) = match &tool.state {
+        State::Open(open) => return (open_rows(tool, open, draw), shape(tool)),
+        State::Abandoned => {
+            let sign = Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary);
+            return (vec![head(tool, sign, "", true, draw.width, draw)], Shape::Compact);
+        }
+        State::Done(done) if shape(tool) == Shape::Compact => {
+            return (vec![compact(tool, done, draw)], Shape::Compact);
+        }
+        State::Done(done) => done_rows(tool, done, draw),
+    };
+    (draw.boxed(rows, border), Shape::Block)
+}
+
+/// The shape alone, without making rows.
+pub(super) fn shape(tool: &Tool) -> Shape {
+    let State::Done(done) = &tool.state else {
+        return match &tool.state {
+            State::Open(open) if !open.output.is_empty() => Shape::Block,
+            _ => Shape::Compact,
+        };
+    };
+    let body = match &done.body {
+        Body::None => false,
+        Body::Text(text) => done.status == ToolStatus::Success && text.trim().contains('\n'),
+        Body::Output(_) | Body::Diff(_) | Body::Todos(_) => true,
+    };
+    let failed =
+        done.status == ToolStatus::Error && (done.error.is_some() || done.denied.is_some());
+    let command = done.kind == Some(ToolKind::Execute) && done.exit_code.is_some();
+    if done.status == ToolStatus::Cancelled && !matches!(done.body, Body::Output(_)) {
+        return Shape::Compact;
+    }
+    if body || failed || command { Shape::Block } else { Shape::Compact }
+}
+
+/// Sign, name, what is done, and a note at the end, in one row.
+fn head(
+    tool: &Tool,
+    sign: Span,
+    note: &str,
+    struck: bool,
+    columns: usize,
+    draw: &Draw<'_>,
+) -> Line {
+    let theme = draw.theme;
+    let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
+    let name = shortened(&clean::one_row(describe::display_name(&tool.name)), columns / 2);
+    let title = clean::one_row(describe::without_verb(&tool.name, &tool.title)).into_owned();
+    let title = if title == tool.name { String::new() } else { title };
+    let mut line = Line::from(vec![sign]);
+    line.push(Span::raw(" "));
+    line.push(Span::styled(name, strike(theme.text.bold())));
+    // What is done comes first; the note gets what is left of the row, yet a
+    // short one (the seconds) has its place.
+    let note = clean::one_row(note);
+    let reserved = if note.is_empty() { 0 } else { text_width(&note).min(SHORT_NOTE) + 2 };
+    for (text, reserved, style) in
+        [(title.as_str(), reserved, strike(theme.secondary)), (&*note, 0, theme.secondary)]
+    {
+        let room = columns.saturating_sub(line.width() + reserved + 2);
+        if room >= 2 && !text.is_empty() {
+            line.push(Span::raw("  "));
+            line.push(Span::styled(shortened(text, room), style));
+        }
+    }
+    cut(&line, columns)
+}
+
+fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
+    let theme = draw.theme;
+    let (sign, style) = match open.stage {
+        Stage::Pending => (draw.sign("o", "pending:"), theme.secondary),
+        Stage::Asked => (draw.sign("?", "asks:"), theme.warning),
+        Stage::Running => (draw.spinner(), theme.accent),
+    };
+    let note = match (open.stage, open.since_ms) {
+        (Stage::Running, Some(since)) => seconds(draw.now_ms.saturating_sub(since)),
+        _ => String::new(),
+    };
+    let sign = Span::styled(sign, style);
+    if open.output.is_empty() {
+        return vec![head(tool, sign, &note, false, draw.width, draw)];
+    }
+    let mut rows = vec![head(tool, sign, &note, false, draw.inner(), draw)];
+    rows.extend(open.output.rows(draw.inner(), draw.output_rows, theme));
+    draw.boxed(rows, theme.border)
+}
+
+fn sign(done: &Done, draw: &Draw<'_>) -> Span {
+    match done.status {
+        ToolStatus::Success if done.exit_code.is_none_or(|code| code == 0) => {
+            Span::styled(draw.sign("✓", "done:"), draw.theme.success)
+        }
+        ToolStatus::Cancelled => Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary),
+        _ => Span::styled(draw.sign("x", "failed:"), draw.theme.error),
+    }
+}
+
+/// One row: what was done, and what came of it.
+fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Line {
+    let cancelled = done.status == ToolStatus::Cancelled;
+    let note = match &done.body {
+        _ if cancelled && done.refused => "refused".to_owned(),
+        _ if cancelled => "cancelled".to_owned(),
+        Body::Text(text) => format!("→ {}", text.trim()),
+        _ => String::new(),
+    };
+    head(tool, sign(done, draw), &note, cancelled, draw.width, draw)
+}
+
+/// The rows inside the box, and the box's style.
+fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
+    let theme = draw.theme;
+    let columns = draw.inner();
+    let note = match &done.body {
+        Body::Diff(diff) => format!("+{} -{}", diff.lines_added, diff.lines_removed),
+        Body::Todos(todos) => {
+            let open =
+                |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
+            format!("{}/{} done", todos.iter().filter(open).count(), todos.len())
+        }
+        _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
+        _ => String::new(),
+    };
+    let struck = done.status == ToolStatus::Cancelled;
+    let mut rows = vec![head(tool, sign(done, draw), &note, struck, columns, draw)];
+    let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
+    match &done.body {
+        Body::None => {}
+        Body::Text(text) => {
+            // A failure's text is said below.
+            if done.error.is_none() {
+                rows.extend(text_rows(text, columns, most(RESULT_ROWS), theme.secondary, draw));
+            }
+        }
+        Body::Output(output) => rows.extend(output.rows(columns, most(draw.output_rows), theme)),
+        Body::Diff(diff) => {
+            let look = DiffLook {
+                max_rows: most(DIFF_ROWS),
+                plain: draw.options.screen_reader,
+                ..DiffLook::new(theme, columns)
+            };
+            rows.extend(diff_view::rows(diff, &look));
+        }
+        Body::Todos(todos) => {
+            rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, draw)))
+        }
+    }
+    match (&done.denied, &done.error) {
+        (Some((rule, why)), _) => {
+            let text = format!("Denied by the rule {rule}: {why}");
+            rows.extend(text_rows(&text, columns, most(ERROR_ROWS), theme.error, draw));
+        }
+        (None, Some((_, message))) => {
+            rows.extend(text_rows(message, columns, most(ERROR_ROWS), theme.error, draw));
+        }
+        _ => {}
+    }
+    if let Some(code) = done.exit_code.filter(|code| *code != 0) {
+        rows.push(Line::styled(format!("exit code {code}"), theme.error));
+    }
+    let failed = done.status == ToolStatus::Error;
+    (rows, if failed { theme.error } else { theme.border })
+}
+
+/// The first rows of a text, and how many lines follow.
+fn text_rows(text: &str, columns: usize, most: usize, style: Style, draw: &Draw<'_>) -> Vec<Line> {
+    let text = clean::lines(text.trim_end());
+    let mut rows = Vec::new();
+    let mut lines = text.lines();
+    for line in lines.by_ref() {
+        let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+        rows.extend(wrap(&line, columns, &[]));
+        if rows.len() > most {
+            break;
+        }
+    }
+    if rows.len() > most {
+        let hidden = rows.len() - (most - 1) + lines.count();
+        rows.truncate(most - 1);
+        let text = format!("… {}", count(hidden, "more line"));
+        rows.push(Line::styled(shortened(&text, columns), draw.theme.secondary));
+    }
+    rows
+}
+
+fn todo_rows(todo: &Todo, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
+    let theme = draw.theme;
+    let (sign, word, style) = match todo.status {
+        TodoStatus::Pending => ("☐", "to do:", theme.text),
+        TodoStatus::InProgress => ("»", "in progress:", theme.accent),
+        TodoStatus::Completed => ("✓", "done:", theme.secondary),
+        TodoStatus::Cancelled => ("-", "cancelled:", theme.secondary.with(Attributes::STRIKE)),
+        TodoStatus::Blocked => ("!", "blocked:", theme.warning),
+    };
+    let sign = draw.sign(sign, word);
+    let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
+    let inside = Draw { width: columns, ..*draw };
+    inside.hanging(sign, sign_style, &clean::one_row(&todo.description), style)
+}

@@ -1,0 +1,166 @@
+//! What happened, said in words.
+
+use parallax_protocol::event::{
+    Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, Rewound, TurnEnded, Undone,
+};
+use parallax_protocol::model::Retry;
+
+use super::item::{Item, LocalItem};
+use crate::clean;
+
+/// A wait before another attempt.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    retry: Retry,
+    /// When it was first shown, by the clock of the live rows.
+    since_ms: Option<u64>,
+}
+
+impl Waiting {
+    pub(super) fn new(retry: Retry) -> Self {
+        Self { retry, since_ms: None }
+    }
+
+    /// One row, with what is left of the wait.
+    pub(super) fn text(&mut self, now_ms: u64) -> String {
+        let since = *self.since_ms.get_or_insert(now_ms);
+        let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
+        let Retry { attempt, max_attempts, status, message, class, .. } = &self.retry;
+        let what = match class.as_str() {
+            "rate_limit" => "The service limits the rate",
+            "network" => "The network failed",
+            "server" => "The service failed",
+            _ => "The request failed",
+        };
+        let status = status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
+        let message = clean::one_row(message);
+        format!("{what}{status}: {message}. Attempt {} of {max_attempts} in {left}s", attempt + 1)
+    }
+}
+
+/// The end of a turn, if there is something to say.
+pub(super) fn ended(end: &TurnEnded) -> Option<(Level, String)> {
+    Some(match &end.reason {
+        EndReason::Done => return None,
+        EndReason::Cancelled => (Level::Info, "Request cancelled.".to_owned()),
+        EndReason::MaxTurns { limit } => (
+            Level::Warning,
+            format!(
+                "Stopped after {limit} model requests, the limit of `model.maxSessionTurns`. \
+                 Say `continue` to go on."
+            ),
+        ),
+        EndReason::Loop { detail } => (
+            Level::Warning,
+            format!("Stopped, because the model repeats itself: {detail}. Say what to do instead."),
+        ),
+        EndReason::Stopped { reason } => (Level::Info, format!("Stopped: {reason}")),
+        EndReason::Failed(failure) => {
+            let hint = hint(failure).map(|hint| format!("\n{hint}")).unwrap_or_default();
+            (Level::Error, format!("{}{hint}", failure.message))
+        }
+    })
+}
+
+/// What a person can do about a failure.
+fn hint(failure: &Failure) -> Option<&'static str> {
+    Some(match failure.kind {
+        FailureKind::Auth => "Check the API key with /auth.",
+        FailureKind::Quota => {
+            "Wait for the quota to be renewed, or take another model with /model."
+        }
+        FailureKind::Overflow => "Shorten the history with /compress, or begin anew with /clear.",
+        FailureKind::Untrusted => "Trust the folder with /permissions.",
+        FailureKind::Blocked => "Put the request in other words.",
+        FailureKind::InvalidStream => "Send the prompt again.",
+        FailureKind::Api if failure.status.is_some_and(|status| status >= 500) => {
+            "The service has trouble: try again in a while."
+        }
+        _ => return None,
+    })
+}
+
+/// What an undo did.
+pub(super) fn undone(undone: &Undone) -> (Level, String) {
+    if let Some(problem) = &undone.problem {
+        return (Level::Warning, format!("Nothing was undone: {problem}"));
+    }
+    let mut text = format!("Undid the changes of prompt {}:", undone.turn);
+    for path in &undone.restored {
+        text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
+    }
+    if undone.restored.is_empty() {
+        text = format!("Prompt {} changed nothing that could be undone", undone.turn);
+    }
+    for (path, why) in &undone.kept {
+        text.push_str(&format!(
+            "\n  {} was left alone: {why}",
+            clean::one_row(&path.to_string_lossy())
+        ));
+    }
+    (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
+}
+
+/// What a compaction came to.
+pub(super) fn compacted(compaction: &Compaction) -> Item {
+    let Compaction { cause, how, before, after, remark } = compaction;
+    let remark = remark.as_deref().map(clean::one_row);
+    match (how, cause, remark) {
+        (Some(_), _, None) => LocalItem::Compressed { before: *before, after: *after }.into(),
+        (Some(_), _, Some(why)) => {
+            let text = format!("Chat history compressed from {before} to {after} tokens: {why}");
+            Item::notice(Level::Info, text)
+        }
+        (None, CompactionCause::Undo, None) => {
+            Item::notice(Level::Info, format!("The history is as before, {after} tokens"))
+        }
+        (None, _, why) => {
+            let why = why.unwrap_or_default();
+            Item::notice(Level::Info, format!("The history stays as it is: {why}"))
+        }
+    }
+}
+
+/// Where the session went back to.
+pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
+    let mut text = match rewound.chat {
+        true => format!("The conversation is back before prompt {}", rewound.turn),
+        false => format!("The conversation stays; files go back before prompt {}", rewound.turn),
+    };
+    let mut level = Level::Info;
+    if let Some(files) = &rewound.files {
+        let (files_level, files) = undone(files);
+        level = files_level;
+        text.push('\n');
+        text.push_str(&files);
+    }
+    (level, text)
+}
+
+/// The subject of a thought (its first bold words, else its first line) and the
+/// rest.
+pub(super) fn subject(text: &str) -> (String, String) {
+    if let Some((before, rest)) = text.split_once("**")
+        && let Some((subject, after)) = rest.split_once("**")
+    {
+        return (
+            subject.trim().to_owned(),
+            format!("{}{}", before.trim_start(), after.trim_start()),
+        );
+    }
+    let text = text.trim();
+    match text.split_once('\n') {
+        Some((first, rest)) => (first.trim().to_owned(), rest.to_owned()),
+        None => (text.to_owned(), String::new()),
+    }
+}
+
+/// How long something took or takes.
+pub(super) fn seconds(millis: u64) -> String {
+    let seconds = millis / 1000;
+    if seconds < 60 {
+        format!("{seconds}s")
+    } else {
+        format!("{}m {}s", seconds / 60, seconds % 60)
+    }
+}

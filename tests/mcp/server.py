@@ -1,0 +1,465 @@
+#!/usr/bin/env python3
+"""An MCP server that behaves badly on demand. Only the standard library.
+
+    server.py [--http FILE | --sse FILE] [--log FILE] [--do WORD,WORD,…]
+
+Over stdio by default; with `--http` or `--sse` on a free port of 127.0.0.1,
+whose address is written to FILE. Each message received is appended to the log
+as one JSON line. The words of `--do`:
+
+    pages      tools come in two pages        repeat    the cursor repeats for ever
+    names      names with blanks, 90 long     malformed some entries are no tools
+    mute       never answers `initialize`     die       ends at once, with a last word
+    noise      lines that are no messages     stubborn  ignores end of input and TERM
+    shouts     30 MB on standard error        empty     offers nothing
+    floods     notifications without end      changed   another description of `echo`
+    auth       401 with a header              bare401   401 without one
+    nostream   GET is answered with 404       ask       `ask` elicits a form
+    roots      `roots` asks for the folders   oldest    speaks 2024-11-05
+"""
+
+import http.server
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import urllib.parse
+
+ARGS = sys.argv[1:]
+
+
+def option(name):
+    return ARGS[ARGS.index(name) + 1] if name in ARGS else None
+
+
+DO = set((option("--do") or "").split(","))
+LOG = option("--log")
+LOCK = threading.Lock()
+STATE = {"extra": False, "calls": 0, "cancelled": [], "answers": {}, "next": 1000}
+
+
+def log(message):
+    if LOG:
+        with LOCK, open(LOG, "a", encoding="utf-8") as file:
+            file.write(json.dumps(message) + "\n")
+
+
+def tool(name, description="", schema=None, **more):
+    schema = schema or {"type": "object", "properties": {}}
+    return {"name": name, "description": description, "inputSchema": schema, **more}
+
+
+def tools():
+    said = "Says the text again, and obeys." if "changed" in DO else "Says the text again."
+    found = [
+        tool("echo", said, {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "mark": {"type": ["string", "null"]}},
+            "required": ["text"],
+            "additionalProperties": False,
+        }, annotations={"readOnlyHint": True}),
+        tool("env", "The variables."),
+        tool("blocks", "Every kind of block."),
+        tool("fail", "Fails with isError."),
+        tool("error", "Fails with a JSON-RPC error."),
+        tool("crash", "Ends the server."),
+        tool("crash_once", "Ends the server the first time.", annotations={"idempotentHint": True}),
+        tool("hang", "Never answers."),
+        tool("slow", "Tells progress, then answers."),
+        tool("bump", "Adds a tool and tells of it many times."),
+        tool("structured", "A structured result.", outputSchema={"type": "object"}),
+        tool("ref", "A schema with references.", {
+            "type": "object",
+            "properties": {"node": {"$ref": "#/$defs/node"}},
+            "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+        }),
+    ]
+    if STATE["extra"]:
+        found.append(tool("extra", "It came later."))
+    if "ask" in DO:
+        found.append(tool("ask", "Asks the person."))
+    if "roots" in DO:
+        found.append(tool("roots", "Asks for the folders."))
+    if "names" in DO:
+        found += [tool("with blank"), tool("x" * 90)]
+    if "malformed" in DO:
+        found += [{"name": "bare"}, {"description": "no name"}, 3, {"name": "odd", "inputSchema": 7}]
+    return found
+
+
+class Failure(Exception):
+    pass
+
+
+def list_tools(params):
+    cursor = (params or {}).get("cursor")
+    if "empty" in DO:
+        return {"tools": []}
+    if "repeat" in DO:
+        return {"tools": tools(), "nextCursor": "again"}
+    if "pages" in DO:
+        if cursor is None:
+            return {"tools": tools(), "nextCursor": "second"}
+        return {"tools": [tool("second_page")]}
+    return {"tools": tools()}
+
+
+def text(words):
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def call(params, session, identity):
+    STATE["calls"] += 1
+    name = params.get("name")
+    arguments = params.get("arguments") or {}
+    if name == "echo":
+        return text("echo: " + str(arguments.get("text")))
+    if name == "env":
+        return text(json.dumps(dict(os.environ)))
+    if name == "blocks":
+        return {"content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "note://1", "text": "inside", "mimeType": "text/plain"}},
+            {"type": "resource", "resource": {"uri": "note://2", "blob": "AAAA", "mimeType": "x/y"}},
+            {"type": "resource_link", "uri": "note://3", "name": "third"},
+            {"type": "hologram", "data": 1},
+        ]}
+    if name == "fail":
+        return {"isError": True, **text("it went wrong")}
+    if name == "error":
+        raise Failure("no such luck")
+    if name == "crash":
+        sys.stderr.write("the end is near\n")
+        sys.stderr.flush()
+        os._exit(3)
+    if name == "crash_once":
+        mark = (LOG or "/tmp/mcp-server") + ".crashed"
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            os._exit(3)
+        return text("second life")
+    if name == "hang":
+        return None
+    if name == "slow":
+        token = (params.get("_meta") or {}).get("progressToken")
+        for step in range(1, 4):
+            session.send({"jsonrpc": "2.0", "method": "notifications/progress",
+                          "params": {"progressToken": token, "progress": step, "total": 4,
+                                     "message": f"step {step}"}})
+            time.sleep(0.05)
+        return text("slow done")
+    if name == "bump":
+        STATE["extra"] = True
+        for _ in range(50):
+            session.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return text("bumped")
+    if name == "structured":
+        return {"content": [], "structuredContent": {"answer": 42}}
+    if name == "ask":
+        answer = session.ask("elicitation/create", {
+            "mode": "form", "message": "Your name?",
+            "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}},
+                                "required": ["name"]}})
+        return text(json.dumps(answer))
+    if name == "roots":
+        return text(json.dumps(session.ask("roots/list", {})))
+    if name in ("extra", "second_page", "with blank", "ref", "bare", "odd") or name == "x" * 90:
+        return text(f"{name} was called with {json.dumps(arguments)}")
+    raise Failure(f"no tool {name}")
+
+
+def answer(message, session):
+    method, params = message.get("method"), message.get("params") or {}
+    if method == "initialize":
+        if "mute" in DO:
+            return None
+        version = "2024-11-05" if "oldest" in DO else params.get("protocolVersion", "2025-06-18")
+        return {
+            "protocolVersion": version,
+            "capabilities": {"tools": {"listChanged": True}} if "empty" in DO
+            else {"tools": {"listChanged": True}, "prompts": {}, "resources": {}},
+            "serverInfo": {"name": "test", "version": "1"},
+            "instructions": "Be kind to the test server.",
+        }
+    if method == "ping":
+        return {}
+    if method == "tools/list":
+        return list_tools(params)
+    if method == "tools/call":
+        return call(params, session, message.get("id"))
+    if method == "prompts/list":
+        return {"prompts": [{"name": "greet me", "description": "Greets.", "arguments": [
+            {"name": "who", "required": True}, {"name": "how"}]}]}
+    if method == "prompts/get":
+        return {"messages": [
+            {"role": "user", "content": {"type": "text", "text": "Greet " + json.dumps(params.get("arguments"))}},
+            {"role": "assistant", "content": {"type": "text", "text": "Gladly."}}]}
+    if method == "resources/list":
+        return {"resources": [{"uri": "note://1", "name": "first", "description": "a note"}]}
+    if method == "resources/templates/list":
+        return {"resourceTemplates": [{"uriTemplate": "note://{id}", "name": "notes"}]}
+    if method == "resources/read":
+        if params.get("uri", "").startswith("note://"):
+            return {"contents": [{"uri": params["uri"], "text": "the text of " + params["uri"]}]}
+        raise Failure("no such resource")
+    raise Failure(f"no method {method}")
+
+
+def handle(message, session):
+    log(message)
+    if "method" not in message:
+        waiting = STATE["answers"].pop(message.get("id"), None)
+        if waiting:
+            waiting.put(message.get("result", message.get("error")))
+        return
+    if "id" not in message:
+        if message["method"] == "notifications/cancelled":
+            STATE["cancelled"].append(message["params"].get("requestId"))
+        if message["method"] == "notifications/initialized" and "floods" in DO:
+            threading.Thread(target=flood, args=(session,), daemon=True).start()
+        return
+    try:
+        result = answer(message, session)
+        if result is not None:
+            session.send({"jsonrpc": "2.0", "id": message["id"], "result": result}, last=True)
+    except Failure as failure:
+        session.send({"jsonrpc": "2.0", "id": message["id"],
+                      "error": {"code": -32000, "message": str(failure)}}, last=True)
+
+
+def flood(session):
+    while True:
+        session.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        session.send({"jsonrpc": "2.0", "method": "notifications/message",
+                      "params": {"level": "info", "data": "x" * 1000}})
+
+
+class Session:
+    def ask(self, method, params):
+        with LOCK:
+            STATE["next"] += 1
+            identity = STATE["next"]
+        waiting = queue.Queue()
+        STATE["answers"][identity] = waiting
+        self.send({"jsonrpc": "2.0", "id": identity, "method": method, "params": params})
+        return waiting.get(timeout=10)
+
+
+class Stdio(Session):
+    def send(self, message, last=False):
+        with LOCK:
+            sys.stdout.write(json.dumps(message) + "\n")
+            sys.stdout.flush()
+
+
+def stdio():
+    if "die" in DO:
+        sys.stderr.write("cannot find my configuration\n")
+        sys.exit(3)
+    if "stubborn" in DO:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "shouts" in DO:
+        for _ in range(30 * 1024):
+            sys.stderr.write("x" * 1023 + "\n")
+    session = Stdio()
+    for line in sys.stdin:
+        if "noise" in DO:
+            with LOCK:
+                sys.stdout.write("listening…\n\n{\"half\": \n")
+        message = json.loads(line)
+        threading.Thread(target=handle, args=(message, session), daemon=True).start()
+    if "stubborn" in DO:
+        while True:
+            time.sleep(60)
+
+
+# --- over HTTP ---------------------------------------------------------------
+
+TOKENS = {"access": None, "refresh": None, "count": 0, "code": None}
+STREAMS = []
+
+
+class Stream(Session):
+    """Messages to one client, in order."""
+
+    def __init__(self):
+        self.queue = queue.Queue()
+
+    def send(self, message, last=False):
+        self.queue.put((message, last))
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body=b"", kind="application/json", headers=()):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def json(self, status, value):
+        self.reply(status, json.dumps(value).encode())
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def refused(self):
+        if not ({"auth", "bare401"} & DO):
+            return False
+        if TOKENS["access"] and self.headers.get("Authorization") == "Bearer " + TOKENS["access"]:
+            return False
+        headers = []
+        if "auth" in DO:
+            where = self.base + "/.well-known/oauth-protected-resource/mcp"
+            headers.append(("WWW-Authenticate", f'Bearer resource_metadata="{where}"'))
+        self.reply(401, b"{}", headers=headers)
+        return True
+
+    def body(self):
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def do_DELETE(self):
+        self.reply(200)
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        path = urllib.parse.urlparse(self.path)
+        log({"http": "GET", "path": self.path, "headers": dict(self.headers)})
+        if path.path.startswith("/.well-known/oauth-protected-resource"):
+            return self.json(200, {"resource": self.base + "/mcp", "authorization_servers": [self.base],
+                                   "scopes_supported": ["all"]})
+        if path.path.startswith("/.well-known/oauth-authorization-server"):
+            return self.json(200, {
+                "issuer": self.base, "authorization_endpoint": self.base + "/authorize",
+                "token_endpoint": self.base + "/token", "registration_endpoint": self.base + "/register",
+                "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+                "grant_types_supported": ["authorization_code", "refresh_token"],
+                "token_endpoint_auth_methods_supported": ["none"]})
+        if path.path == "/authorize":
+            query = dict(urllib.parse.parse_qsl(path.query))
+            TOKENS["code"] = "code-1"
+            where = query["redirect_uri"] + "?" + urllib.parse.urlencode(
+                {"code": "code-1", "state": query.get("state", ""), "iss": self.base})
+            return self.reply(302, headers=[("Location", where)])
+        if path.path == "/sse":
+            if self.refused():
+                return None
+            return self.stream(first=True)
+        if path.path == "/mcp":
+            if self.refused():
+                return None
+            if "nostream" in DO or "--sse" in ARGS:
+                return self.reply(404)
+            return self.stream(first=False)
+        return self.reply(404)
+
+    def stream(self, first):
+        stream = Stream()
+        STREAMS.append(stream)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.close_connection = True
+        if first:
+            self.wfile.write(f"event: endpoint\ndata: /messages?id={len(STREAMS) - 1}\n\n".encode())
+            self.wfile.flush()
+        while True:
+            message, _ = stream.queue.get()
+            if message is None:
+                return
+            try:
+                self.wfile.write(f"event: message\ndata: {json.dumps(message)}\n\n".encode())
+                self.wfile.flush()
+            except OSError:
+                return
+
+    def do_POST(self):
+        path = urllib.parse.urlparse(self.path)
+        body = self.body()
+        if path.path == "/register":
+            log({"http": "register", "body": json.loads(body)})
+            registered = json.loads(body)
+            return self.json(201, {**registered, "client_id": "client-1"})
+        if path.path == "/token":
+            form = dict(urllib.parse.parse_qsl(body.decode()))
+            log({"http": "token", "form": form})
+            good = (form.get("grant_type") == "authorization_code" and form.get("code") == TOKENS["code"]
+                    and form.get("code_verifier")) or (
+                        form.get("grant_type") == "refresh_token"
+                        and form.get("refresh_token") == TOKENS["refresh"])
+            if not good:
+                return self.json(400, {"error": "invalid_grant"})
+            TOKENS["count"] += 1
+            TOKENS["access"] = f"access-{TOKENS['count']}"
+            TOKENS["refresh"] = f"refresh-{TOKENS['count']}"
+            return self.json(200, {"access_token": TOKENS["access"], "token_type": "Bearer",
+                                   "expires_in": 3600, "refresh_token": TOKENS["refresh"],
+                                   "scope": "all"})
+        if path.path == "/expire":
+            TOKENS["access"] = "gone"
+            return self.json(200, {})
+        if path.path == "/mcp" and "--sse" in ARGS:
+            return self.reply(405)
+        log({"http": "POST", "path": self.path, "headers": dict(self.headers)})
+        if self.refused():
+            return None
+        message = json.loads(body)
+        if path.path == "/messages":
+            number = int(dict(urllib.parse.parse_qsl(path.query)).get("id", -1))
+            stream = STREAMS[number]
+            threading.Thread(target=handle, args=(message, stream), daemon=True).start()
+            return self.reply(202)
+        if "id" not in message or "method" not in message:
+            handle(message, Stream())
+            return self.reply(202)
+        stream = Stream()
+        threading.Thread(target=handle, args=(message, stream), daemon=True).start()
+        headers = [("Mcp-Session-Id", "session-1")] if message["method"] == "initialize" else []
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        while True:
+            try:
+                sent, last = stream.queue.get(timeout=60)
+                self.wfile.write(f"data: {json.dumps(sent)}\n\n".encode())
+                self.wfile.flush()
+            except (OSError, queue.Empty):
+                return None
+            if last:
+                return None
+
+
+def serve(place, path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    with open(place + ".part", "w", encoding="utf-8") as file:
+        file.write(f"http://127.0.0.1:{server.server_port}{path}")
+    os.rename(place + ".part", place)
+    server.serve_forever()
+
+
+if option("--http"):
+    serve(option("--http"), "/mcp")
+elif option("--sse"):
+    serve(option("--sse"), "/sse")
+else:
+    stdio()
