@@ -1,0 +1,247 @@
+//! The pictures, and what is said and typed for each.
+
+use serde_json::{Value, json};
+use testkit::pty::{Key, Palette};
+
+use super::stage::{Scene, Step};
+
+const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
+const COMPOSER: &str = "Type your message";
+
+/// All scenes.
+pub fn all() -> Vec<Scene> {
+    vec![
+        first_run(),
+        trust(),
+        answer(),
+        shell_question(),
+        edit_question(),
+        todos(),
+        completion(),
+        files(),
+        stats(),
+        themes(),
+        rewind(),
+    ]
+}
+
+fn scene(name: &'static str, script: Vec<Value>, steps: Vec<Step>) -> Scene {
+    Scene {
+        name,
+        size: (96, 30),
+        script: Value::Array(script).to_string(),
+        settings: SETTINGS,
+        without: &[],
+        palette: Palette::DARK,
+        steps,
+    }
+}
+
+// --- what the model says
+
+/// Parts as one document, the last of its answer.
+fn last(parts: &Value, prompt: u64, cached: u64, answer: u64) -> Value {
+    json!({
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": prompt, "cachedContentTokenCount": cached,
+            "candidatesTokenCount": answer, "totalTokenCount": prompt + answer,
+        },
+    })
+}
+
+fn says(text: &str, prompt: u64, cached: u64, answer: u64) -> Value {
+    json!({"chunks": [last(&json!([{"text": text}]), prompt, cached, answer)]})
+}
+
+fn calls(calls: &[Value], prompt: u64, cached: u64) -> Value {
+    let parts: Vec<Value> = calls.iter().map(|call| json!({"functionCall": call})).collect();
+    json!({"chunks": [last(&Value::Array(parts), prompt, cached, 60)]})
+}
+
+fn shell(command: &str, description: &str) -> Value {
+    json!({"name": "run_shell_command", "args": {"command": command, "description": description}})
+}
+
+fn read(path: &str) -> Value {
+    json!({"name": "read_file", "args": {"file_path": path}})
+}
+
+fn edit() -> Value {
+    json!({"name": "replace", "args": {
+        "file_path": "src/retry.rs",
+        "instruction": "Wait before the next attempt",
+        "old_string": "                let delay = Duration::from_millis(100) * 2_u32.pow(attempt);\n                attempt += 1;\n",
+        "new_string": "                let delay = Duration::from_millis(100) * 2_u32.saturating_pow(attempt);\n                std::thread::sleep(delay.min(LONGEST));\n                attempt += 1;\n",
+    }})
+}
+
+const FINDING: &str = "## Why it hammers the host
+
+`send` computes a delay and **drops it**: the loop goes round at once.
+
+1. `delay` doubles with each attempt, as it should.
+2. Nothing sleeps, so all attempts are over in a millisecond.
+   - `2_u32.pow` overflows at attempt 32, too
+
+| attempt | delay now | delay meant |
+|--------:|----------:|------------:|
+|       1 |      0 ms |      100 ms |
+|       2 |      0 ms |      200 ms |
+|       3 |      0 ms |      400 ms |
+
+```rust
+Err(_) => {
+    let delay = Duration::from_millis(100) * 2_u32.pow(attempt);
+    std::thread::sleep(delay); // what is missing
+    attempt += 1;
+}
+```
+";
+
+// --- what the person does
+
+fn prompts(text: &'static str) -> Vec<Step> {
+    vec![Step::See(COMPOSER), Step::Type(text), Step::See(text), Step::Press(Key::Enter)]
+}
+
+fn steps(parts: Vec<Vec<Step>>) -> Vec<Step> {
+    parts.concat()
+}
+
+fn first_run() -> Scene {
+    let steps = vec![Step::See("How shall Parallax reach a model?")];
+    let without = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
+    Scene { without, ..scene("first-run", Vec::new(), steps) }
+}
+
+fn trust() -> Scene {
+    let steps = vec![Step::See("Do you trust")];
+    Scene { without: &["GEMINI_CLI_TRUST_WORKSPACE"], ..scene("trust", Vec::new(), steps) }
+}
+
+fn answer() -> Scene {
+    let script = vec![
+        calls(&[read("src/retry.rs"), read("tests/retry.rs")], 9_120, 0),
+        json!({"chunks": [{"text": FINDING}, {"gate": "never"}]}),
+    ];
+    let steps = steps(vec![
+        prompts("Why does a lost link make us hammer the host?"),
+        vec![Step::See("attempt += 1")],
+    ]);
+    Scene { size: (96, 38), ..scene("answer", script, steps) }
+}
+
+fn shell_question() -> Scene {
+    let script = vec![
+        says("The loop never waits. I run its tests first, to see what they cover.", 9_400, 0, 40),
+        calls(
+            &[shell(
+                "cargo test --quiet retry 2>&1 | tail -20 && git diff --stat",
+                "Tests the retry loop",
+            )],
+            9_900,
+            8_100,
+        ),
+    ];
+    let steps = steps(vec![
+        prompts("Why does a lost link make us hammer the host?"),
+        vec![Step::See("what they cover"), Step::Idle],
+        prompts("Go on"),
+        vec![Step::See("Run this command?")],
+    ]);
+    Scene { size: (96, 26), ..scene("shell-question", script, steps) }
+}
+
+fn edit_question() -> Scene {
+    let script = vec![json!({"chunks": [last(&json!([
+            {"text": "The delay is computed and dropped. I wait for it, and keep it below a limit."},
+            {"functionCall": edit()},
+        ]), 10_400, 9_000, 120)]})];
+    let steps = steps(vec![prompts("Mend it"), vec![Step::See("Apply this change?")]]);
+    Scene { size: (96, 32), ..scene("edit-question", script, steps) }
+}
+
+fn todos() -> Scene {
+    let todo =
+        |description: &str, status: &str| json!({"description": description, "status": status});
+    let plan = json!({"name": "write_todos", "args": {"todos": [
+        todo("Reproduce: a link that fails three times", "completed"),
+        todo("Wait between attempts", "in_progress"),
+        todo("Limit the delay", "pending"),
+        todo("Test both", "pending"),
+    ]}});
+    let script = vec![
+        calls(&[plan], 9_400, 0),
+        calls(&[read("src/retry.rs"), read("tests/retry.rs"), read("src/main.rs")], 9_900, 9_000),
+        json!({"chunks": [{"text": "`send` has no way to wait for now. I begin with the delay."}, {"gate": "never"}]}),
+    ];
+    let steps = steps(vec![
+        prompts("Mend the retry loop, step by step"),
+        vec![
+            Step::See("begin with the delay"),
+            Step::Press(Key::Ctrl('t')),
+            Step::See("Limit the delay"),
+        ],
+    ]);
+    scene("plan", script, steps)
+}
+
+fn completion() -> Scene {
+    let steps = vec![Step::See(COMPOSER), Step::Type("/"), Step::See("about ")];
+    Scene { size: (96, 22), ..scene("commands", Vec::new(), steps) }
+}
+
+fn files() -> Scene {
+    let steps =
+        vec![Step::See(COMPOSER), Step::Idle, Step::Type("Is @ret"), Step::See("tests/retry.rs")];
+    Scene { size: (96, 18), ..scene("files", Vec::new(), steps) }
+}
+
+fn stats() -> Scene {
+    let script = vec![
+        calls(&[read("src/retry.rs")], 9_100, 0),
+        says("The loop never waits.", 10_300, 8_900, 420),
+        calls(&[shell("ls src tests", "Lists the files"), read("tests/retry.rs")], 12_800, 10_100),
+        says("No test covers it.", 14_500, 12_600, 650),
+        says("A limit of ten seconds is common.", 15_900, 14_400, 300),
+    ];
+    let steps = steps(vec![
+        prompts("Why does it hammer the host?"),
+        vec![Step::See("never waits"), Step::Idle],
+        prompts("Is that tested?"),
+        vec![Step::See("No test covers it"), Step::Idle],
+        prompts("What is a good limit?"),
+        vec![Step::See("ten seconds"), Step::Idle],
+        prompts("/stats"),
+        vec![Step::See("Tokens by turn")],
+    ]);
+    scene("stats", script, steps)
+}
+
+fn themes() -> Scene {
+    let down = vec![Step::Press(Key::Down); 4];
+    let steps = steps(vec![
+        prompts("/theme"),
+        vec![Step::See("❯ Default")],
+        down,
+        vec![Step::See("❯ Dracula")],
+    ]);
+    Scene { size: (96, 30), ..scene("themes", Vec::new(), steps) }
+}
+
+fn rewind() -> Scene {
+    let script = vec![
+        says("The loop never waits.", 9_100, 0, 80),
+        says("No test covers it.", 10_200, 8_800, 70),
+    ];
+    let steps = steps(vec![
+        prompts("Why does it hammer the host?"),
+        vec![Step::See("never waits"), Step::Idle],
+        prompts("Is that tested?"),
+        vec![Step::See("No test covers it"), Step::Idle],
+        prompts("/rewind"),
+        vec![Step::See("Why does it hammer the host?")],
+    ]);
+    Scene { size: (96, 26), ..scene("rewind", script, steps) }
+}

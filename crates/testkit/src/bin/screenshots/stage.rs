@@ -1,0 +1,143 @@
+//! Where a scene takes place: a home, a project with a fixed name, a scripted
+//! model, a terminal.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use testkit::pty::{Answers, Key, Palette, Setup, Terminal, svg};
+use testkit::{ModelServer, TestHome};
+
+/// Longer than any step takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Nothing has moved for so long: the picture is taken.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// One picture and the way there.
+pub struct Scene {
+    pub name: &'static str,
+    pub size: (u16, u16),
+    /// What the model answers.
+    pub script: String,
+    pub settings: &'static str,
+    /// Variables to take away.
+    pub without: &'static [&'static str],
+    pub palette: Palette,
+    pub steps: Vec<Step>,
+}
+
+/// What the person does, or waits for.
+#[derive(Debug, Clone)]
+pub enum Step {
+    See(&'static str),
+    /// The end of a turn.
+    Idle,
+    Type(&'static str),
+    Press(Key),
+}
+
+/// Plays a scene; gives its picture.
+///
+/// # Errors
+/// What did not come, and what was shown in its place.
+pub fn play(program: &Path, scene: &Scene) -> Result<String, String> {
+    let plain = |error: std::io::Error| error.to_string();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(plain)?;
+    let server = runtime
+        .block_on(ModelServer::scripted(&scene.script))
+        .map_err(|error| error.to_string())?;
+    let home = TestHome::new().map_err(plain)?;
+    home.write_home(".gemini/settings.json", scene.settings).map_err(plain)?;
+    let project = Project::new().map_err(plain)?;
+    let mut environment = home.env(&server.url());
+    environment
+        .retain(|(name, _)| name != "TERM" && !scene.without.iter().any(|without| name == without));
+    let more = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
+    environment.extend(more.map(|(name, value)| (OsString::from(name), OsString::from(value))));
+    let background = scene.palette.background.to_be_bytes();
+    let setup = Setup {
+        program,
+        arguments: Vec::new(),
+        environment,
+        directory: &project.0,
+        size: scene.size,
+        answers: Answers {
+            background: Some((background[1], background[2], background[3])),
+            ..Answers::modern()
+        },
+    };
+    let terminal = Terminal::start(&setup, LIMIT).map_err(plain)?;
+    for step in &scene.steps {
+        match step {
+            Step::See(text) => terminal.wait_for(text)?,
+            Step::Idle => {
+                terminal.wait("end of the turn", |shown| shown.title().contains("Ready"))?
+            }
+            Step::Type(text) => terminal.text(text).map_err(plain)?,
+            Step::Press(key) => terminal.key(*key).map_err(plain)?,
+        }
+    }
+    terminal.settle(QUIET);
+    Ok(terminal.look(|shown| svg(shown, shown.title().trim(), &scene.palette)))
+}
+
+/// The project of all scenes; gone when dropped.
+struct Project(PathBuf);
+
+const FILES: [(&str, &str); 8] = [
+    (".git/HEAD", "ref: refs/heads/retry-delay\n"),
+    (".git/refs/keep", ""),
+    (".git/objects/keep", ""),
+    ("Cargo.toml", "[package]\nname = \"ferry\"\nversion = \"0.3.0\"\n"),
+    ("GEMINI.md", "# ferry\n\nMoves files between hosts.\n"),
+    ("src/main.rs", "mod retry;\n\nfn main() {}\n"),
+    ("src/retry.rs", RETRY),
+    ("tests/retry.rs", "#[test]\nfn waits_between_attempts() {}\n"),
+];
+
+/// A loop that never waits.
+pub const RETRY: &str = "\
+use std::time::Duration;
+
+pub fn send(packet: &Packet, link: &mut Link) -> Result<(), Error> {
+    let mut attempt = 0;
+    loop {
+        match link.write(packet) {
+            Ok(()) => return Ok(()),
+            Err(error) if attempt == MOST => return Err(error),
+            Err(_) => {
+                let delay = Duration::from_millis(100) * 2_u32.pow(attempt);
+                attempt += 1;
+            }
+        }
+    }
+}
+";
+
+impl Project {
+    fn new() -> std::io::Result<Self> {
+        let folder = std::env::temp_dir().join("ferry");
+        // Not into a folder that is somebody's.
+        std::fs::create_dir(&folder)?;
+        let project = Self(folder.canonicalize()?);
+        for (path, text) in FILES {
+            let path = project.0.join(path);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, text)?;
+        }
+        Ok(project)
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        // It is in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
