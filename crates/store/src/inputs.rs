@@ -87,17 +87,35 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         create_private_dir(folder)?;
     }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // Shortening exchanges the log, so the lock lies beside it.
+    let lock = options.open(path.with_extension("lock"))?;
+    lock.lock()?;
     if fs::metadata(path).is_ok_and(|facts| facts.len() > LARGEST) {
         shorten(path)?;
     }
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
     let line = Line { time: crate::timestamp(), text: text.to_owned() };
-    let mut line = serde_json::to_vec(&line)?;
-    line.push(b'\n');
-    options.open(path)?.write_all(&line)
+    // A last line that was torn (by a crash, a full disk) must not take this one
+    // with it.
+    let mut bytes = if ends_whole(&mut file)? { Vec::new() } else { vec![b'\n'] };
+    serde_json::to_writer(&mut bytes, &line)?;
+    bytes.push(b'\n');
+    file.write_all(&bytes)
+}
+
+/// Whether a file is empty or ends with a line break.
+fn ends_whole(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 fn log(homes: &Homes, project: &Path) -> PathBuf {
@@ -143,4 +161,44 @@ fn theirs(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
         .filter_map(|entry| Some((entry.timestamp?.parse().ok()?, entry.message?)))
         .filter(|(_, text)| !text.trim().is_empty())
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_takes_no_other_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("inputs/p.jsonl");
+        append(&path, "one").expect("kept");
+        let mut file = OpenOptions::new().append(true).open(&path).expect("the log");
+        file.write_all(b"{\"time\":\"2026").expect("torn");
+        append(&path, "two").expect("kept");
+        let texts: Vec<String> =
+            ours(&path).expect("read").into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["one", "two"]);
+    }
+
+    #[test]
+    fn lines_added_while_the_log_is_shortened_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("p.jsonl");
+        let old =
+            format!("{{\"time\":\"2026-01-01T00:00:00Z\",\"text\":\"{}\"}}\n", "x".repeat(1000));
+        let count = usize::try_from(LARGEST).expect("a size") / old.len() + 1;
+        fs::write(&path, old.repeat(count)).expect("a long log");
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let path = &path;
+                scope.spawn(move || append(path, &format!("line {number}")).expect("kept"));
+            }
+        });
+        let texts: Vec<String> =
+            ours(&path).expect("read").into_iter().map(|(_, text)| text).collect();
+        for number in 0..8 {
+            assert!(texts.contains(&format!("line {number}")), "{number}");
+        }
+        assert!(fs::metadata(&path).expect("facts").len() <= LARGEST);
+    }
 }
