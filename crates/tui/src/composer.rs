@@ -13,7 +13,6 @@ mod dropped;
 mod edit;
 mod guard;
 mod history;
-mod history_store;
 mod image;
 mod keys;
 mod kill_ring;
@@ -33,7 +32,6 @@ pub use action::{ComposerAction, InputMode, Submission, Surroundings};
 pub use buffer::Buffer;
 pub use dropped::escape as escape_path;
 pub use history::History;
-pub use history_store::HistoryStore;
 use parallax_screen::Line;
 pub use render::Rendered;
 use search::Search;
@@ -43,9 +41,6 @@ pub use vim::VimMode;
 
 use crate::theme::Theme;
 use guard::PasteGuard;
-
-/// How many earlier prompts are worth loading.
-pub const HISTORY: usize = 1000;
 
 /// The input and its modes.
 #[derive(Debug, Default)]
