@@ -339,6 +339,8 @@ pub const KEYS: &[Key] = &[
     key("advanced.bugCommand", Obj, "", "Where bugs are reported"),
     key("advanced.docsUrl", Text, "", "Where `/docs` leads (ours)"),
     key("experimental.enableAgents", Flag, "true", "Agents exist"),
+    key("experimental.useOSC52Paste", Flag, "false", "Ask the terminal for the clipboard"),
+    key("experimental.useOSC52Copy", Flag, "false", "Copy by the terminal, never by a program"),
     key("experimental.worktrees", Flag, "false", "`--worktree` exists"),
     key("skills.enabled", Flag, "true", "Skills exist"),
     key("skills.disabled", Texts, "[]", "Skills that are off"),

@@ -60,6 +60,10 @@ pub struct UiSettings {
     pub spinner: bool,
     /// `ui.showHomeDirectoryWarning`.
     pub home_directory_warning: bool,
+    /// `experimental.useOSC52Paste`.
+    pub osc52_paste: bool,
+    /// `experimental.useOSC52Copy`.
+    pub osc52_copy: bool,
     /// `general.vimMode`.
     pub vim: bool,
     /// `general.preferredEditor`.
@@ -262,6 +266,8 @@ impl UiSettings {
             background_colour: flag("ui.useBackgroundColor"),
             spinner: flag("ui.showSpinner"),
             home_directory_warning: flag("ui.showHomeDirectoryWarning"),
+            osc52_paste: flag("experimental.useOSC52Paste"),
+            osc52_copy: flag("experimental.useOSC52Copy"),
             vim: flag("general.vimMode"),
             preferred_editor: settings.text("general.preferredEditor"),
             editor_in_new_window: flag("general.openEditorInNewWindow"),

@@ -215,6 +215,7 @@ impl Session {
             return;
         }
         let mut message = "[Operation Cancelled] User denied execution.".to_owned();
+        board.declined |= feedback.is_none();
         if let Some(feedback) = feedback {
             message.push_str(&format!(" The user says: {feedback}"));
         }

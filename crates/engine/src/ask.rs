@@ -66,6 +66,8 @@ struct Attempt {
     thought_text: String,
     /// When the request in flight was sent.
     begun: Instant,
+    /// How large it is, in bytes.
+    request_bytes: u64,
 }
 
 /// What to do after an attempt that gave no answer.
@@ -109,6 +111,7 @@ impl Session {
                 thought: None,
                 thought_text: String::new(),
                 begun: Instant::now(),
+                request_bytes: request.bytes(),
             };
             let played = Played { hooked, seen: seen.as_ref() };
             let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
@@ -338,6 +341,7 @@ impl Session {
                         role: "main".into(),
                         usage: Usage::default(),
                         latency_ms: millis(attempt.begun),
+                        request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
                     }));
                     // The wait is no part of the next request's time.
@@ -421,6 +425,7 @@ impl Session {
             role: "main".into(),
             usage: answer.usage.unwrap_or_default(),
             latency_ms: millis(attempt.begun),
+            request_bytes: attempt.request_bytes,
             error: match ended {
                 Ended::Failed(error) => Some(error_class(error)),
                 Ended::Cancelled => Some("cancelled".into()),

@@ -47,6 +47,8 @@ pub(crate) struct Round {
     pub(crate) fatal: Option<ToolError>,
     /// A tool asked for the end.
     pub(crate) stopped: Option<String>,
+    /// The person refused all of it, without a word for the model.
+    pub(crate) declined: bool,
 }
 
 /// What a call is to be prepared with, when it is not the first time.
@@ -139,6 +141,11 @@ pub(crate) struct Board<'a> {
     pub(crate) exclusive: bool,
     pub(crate) fatal: Option<ToolError>,
     pub(crate) stopped: Option<String>,
+    /// A person refused a call and said nothing else: what was not begun is not
+    /// wanted either.
+    pub(crate) declined: bool,
+    /// How many calls came to more than a refusal.
+    pub(crate) acted: usize,
 }
 
 impl<'a> Board<'a> {
@@ -152,6 +159,8 @@ impl<'a> Board<'a> {
             exclusive: false,
             fatal: None,
             stopped: None,
+            declined: false,
+            acted: 0,
         }
     }
 

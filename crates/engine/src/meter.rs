@@ -53,6 +53,7 @@ impl Model for Metered {
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
         let hub = self.hub.clone();
         let (model, role) = (request.model.clone(), request.role.clone());
+        let request_bytes = request.bytes();
         let answer = self.model.generate(request, cancel);
         Box::pin(async move {
             let begun = Instant::now();
@@ -66,6 +67,7 @@ impl Model for Metered {
                     .and_then(|answer| answer.meta.usage)
                     .unwrap_or_default(),
                 latency_ms: millis(begun),
+                request_bytes,
                 error: answer.as_ref().err().map(error_class),
             }));
             answer

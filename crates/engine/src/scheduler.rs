@@ -59,6 +59,10 @@ impl Session {
                 self.begin(&mut board, next, Again::default(), cancel).await;
                 next += 1;
             }
+            if board.declined {
+                self.leave_out(&mut board, next);
+                next = calls.len();
+            }
             // Answers may have come while other calls were prepared.
             if !self.inbox.decisions.is_empty() && !cancel.is_cancelled() {
                 self.decide(&mut board, cancel).await;
@@ -411,6 +415,19 @@ impl Session {
         }
     }
 
+    /// Calls from one on are not begun: the person refused one before them.
+    fn leave_out(&mut self, board: &mut Board<'_>, from: usize) {
+        for index in from..board.calls.len() {
+            let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
+            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
+            let error = ToolError::new(
+                ToolErrorKind::ExecutionFailed,
+                "[Operation Cancelled] The user refused a call before this one.",
+            );
+            self.finish(board, index, Outcome::failure(error), finish);
+        }
+    }
+
     /// Fills a slot: journal first, then the faces.
     pub(crate) fn finish(
         &mut self,
@@ -434,6 +451,7 @@ impl Session {
             (Some(_), false) => ToolStatus::Error,
             (None, false) => ToolStatus::Success,
         };
+        board.acted += usize::from(status != ToolStatus::Cancelled);
         let error = outcome.error.clone();
         if let Some(error) = &error {
             if error.kind.is_fatal() {
@@ -501,6 +519,7 @@ impl Session {
             injected: Vec::new(),
             fatal: board.fatal,
             stopped: board.stopped,
+            declined: board.declined && board.acted == 0,
         };
         for response in board.slots.into_iter().flatten() {
             round.results.push(raw(&response.parts));

@@ -20,6 +20,9 @@ use crate::session::Session;
 /// Stands for the answer that an interrupt cut off, so that roles alternate.
 const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
+/// How a turn ends whose calls the person refused, all of them.
+const DECLINED: &str = "you refused what it wanted to do; say what to do instead";
+
 /// Stands for an answer that never came.
 pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
 
@@ -113,8 +116,12 @@ impl Session {
         };
         let mut tail = self.take_reports();
         let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());
-        let ends =
-            fatal.is_some() || stopped.is_some() || matches!(finding, Some(Finding::Stop(_)));
+        // Unless the person said something else meanwhile.
+        let declined = round.declined && self.inbox.steers.is_empty();
+        let ends = fatal.is_some()
+            || stopped.is_some()
+            || declined
+            || matches!(finding, Some(Finding::Stop(_)));
         // Where no request follows, a message is a prompt of its own.
         if !ends && !cancel.is_cancelled() {
             tail.extend(self.take_steers());
@@ -136,6 +143,9 @@ impl Session {
         }
         if let Some(Finding::Stop(detail)) = finding {
             return Err(EndReason::Loop { detail });
+        }
+        if declined {
+            return Err(EndReason::Stopped { reason: DECLINED.to_owned() });
         }
         Ok(())
     }
@@ -235,8 +245,14 @@ impl Session {
             }));
             results.push(wire);
         }
-        let round =
-            Round { results, texts: Vec::new(), injected: Vec::new(), fatal: None, stopped: None };
+        let round = Round {
+            results,
+            texts: Vec::new(),
+            injected: Vec::new(),
+            fatal: None,
+            stopped: None,
+            declined: false,
+        };
         self.close_round(round, &[]);
     }
 

@@ -191,6 +191,7 @@ impl Script {
                 ..Usage::default()
             },
             latency_ms: 20,
+            request_bytes: 0,
             error: None,
         }))
     }

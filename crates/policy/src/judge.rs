@@ -483,6 +483,11 @@ impl Policy {
             verdict.grants = finding.grants.unwrap_or_default();
         }
         verdict.each_time = verdict.decision == Decision::Ask && finding.each_time;
+        if verdict.decision == Decision::Ask
+            && let Some(shell) = &call.shell
+        {
+            verdict.parts = shell.line.parts();
+        }
         verdict
     }
 }

@@ -492,6 +492,8 @@ pub struct ModelCall {
     pub usage: Usage,
     /// From the first byte sent to the last received, in milliseconds.
     pub latency_ms: u64,
+    /// What was sent: contents, system prompt and tools, in bytes of JSON.
+    pub request_bytes: u64,
     /// The failure's class, if it failed.
     pub error: Option<String>,
 }

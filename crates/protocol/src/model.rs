@@ -31,6 +31,19 @@ pub struct Request {
     pub max_attempts: Option<u32>,
 }
 
+impl Request {
+    /// Contents, system prompt and tools, in bytes of JSON: what is sent but for
+    /// a few hundred bytes of settings.
+    pub fn bytes(&self) -> u64 {
+        let contents: usize = self.contents.iter().map(|content| content.json().len() + 1).sum();
+        let tools = match &self.tools {
+            ToolSet::Functions(declared) => declared.get().len(),
+            _ => 0,
+        };
+        u64::try_from(contents + self.system.len() + tools).unwrap_or(u64::MAX)
+    }
+}
+
 /// What tools a request offers.
 #[derive(Debug, Clone)]
 pub enum ToolSet {

@@ -88,6 +88,10 @@ pub struct Verdict {
     /// Whether a person must look each time: no answer holds for the next call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each_time: bool,
+    /// Of a shell line that a person is asked about: what it runs and writes,
+    /// part by part, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
 }
 
 impl Verdict {
@@ -99,6 +103,7 @@ impl Verdict {
             why: why.into(),
             grants: Permissions::default(),
             each_time: false,
+            parts: Vec::new(),
         }
     }
 }

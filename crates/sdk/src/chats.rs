@@ -133,6 +133,15 @@ impl Launch {
             .map_err(|error| input(format!("what was typed is not remembered: {error}")))
     }
 
+    /// Takes texts out of what is remembered. Blocking, short.
+    ///
+    /// # Errors
+    /// When the log cannot be read or written.
+    pub fn forget_inputs(&self, texts: &[String]) -> Result<(), Failure> {
+        parallax_store::forget_inputs(&self.homes(), &self.options.directory, texts)
+            .map_err(|error| input(format!("what was typed is still remembered: {error}")))
+    }
+
     /// What the journal of a session of ours holds now.
     fn journal_of(&self, session: &SessionId) -> Result<LoadedSession, Failure> {
         let path = self.homes().journal(&self.options.directory, session);
@@ -228,6 +237,7 @@ mod tests {
             text: text.to_owned(),
             before: 0,
             turn: 1,
+            read: Vec::new(),
             time: String::new(),
         };
         let items = [

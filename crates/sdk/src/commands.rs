@@ -52,22 +52,16 @@ impl Launch {
 
     /// `/bug TITLE`: the address of a form for a report, made from
     /// `advanced.bugCommand.urlTemplate` with `{title}`, `{info}` and
-    /// `{problem}` filled in. `info` is what [`Launch::about`] tells.
+    /// `{problem}` filled in; `None` without that setting. `info` is what
+    /// [`Launch::about`] tells.
     ///
     /// # Errors
-    /// No such setting, or one that is no web address.
-    pub fn bug_url(&self, title: &str, info: &str) -> Result<String, Failure> {
+    /// A setting that is no web address.
+    pub fn bug_url(&self, title: &str, info: &str) -> Result<Option<String>, Failure> {
         let template = self.config.settings.get("advanced.bugCommand");
         let template =
             template.and_then(|object| object.get("urlTemplate")).and_then(Value::as_str);
-        let Some(template) = template else {
-            return Err(failure(
-                FailureKind::Config,
-                "nobody said where reports go: set `advanced.bugCommand` to `{\"urlTemplate\": \
-                 \"https://…?title={title}&info={info}\"}` in `~/.parallax/settings.json`"
-                    .to_owned(),
-            ));
-        };
+        let Some(template) = template else { return Ok(None) };
         if !["https://", "http://"].iter().any(|start| template.starts_with(start)) {
             return Err(failure(
                 FailureKind::Config,
@@ -80,7 +74,7 @@ impl Launch {
         if url.len() > LONGEST_URL {
             url = fill(template, title, "");
         }
-        Ok(url)
+        Ok(Some(url))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Expands `@path` in prompts: the text keeps the path, what it names follows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::{Access, SeenFiles, Workspace};
+use parallax_files::{Access, PathError, SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
@@ -82,6 +82,35 @@ impl Expander {
         Ok(Prompt { text, attachments: enclosed(attachments) })
     }
 
+    /// The files and folders outside the workspace that a prompt names and that
+    /// are there: a person may let them be read ([`Self::allow`]).
+    pub fn outside(&self, text: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for token in tokens(text) {
+            let path = match (token.path.strip_prefix("~/"), std::env::home_dir()) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => self.workspace.root().join(&token.path),
+            };
+            let named = path.to_string_lossy();
+            let refused = matches!(
+                self.workspace.resolve(&named, Access::Read),
+                Err(PathError::Outside { .. })
+            );
+            if refused
+                && let Ok(real) = path.canonicalize()
+                && !found.contains(&real)
+            {
+                found.push(real);
+            }
+        }
+        found
+    }
+
+    /// Lets what is outside be read for the rest of the session.
+    pub fn allow(&self, path: &Path) {
+        self.workspace.add_readable(path);
+    }
+
     /// The text of a resource, when a server is called so.
     fn resource(&self, path: &str) -> Result<Option<String>, Failure> {
         let Some(servers) = &self.servers else { return Ok(None) };
@@ -151,6 +180,20 @@ impl Expander {
     }
 }
 
+/// What was read for a prompt, by the lines before its contents.
+pub fn read_names(parts: &[Part]) -> Vec<String> {
+    let name = |part: &Part| match part.view() {
+        PartView::Text(text) => {
+            let name = text.strip_prefix("\nContent from @")?.strip_suffix(":\n")?;
+            Some(name.to_owned())
+        }
+        _ => None,
+    };
+    let begins = |part: &&Part| matches!(part.view(), PartView::Text(text) if text == OPENS);
+    let behind = parts.iter().skip_while(|part| !begins(part));
+    behind.filter_map(name).collect()
+}
+
 fn of_resources(resources: Vec<(String, String)>) -> Vec<Part> {
     let parts = |(name, text)| [Part::text(format!("\nContent from @{name}:\n")), Part::text(text)];
     resources.into_iter().flat_map(parts).collect()
@@ -161,11 +204,14 @@ fn enclosed(contents: Vec<Part>) -> Vec<Part> {
     if contents.is_empty() {
         return contents;
     }
-    let mut attachments = vec![Part::text("\n--- Content from referenced files ---")];
+    let mut attachments = vec![Part::text(OPENS)];
     attachments.extend(contents);
     attachments.push(Part::text("\n--- End of content ---"));
     attachments
 }
+
+/// The line before the contents.
+const OPENS: &str = "\n--- Content from referenced files ---";
 
 /// How the reader says that a file is no text: that is its content then.
 const CANNOT_DISPLAY: &str = "Cannot display content";

@@ -17,7 +17,7 @@ pub mod demo;
 pub mod edit_arguments;
 pub mod editor;
 pub mod editors;
-mod expand;
+pub mod expand;
 mod facts;
 mod files;
 pub mod git;

@@ -23,6 +23,8 @@ pub(crate) struct Gathered {
     /// For the front of the first prompt.
     pub(crate) preface: Option<String>,
     pub(crate) warnings: Vec<String>,
+    /// The context files that were read.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// Whether the file stands in a folder above the project that is not trusted.
@@ -89,7 +91,9 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
             memory: project,
         }))
     };
+    let files = memory.global.iter().chain(&memory.project).map(|file| file.path.clone());
     Gathered {
+        files: files.collect(),
         system: memory.global_block(cwd).unwrap_or_default(),
         preface,
         warnings: memory.warnings,

@@ -38,6 +38,8 @@ pub struct OpenSession {
     pub scripted: bool,
     /// What the person should know before the first prompt.
     pub warnings: Vec<String>,
+    /// The context files that the model was told of.
+    pub context_files: Vec<PathBuf>,
     /// Expands `@path` in prompts.
     pub expander: Expander,
     /// The custom slash commands.
@@ -222,6 +224,7 @@ impl Launch {
             mode,
             scripted,
             warnings,
+            context_files: memory.files,
             expander,
             commands,
             past: resumed.records,

@@ -6,6 +6,8 @@ use parallax_protocol::content::{Part, PartView, Role};
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord};
 use serde_json::Value;
 
+use crate::expand::read_names;
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PastItem {
@@ -20,6 +22,8 @@ pub enum PastItem {
         turn: u64,
         /// When, RFC 3339; empty where the record does not say.
         time: String,
+        /// The files that were read for it.
+        read: Vec<String>,
     },
     /// What the person said while the model worked.
     Steer {
@@ -136,7 +140,12 @@ impl Teller {
             let text = record.display.clone().unwrap_or_else(|| text_of(record));
             if !text.trim().is_empty() {
                 let (turn, time) = (self.turn, record.time.clone());
-                self.items.push(PastItem::User { text, before, turn, time });
+                let read = match record.wire.json().contains("Content from @") {
+                    true => record.wire.open().map(|content| read_names(&content.parts)),
+                    false => Ok(Vec::new()),
+                };
+                let read = read.unwrap_or_default();
+                self.items.push(PastItem::User { text, before, turn, time, read });
             }
             return;
         }

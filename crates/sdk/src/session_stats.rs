@@ -167,6 +167,7 @@ mod tests {
                 role: role.into(),
                 usage,
                 latency_ms: 7,
+                request_bytes: 0,
                 error: error.map(str::to_owned),
             })
         };

@@ -52,7 +52,12 @@ impl Launch {
         let entry = parallax_store::find(&homes, project, selector).map_err(input)?;
         let artifacts =
             homes.artifacts(project, &SessionId::from(entry.id.as_str())).root().to_owned();
-        parallax_store::delete(&homes, project, &entry, &[artifacts]).map_err(input)?;
+        let checkpoints =
+            homes.parallax.join("checkpoints").join(parallax_store::project_folder(project));
+        let beside = ["jsonl", "lock"].map(|end| checkpoints.join(format!("{}.{end}", entry.id)));
+        let [changes, lock] = beside;
+        parallax_store::delete(&homes, project, &entry, &[artifacts, changes, lock])
+            .map_err(input)?;
         Ok(entry)
     }
 }

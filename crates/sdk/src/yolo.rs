@@ -33,4 +33,9 @@ impl Launch {
         }
         careful
     }
+
+    /// Whether the working folder is the person's home.
+    pub fn is_in_home(&self) -> bool {
+        self.is_everything() && self.options.directory.parent().is_some()
+    }
 }

@@ -29,6 +29,13 @@ pub struct SavedChat {
     pub origin: Origin,
 }
 
+impl SavedChat {
+    /// How long ago it was saved, in words.
+    pub fn age(&self) -> String {
+        crate::list::age(self.saved)
+    }
+}
+
 /// A conversation that was not saved or deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {

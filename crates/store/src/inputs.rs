@@ -59,6 +59,36 @@ pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<(
     append(&log(homes, project), text)
 }
 
+/// Takes texts out of our log again: their session is to leave nothing behind.
+/// Each is taken out once, the newest of its like.
+///
+/// # Errors
+/// When the log cannot be read or written.
+pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Result<()> {
+    let path = log(homes, project);
+    if texts.is_empty() || !path.exists() {
+        return Ok(());
+    }
+    let lock = OpenOptions::new().append(true).create(true).open(path.with_extension("lock"))?;
+    lock.lock()?;
+    let mut left: Vec<&String> = texts.iter().collect();
+    let text = fs::read_to_string(&path)?;
+    let mut kept: Vec<&str> = Vec::new();
+    for line in text.lines().rev() {
+        let typed = serde_json::from_str::<Line>(line).ok().map(|line| line.text);
+        match typed.and_then(|typed| left.iter().position(|text| **text == typed)) {
+            Some(at) => drop(left.swap_remove(at)),
+            None => kept.push(line),
+        }
+    }
+    kept.reverse();
+    let mut rest = kept.join("\n");
+    if !rest.is_empty() {
+        rest.push('\n');
+    }
+    exchange(&path, &rest)
+}
+
 /// The last `most` shell lines that a person ran in the project, oldest first.
 pub fn shell_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
     let lines = ours(&shell_log(homes, project)).unwrap_or_default();
@@ -135,7 +165,10 @@ fn tail(path: &Path) -> io::Result<String> {
 }
 
 fn shorten(path: &Path) -> io::Result<()> {
-    let text = tail(path)?;
+    exchange(path, &tail(path)?)
+}
+
+fn exchange(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension(format!("{}.tmp", std::process::id()));
     fs::write(&new, text)?;
     set_mode(&new, 0o600)?;
@@ -178,6 +211,18 @@ mod tests {
         let texts: Vec<String> =
             ours(&path).expect("read").into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["one", "two"]);
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_the_rest() {
+        let home = tempfile::tempdir().expect("a folder");
+        let homes = Homes { parallax: home.path().join("p"), gemini: home.path().join("g") };
+        for text in ["one", "two", "one", "three"] {
+            remember_input(&homes, home.path(), text).expect("kept");
+        }
+        let texts = ["one".to_owned(), "three".to_owned()];
+        forget_inputs(&homes, home.path(), &texts).expect("forgotten");
+        assert_eq!(input_history(&homes, home.path(), 10), ["one", "two"]);
     }
 
     #[test]

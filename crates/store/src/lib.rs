@@ -26,7 +26,7 @@ pub use checkpoints::{
     Cleaned, CommandMark, EditMark, FileChange, TurnChanges, is_of_lost_repository, latest_session,
 };
 pub use import::import;
-pub use inputs::{input_history, remember_input, remember_shell, shell_history};
+pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
 pub use journal::{Journal, OpenError};
 pub use list::{Origin, SessionEntry, list};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};

@@ -56,15 +56,20 @@ pub struct SessionEntry {
 impl SessionEntry {
     /// How long ago it was last used, in words (`5 minutes ago`).
     pub fn age(&self) -> String {
-        let seconds = Timestamp::now().duration_since(self.last_used).as_secs().max(0);
-        let (count, unit) = match seconds {
-            0..60 => return "just now".to_owned(),
-            60..3_600 => (seconds / 60, "minute"),
-            3_600..86_400 => (seconds / 3_600, "hour"),
-            _ => (seconds / 86_400, "day"),
-        };
-        format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" })
+        age(self.last_used)
     }
+}
+
+/// How long ago something was, in words.
+pub(crate) fn age(time: Timestamp) -> String {
+    let seconds = Timestamp::now().duration_since(time).as_secs().max(0);
+    let (count, unit) = match seconds {
+        0..60 => return "just now".to_owned(),
+        60..3_600 => (seconds / 60, "minute"),
+        3_600..86_400 => (seconds / 3_600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" })
 }
 
 /// All sessions of a project, oldest first. Files that cannot be read or hold

@@ -7,6 +7,8 @@ mod dialogs;
 mod engine_events;
 mod keys;
 mod lists;
+mod mouse;
+mod outside;
 mod overlay;
 mod run_command;
 mod settings;
@@ -103,6 +105,8 @@ pub(crate) struct App {
     pub(crate) last_answer: String,
     focused: bool,
     armed: Option<(Armed, u64)>,
+    /// The key that is armed to suspend took a step of the text back.
+    undone: bool,
     effects: Vec<Effect>,
     begun: Instant,
     now_ms: u64,
@@ -111,6 +115,12 @@ pub(crate) struct App {
     pub(crate) anchor: Anchor,
     /// Columns and rows of what is seen of it.
     transcript_size: (usize, usize),
+    /// Where things are in the frame that was drawn last.
+    places: mouse::Places,
+    /// The mouse is the terminal's, to select with.
+    mouse_off: bool,
+    /// Nothing is painted, so that what is selected stays (F9).
+    pub(crate) frozen: bool,
     title: String,
     /// What the engine told of the session.
     pub(crate) session: String,
@@ -124,6 +134,12 @@ pub(crate) struct App {
     pub(crate) custom: Vec<(String, String)>,
     pub(crate) commands: Option<Commands>,
     waiting_command: Option<Waiting>,
+    /// Prompts under way, with the files that were read for them.
+    pub(crate) read_for: Vec<(String, Vec<String>)>,
+    /// What was typed in this session, for leaving without a trace.
+    pub(crate) typed: Vec<String>,
+    /// Paths outside the workspace that are not to be read.
+    not_read: Vec<std::path::PathBuf>,
 }
 
 impl App {
@@ -163,12 +179,16 @@ impl App {
             last_answer: String::new(),
             focused: true,
             armed: None,
+            undone: false,
             effects: Vec::new(),
             begun: Instant::now(),
             now_ms: 0,
             size,
             anchor: Anchor::Bottom,
             transcript_size: (80, 10),
+            places: mouse::Places::default(),
+            mouse_off: false,
+            frozen: false,
             title: String::new(),
             session: String::new(),
             background: Vec::new(),
@@ -178,6 +198,9 @@ impl App {
             custom: Vec::new(),
             commands: None,
             waiting_command: None,
+            read_for: Vec::new(),
+            not_read: Vec::new(),
+            typed: Vec::new(),
             settings,
         }
     }
@@ -207,9 +230,12 @@ impl App {
     /// When something changes by itself next, in milliseconds from now: the
     /// spinner, a hint that goes, a countdown. `None` while nothing moves.
     pub(crate) fn next_tick_ms(&self) -> Option<u64> {
+        if self.frozen {
+            return None;
+        }
         let spins = self.working.as_ref().is_some_and(|working| !working.waiting)
             || self.transcript.is_moving();
-        let spinner = spins.then_some(crate::status::TICK_MS);
+        let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
         let toast = self.toast.as_ref().map(|(_, until)| until.saturating_sub(self.now_ms).max(1));
         spinner.into_iter().chain(toast).min()
     }
@@ -283,7 +309,7 @@ impl App {
             return;
         }
         if self.ready {
-            self.effect(Effect::Prompt(text));
+            self.effect(Effect::Prompt { text, steer: None, ask: true });
         } else {
             self.early.push(text);
         }
@@ -294,7 +320,7 @@ impl App {
         self.steer_count += 1;
         let id = SteerId::new(format!("steer-{}", self.steer_count));
         self.steering.push(Steering { id: id.clone(), text: text.clone() });
-        self.effect(Effect::Steer(id, text));
+        self.effect(Effect::Prompt { text, steer: Some(id), ask: true });
     }
 
     /// The next mode, around; yolo is not among them.

@@ -61,6 +61,8 @@ pub struct Composer {
     top: (usize, usize),
     /// Whether pasted paths of existing files stay as they are.
     keep_paths: bool,
+    /// Whether `@` in pasted text is made to name no file.
+    escapes_at: bool,
 }
 
 impl Composer {
@@ -146,6 +148,11 @@ impl Composer {
         self.keep_paths = !become_words;
     }
 
+    /// Whether `@` in pasted text names no file (`ui.escapePastedAtSymbols`).
+    pub fn set_escapes_at(&mut self, escapes: bool) {
+        self.escapes_at = escapes;
+    }
+
     /// The earlier prompts and shell commands, the oldest first.
     pub fn set_history(&mut self, prompts: Vec<String>, commands: Vec<String>) {
         self.prompts = History::new(prompts);
@@ -225,6 +232,9 @@ impl Composer {
                 self.buffer.paste(&words);
                 return;
             }
+        }
+        if self.escapes_at && self.mode == InputMode::Prompt && text.contains('@') {
+            return self.buffer.paste(&text.replace('@', "\\@"));
         }
         self.buffer.paste(text);
     }

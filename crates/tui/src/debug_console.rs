@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_protocol::event::{Event, EventBody};
+use parallax_protocol::event::{Event, EventBody, ItemDone};
 use parallax_screen::{Line, Style, truncate};
 
 use crate::app::cut;
@@ -72,17 +72,24 @@ impl DebugConsole {
         self.open = !self.open;
     }
 
-    /// Notes requests.
+    /// Notes requests, and calls that failed.
     pub(crate) fn apply(&mut self, event: &Event) {
+        if let EventBody::ItemDone { done: ItemDone::Tool(tool), .. } = &event.body
+            && let Some((kind, message)) = &tool.error
+        {
+            let text = format!("{} failed ({}): {message}", tool.name, kind.as_str());
+            self.log.add(LogLevel::Warning, text);
+        }
         let EventBody::ModelCall(call) = &event.body else { return };
         let usage = call.usage;
         let mut text = format!(
-            "turn {} {} {} {}.{:03}s {}↑ ({} cached) {}↓ {} thought",
+            "turn {} {} {} {}.{:03}s {} sent · {}↑ ({} cached) {}↓ {} thought",
             event.turn,
             call.role,
             call.model,
             call.latency_ms / 1000,
             call.latency_ms % 1000,
+            size(call.request_bytes),
             count(usage.prompt_token_count),
             count(usage.cached_content_token_count),
             count(usage.candidates_token_count),
@@ -124,6 +131,15 @@ impl DebugConsole {
         }
         rows.truncate(height);
         rows
+    }
+}
+
+/// Bytes as people read them.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
     }
 }
 

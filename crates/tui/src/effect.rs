@@ -1,6 +1,9 @@
 //! What the app wants done and cannot do itself: it holds no terminal, no
 //! session and no task. The face carries these out.
 
+use std::path::PathBuf;
+
+use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::Op;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::trust::TrustAnswer;
@@ -20,10 +23,11 @@ pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Se
 pub(crate) enum Effect {
     /// Hand an order to the engine.
     Send(Op),
-    /// Send a prompt, its `@path` expanded.
-    Prompt(String),
-    /// The same for the running turn, under this name.
-    Steer(parallax_protocol::ids::SteerId, String),
+    /// Send a prompt, its `@path` expanded; `steer`: into the running turn,
+    /// under this name; `ask`: whether files outside are asked about.
+    Prompt { text: String, steer: Option<SteerId>, ask: bool },
+    /// Let these be read for the rest of the session.
+    AllowReading(Vec<PathBuf>),
     /// Run what a command of the person's own needs, and send what it came to.
     Expand(Box<parallax_sdk::custom_commands::Prepared>),
     /// Ask the open session something that it knows at once.
@@ -44,6 +48,8 @@ pub(crate) enum Effect {
     Copy(String),
     /// A picture of the clipboard into the composer, or else its text.
     PasteClipboard,
+    /// The clipboard's text from the terminal (OSC 52); it comes as input.
+    AskClipboard,
     /// The window's title.
     Title(String),
     /// Progress in the window's frame: working, or not.
@@ -56,6 +62,8 @@ pub(crate) enum Effect {
     Resume,
     /// Draw everything anew.
     Redraw,
+    /// Take the mouse, or leave it to the terminal.
+    Mouse(bool),
     /// Leave. `delete`: and forget the session.
     Quit { delete: bool },
 }

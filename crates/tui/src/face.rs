@@ -75,6 +75,8 @@ pub(crate) struct Face {
     jobs: mpsc::Sender<Then>,
     dirty: bool,
     last_frame: Option<Instant>,
+    /// The frame that says that nothing is painted was painted.
+    frozen: bool,
     pub(crate) leaving: Option<Left>,
     pub(crate) delete: bool,
     pub(crate) prompt: Option<String>,
@@ -208,6 +210,11 @@ impl Face {
     }
 
     fn draw_now(&mut self) {
+        if self.app.frozen && self.frozen {
+            self.dirty = false;
+            return;
+        }
+        self.frozen = self.app.frozen;
         let frame = self.app.frame(self.layout);
         let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
         let drawn = self.screen.frame(parallax_screen::Frame {

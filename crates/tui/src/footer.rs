@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) received: u64,
     pub(crate) session: String,
     pub(crate) auth: String,
+    /// The mode of vi's editing and what is typed of a command; empty when off.
+    pub(crate) vim: String,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
     /// Share of the window from which the context is compressed.
@@ -58,6 +60,11 @@ pub(crate) fn rows(
     let mut used = 0;
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
+    if !facts.vim.is_empty() && text_width(&facts.vim) <= width {
+        used = text_width(&facts.vim);
+        values.push(Span::styled(facts.vim.clone(), theme.accent.bold()));
+        names.push(Span::raw(" ".repeat(used)));
+    }
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
         let cell = if labels { own.max(text_width(item.label())) } else { own };

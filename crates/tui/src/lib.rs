@@ -20,6 +20,7 @@ mod layout;
 mod looks;
 pub mod markdown;
 mod notify;
+mod phrases;
 mod signals;
 mod stats_view;
 mod status;

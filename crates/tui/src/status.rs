@@ -3,6 +3,9 @@
 
 use parallax_screen::{Line, Span, truncate};
 
+use parallax_sdk::settings::LoadingPhrases;
+
+use crate::phrases::phrase;
 use crate::theme::Theme;
 
 /// The spinner's faces; one every [`TICK_MS`].
@@ -23,6 +26,24 @@ pub(crate) struct Working {
     pub(crate) waiting: bool,
 }
 
+/// How the row is drawn, by the settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look<'a> {
+    /// Something turns.
+    pub(crate) spinner: bool,
+    /// What is said while no thought and no call gives a subject.
+    pub(crate) phrases: LoadingPhrases,
+    /// The person's own.
+    pub(crate) own_phrases: &'a [String],
+}
+
+impl Working {
+    /// How often the row changes by itself, in milliseconds.
+    pub(crate) fn tick_ms(spinner: bool) -> u64 {
+        if spinner { TICK_MS } else { 1000 }
+    }
+}
+
 /// The face of the spinner at a time.
 pub(crate) fn spinner(now_ms: u64) -> &'static str {
     let index = usize::try_from(now_ms / TICK_MS).unwrap_or(0) % SPINNER.len();
@@ -30,7 +51,13 @@ pub(crate) fn spinner(now_ms: u64) -> &'static str {
 }
 
 /// The row.
-pub(crate) fn row(working: &Working, now_ms: u64, width: usize, theme: &Theme) -> Line {
+pub(crate) fn row(
+    working: &Working,
+    look: Look<'_>,
+    now_ms: u64,
+    width: usize,
+    theme: &Theme,
+) -> Line {
     let seconds = now_ms.saturating_sub(working.since_ms) / 1000;
     if working.waiting {
         return Line::styled("? waiting for your answer", theme.warning);
@@ -40,12 +67,18 @@ pub(crate) fn row(working: &Working, now_ms: u64, width: usize, theme: &Theme) -
             let left = until.saturating_sub(now_ms).div_ceil(1000);
             (format!("{why}; again in {left}s"), theme.warning)
         }
-        None if working.subject.is_empty() => ("Thinking...".to_owned(), theme.text),
+        None if working.subject.is_empty() => {
+            let said = phrase(look.phrases, look.own_phrases, now_ms);
+            (said.unwrap_or_else(|| "Thinking...".to_owned()), theme.text)
+        }
         None => (working.subject.clone(), theme.text),
     };
     let tail = format!(" (esc to cancel, {})", time(seconds));
     let room = width.saturating_sub(2 + tail.len());
-    let mut line = Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text);
+    let mut line = match look.spinner {
+        true => Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text),
+        false => Line::EMPTY,
+    };
     line.push(Span::styled(truncate(&text, room).to_owned(), style));
     if room > 0 {
         line.push(Span::styled(tail, theme.secondary));
@@ -73,7 +106,8 @@ mod tests {
             retry: Some((12_000, "the service is overloaded (attempt 2 of 10)".to_owned())),
             ..Working::default()
         };
-        let row = row(&working, 9_500, 100, &Theme::default());
+        let look = Look { spinner: true, phrases: LoadingPhrases::Off, own_phrases: &[] };
+        let row = row(&working, look, 9_500, 100, &Theme::default());
         assert!(row.text().contains("again in 3s") && row.text().contains("(esc to cancel, 9s)"));
     }
 }

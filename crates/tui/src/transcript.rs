@@ -58,6 +58,12 @@ pub struct ViewOptions {
     pub raw_markdown: bool,
     /// Outputs and diffs in full, as far as they are kept (Ctrl+O).
     pub expanded: bool,
+    /// Short results in boxes of their own, too, not in one row.
+    pub whole_results: bool,
+    /// Errors to their last line.
+    pub whole_errors: bool,
+    /// Nothing turns.
+    pub still: bool,
 }
 
 /// All items of a session, in order.

@@ -18,6 +18,41 @@ pub struct Line {
     pub features: Vec<&'static str>,
 }
 
+impl Line {
+    /// What the line runs and writes, one thing each, for a person who is asked.
+    /// Empty for a single command that writes no file: the line says it.
+    pub fn parts(&self) -> Vec<String> {
+        let named = |command: &&Command| !command.source.trim().is_empty();
+        let mut parts: Vec<String> = Vec::new();
+        for command in self.commands.iter().filter(named) {
+            let part = format!("runs {}", one_line(&command.source));
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        let commands = parts.len();
+        for redirection in &self.redirections {
+            let what = match redirection.kind {
+                RedirectionKind::Write => "writes to",
+                RedirectionKind::Append => "appends to",
+                RedirectionKind::Read => "reads from",
+                _ => continue,
+            };
+            let file = redirection.target.text.as_deref();
+            parts.push(format!(
+                "{what} {}",
+                file.map_or_else(|| "a file named by a variable".into(), one_line)
+            ));
+        }
+        parts.extend(self.features.iter().map(|feature| format!("has a {feature}")));
+        if commands <= 1 && parts.len() == commands { Vec::new() } else { parts }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {

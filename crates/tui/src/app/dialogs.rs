@@ -54,6 +54,7 @@ impl App {
             Purpose::RewindHow(_) => self.rewind_dialog(),
             Purpose::DeleteSession(_) => self.sessions_dialog(),
             Purpose::CustomShell => self.custom_answer("no"),
+            Purpose::Outside { text, steer, .. } => self.outside_left(&text, steer.as_ref()),
             _ => {}
         }
     }
@@ -145,6 +146,9 @@ impl App {
                 self.custom_answer(id);
             }
             Purpose::Queue => self.take_queued(id),
+            Purpose::Outside { text, steer, paths } => {
+                self.outside_answer(id == "yes", text, steer, paths);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::{App, Steering};
 use crate::dialog::QuestionDialog;
 use crate::effect::Effect;
 use crate::status::Working;
-use crate::transcript::Anchor;
+use crate::transcript::{Anchor, LocalItem};
 
 impl App {
     /// Takes an event: the transcript shows what happened, the rest of the
@@ -28,10 +28,16 @@ impl App {
                 self.facts.model.clone_from(&ready.model);
                 self.facts.mode = ready.mode;
                 for text in std::mem::take(&mut self.early) {
-                    self.effect(Effect::Prompt(text));
+                    self.effect(Effect::Prompt { text, steer: None, ask: true });
                 }
             }
             EventBody::TurnStarted { .. } => self.begin(),
+            EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
+                if let Some(at) = self.read_for.iter().position(|(prompt, _)| prompt == text) {
+                    let (_, names) = self.read_for.remove(at);
+                    self.transcript.push(LocalItem::Read(names));
+                }
+            }
             EventBody::ItemStarted { item, start: ItemStart::Shell(_) } => {
                 self.shell = Some(item.clone());
             }
@@ -102,6 +108,10 @@ impl App {
 
     fn begin(&mut self) {
         self.anchor = Anchor::Bottom;
+        if self.settings.model_in_chat {
+            let model = self.facts.model.clone();
+            self.transcript.push(LocalItem::ModelChanged { model });
+        }
         self.working = Some(Working { since_ms: self.now_ms, ..Working::default() });
         self.effect(Effect::Progress(true));
         self.notified_state();

@@ -4,7 +4,7 @@
 
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::{Key, MouseEvent, MouseKind};
+use parallax_screen::Key;
 
 use super::{AGAIN_MS, App, Armed};
 use crate::composer::{ComposerAction, Surroundings};
@@ -14,11 +14,12 @@ use crate::keymap::{Context, KeyCommand};
 use crate::terminal_keys;
 use crate::transcript::Anchor;
 
-/// Rows that the wheel scrolls.
-const WHEEL: isize = 3;
-
 impl App {
     pub(super) fn key(&mut self, key: Key) {
+        if self.frozen {
+            // Any key goes on.
+            return self.toggle_copy_mode();
+        }
         if self.overlay.is_some() {
             self.overlay_key(key);
         } else if self.shell_focus {
@@ -40,16 +41,6 @@ impl App {
         } else {
             self.composer.paste(text);
             self.complete();
-        }
-    }
-
-    pub(super) fn mouse(&mut self, mouse: MouseEvent) {
-        match mouse.kind {
-            MouseKind::WheelUp => self.scroll(-WHEEL),
-            MouseKind::WheelDown => self.scroll(WHEEL),
-            MouseKind::RightDown => self.effect(Effect::PasteClipboard),
-            MouseKind::LeftDown if self.shell_focus => self.shell_focus = false,
-            _ => {}
         }
     }
 
@@ -116,6 +107,8 @@ impl App {
                 KeyCommand::ClearScreen => self.effect(Effect::Redraw),
                 KeyCommand::ShowFullTodos => self.show_todos = !self.show_todos,
                 KeyCommand::Suspend => self.suspend(),
+                KeyCommand::ToggleCopyMode => self.toggle_copy_mode(),
+                KeyCommand::ToggleMouseMode => self.toggle_mouse(),
                 _ => continue,
             }
             return true;
@@ -247,9 +240,17 @@ impl App {
     }
 
     fn suspend(&mut self) {
+        let composing = self.overlay.is_none() && self.questions.is_empty();
         if self.again(Armed::Suspend, AGAIN_MS) {
+            if composing && std::mem::take(&mut self.undone) {
+                // The first press was no undo after all.
+                self.composer.buffer_mut().redo();
+            }
             self.effect(Effect::Suspend);
         } else {
+            // Until a second press it means what it means elsewhere.
+            self.undone = composing && self.composer.buffer_mut().undo();
+            self.complete();
             self.toast("press ctrl+z again to suspend");
         }
     }
@@ -283,14 +284,20 @@ impl App {
         if self.everywhere_key(key) || self.completion_key(key) {
             return;
         }
+        self.surround();
+        let action = self.composer.key(key, &self.keymap);
+        self.composer_action(action, key);
+    }
+
+    /// Tells the composer what goes on around it.
+    pub(super) fn surround(&mut self) {
         self.composer.set_surroundings(Surroundings {
             busy: self.is_busy(),
+            running: self.is_busy() || self.shell.is_some(),
             steering: true,
             queued: self.queued.len() + self.steering.len(),
             yolo: self.facts.mode == ApprovalMode::Yolo,
         });
-        let action = self.composer.key(key, &self.keymap);
-        self.composer_action(action, key);
     }
 
     /// What a key in the composer led to.

@@ -126,6 +126,7 @@ impl App {
         let items = self.task_items();
         let list = ListDialog::new("Commands in the background", items)
             .searched()
+            .when_empty("no command runs in the background")
             .hint("ctrl+k ends it · enter prints its output · esc back");
         self.open(Overlay::list(Purpose::Tasks, list));
     }

@@ -1,5 +1,8 @@
 //! The one dialog that may lie over the composer, and what it is for.
 
+use std::path::PathBuf;
+
+use parallax_protocol::ids::SteerId;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::Key;
 use parallax_sdk::credential::KeyKind;
@@ -40,6 +43,12 @@ pub(crate) enum Purpose {
     CustomShell,
     /// What is queued, to be edited or removed.
     Queue,
+    /// May these be read, which the prompt names?
+    Outside {
+        text: String,
+        steer: Option<SteerId>,
+        paths: Vec<PathBuf>,
+    },
 }
 
 /// A dialog of one of the two kinds.

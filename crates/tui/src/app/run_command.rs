@@ -168,14 +168,24 @@ impl App {
         self.ask(
             move |launch| {
                 let about = launch.about();
+                let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
                 let info = format!(
-                    "Parallax {} · {} · {} · {}",
+                    "Parallax {}{commit} · {} · {} · {}",
                     about.version, about.os, about.model.1, about.sandbox
                 );
-                launch.bug_url(&title, &info)
+                let url = launch.bug_url(&title, &info);
+                (title, info, url)
             },
-            |app, url| match url {
-                Ok(url) => app.info(format!("Report it here: {url}")),
+            |app, (title, info, url)| match url {
+                Ok(Some(url)) => app.info(format!("Report it here: {url}")),
+                Ok(None) => {
+                    let report = format!("{title}\n\n{info}\n\nWhat I did, what came, what should come:\n");
+                    app.info(format!(
+                        "A report to fill in is in the clipboard. `advanced.bugCommand.urlTemplate` \
+                         would name where reports go.\n{title}\n{info}"
+                    ));
+                    app.effect(Effect::Copy(report));
+                }
                 Err(failure) => app.error(failure.message),
             },
         );
@@ -186,7 +196,7 @@ impl App {
             |launch| {
                 let chats = launch.chats();
                 let item = |chat: &parallax_sdk::chats::SavedChat| {
-                    ListItem::new(chat.tag.clone(), clean(&chat.tag), chat.saved.to_string())
+                    ListItem::new(chat.tag.clone(), clean(&chat.tag), chat.age())
                 };
                 chats.iter().map(item).collect::<Vec<_>>()
             },
@@ -604,12 +614,15 @@ impl App {
     }
 
     /// The last words: what the session was, and how to go on with it.
-    pub(crate) fn farewell(&mut self) -> Vec<Line> {
+    pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
         if !self.stats.turns.is_empty() {
             rows =
                 stats_view::rows(&self.stats, stats_view::Part::Session, self.width(), &self.theme);
-            let hint = format!("go on with: parallax --resume {}", self.session);
+            let hint = match deleted {
+                true => "this session is deleted".to_owned(),
+                false => format!("go on with: parallax --resume {}", self.session),
+            };
             rows.push(Line::styled(hint, self.theme.secondary));
         }
         rows

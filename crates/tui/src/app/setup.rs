@@ -20,6 +20,9 @@ const SHOWN_PROMPTS: usize = 50;
 /// How the transcript shows things; what keys switched stays as it is.
 pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptions {
     ViewOptions {
+        whole_results: !settings.compact_tool_output,
+        whole_errors: settings.full_errors,
+        still: !settings.spinner,
         thoughts: if settings.thoughts { Thoughts::Full } else { Thoughts::Subject },
         line_numbers: settings.line_numbers,
         screen_reader: settings.screen_reader,
@@ -33,6 +36,7 @@ impl App {
         self.settings = UiSettings { screen_reader: self.settings.screen_reader, ..launch.ui() };
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
+        self.composer.set_escapes_at(self.settings.escape_pasted_at);
         self.composer.bracketed_paste_confirmed();
         self.facts.mode = launch.mode();
         self.facts.model = launch.model_name();
@@ -41,6 +45,13 @@ impl App {
         self.facts.workspace = launch.folder_name();
         for warning in launch.warnings.clone() {
             self.warn(warning);
+        }
+        if self.settings.home_directory_warning && launch.is_in_home() {
+            self.warn(
+                "This is your home directory: all your files would be the project. Better begin \
+                 in the folder of one."
+                    .to_owned(),
+            );
         }
         let facts = launch.clone();
         self.effect(Effect::Run(Box::new(move || {
@@ -82,7 +93,8 @@ impl App {
         ];
         if !self.settings.hide_tips {
             rows.push(Line::EMPTY);
-            let tips = "  /help for commands · ? for keys · @ adds files · ! runs in your shell";
+            let keys = if self.settings.shortcuts_hint { "? for keys · " } else { "" };
+            let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
             rows.push(Line::styled(tips, theme.secondary));
         }
         self.say(rows);
@@ -104,18 +116,63 @@ impl App {
         if open.scripted {
             self.info("The model's words are scripted.");
         }
-        let (items, skipped) = parallax_sdk::past::recent(&open.past(), SHOWN_PROMPTS);
+        // In full screen one scrolls through all of it, and only what is seen is
+        // rendered; what goes to the scrollback is rendered at once.
+        let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
+        let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
         if skipped > 0 {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
-            self.info(format!("{skipped} earlier {prompts} of this session are not shown"));
+            self.info(format!(
+                "{skipped} earlier {prompts} of this session are not shown here; `/chat share \
+                 FILE.md` writes all of it"
+            ));
         }
+        self.summary(open);
         self.transcript.resume(items);
         self.commands = Some(open.commands.clone());
         self.read_commands();
     }
 
+    /// How one is signed in and what the session reads besides prompts, in one
+    /// row.
+    fn summary(&mut self, open: &OpenSession) {
+        if self.settings.hide_banner || self.settings.screen_reader {
+            return;
+        }
+        let many = |count: usize, one: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {one}s"),
+        };
+        let mut words = Vec::new();
+        if self.settings.user_identity
+            && !open.scripted
+            && let Some(launch) = &self.launch
+        {
+            words.push(format!("signed in: {}", launch.auth_name()));
+        }
+        if !self.settings.hide_context_summary {
+            match open.context_files.as_slice() {
+                [] => {}
+                [file] => {
+                    let name = file.file_name().unwrap_or_default().to_string_lossy();
+                    words.push(format!("reads {}", crate::clean::one_row(&name)));
+                }
+                files => words.push(format!("reads {}", many(files.len(), "context file"))),
+            }
+            let servers = open.mcp().map_or(0, |servers| servers.status().len());
+            if servers > 0 {
+                words.push(many(servers, "MCP server"));
+            }
+        }
+        if !words.is_empty() {
+            let text = format!("  {}", words.join(" · "));
+            self.say(vec![Line::styled(text, self.theme.secondary)]);
+        }
+    }
+
     /// Nothing of the session before is left on the screen's live part.
     pub(crate) fn forget(&mut self) {
+        self.typed.clear();
         self.working = None;
         self.questions.clear();
         self.queued.clear();
@@ -216,7 +273,7 @@ impl App {
     /// Shows a theme while the list is open.
     pub(super) fn show_theme(&mut self, name: &str) {
         if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
-            self.theme = theme;
+            self.theme = theme::with_bands(theme, &self.settings);
         }
     }
 
@@ -247,6 +304,7 @@ impl App {
         self.settings.screen_reader |= plain;
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
+        self.composer.set_escapes_at(self.settings.escape_pasted_at);
         let (theme, problem) = theme::choose(&self.settings, self.terminal_background);
         self.theme = theme;
         if let Some(problem) = problem {

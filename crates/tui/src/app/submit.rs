@@ -80,6 +80,7 @@ impl App {
     pub(super) fn remember(&mut self, text: &str) {
         let Some(launch) = self.launch.clone() else { return };
         let text = text.to_owned();
+        self.typed.push(text.clone());
         self.effect(Effect::Run(Box::new(move || {
             let kept = launch.remember_input(&text);
             Box::new(move |app| {

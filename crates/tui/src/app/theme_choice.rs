@@ -16,6 +16,22 @@ pub(crate) fn choose(
     settings: &UiSettings,
     background: Option<(u8, u8, u8)>,
 ) -> (Theme, Option<String>) {
+    let (theme, problem) = chosen(settings, background);
+    (with_bands(theme, settings), problem)
+}
+
+/// The theme without backgrounds behind prompts, where nobody wants them
+/// (`ui.useBackgroundColor`).
+pub(crate) fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
+    if !settings.background_colour {
+        theme.band = None;
+        theme.input_band = None;
+        theme.focus_band = None;
+    }
+    theme
+}
+
+fn chosen(settings: &UiSettings, background: Option<(u8, u8, u8)>) -> (Theme, Option<String>) {
     if is_without_colour() {
         return (Theme::no_color(), None);
     }

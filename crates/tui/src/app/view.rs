@@ -6,6 +6,7 @@ use parallax_protocol::tool::TodoStatus;
 use parallax_screen::{Line, Span, text_width, truncate, wrap};
 
 use super::App;
+use crate::clean::one_row;
 use crate::footer;
 use crate::keymap::KeyCommand;
 use crate::status;
@@ -44,6 +45,7 @@ impl App {
     /// The next frame. Final rows are given out once.
     pub(crate) fn frame(&mut self, layout: Layout) -> Frame {
         self.tick();
+        self.surround();
         let (columns, rows) = (usize::from(self.size.0).max(1), usize::from(self.size.1).max(1));
         // The last column stays free: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
@@ -58,6 +60,10 @@ impl App {
         let cut = bottom.len().saturating_sub(rows);
         bottom.drain(..cut);
         let room = rows - bottom.len();
+        self.places.transcript = if layout == Layout::Full { room } else { 0 };
+        self.places.composer = self.places.composer.and_then(|(first, count)| {
+            Some(((first + room).checked_sub(cut)?, count)).filter(|_| layout == Layout::Full)
+        });
         let top = match layout {
             Layout::Full => self.full_transcript(width, room),
             _ => self.transcript.live(width, room, &self.theme, self.now_ms()),
@@ -83,6 +89,9 @@ impl App {
         while rows.len() < room {
             rows.push(Line::EMPTY);
         }
+        if !page.at_end || page.position > 0 {
+            self.scroll_bar(&mut rows, page.position, page.at_end, width);
+        }
         rows
     }
 
@@ -107,8 +116,15 @@ impl App {
     fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
         let low = height < LOW;
         let mut rows = Vec::new();
-        rows.extend(self.tray(width, height));
-        rows.extend(self.waiting_rows(width));
+        let asked = self.overlay.is_some() || !self.questions.is_empty();
+        if !(asked && self.settings.collapse_for_questions) {
+            rows.extend(self.tray(width, height));
+            rows.extend(self.waiting_rows(width));
+        }
+        if self.frozen {
+            let text = " Nothing is painted, so that you can select. Any key goes on. ";
+            rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
+        }
         if let Some((toast, _)) = &self.toast {
             rows.push(Line::styled(truncate(toast, width).to_owned(), self.theme.warning));
         }
@@ -116,7 +132,12 @@ impl App {
             if !low {
                 rows.push(Line::EMPTY);
             }
-            rows.push(status::row(working, self.now_ms(), width, &self.theme));
+            let look = status::Look {
+                spinner: self.settings.spinner,
+                phrases: self.settings.loading_phrases,
+                own_phrases: &self.settings.witty_phrases,
+            };
+            rows.push(status::row(working, look, self.now_ms(), width, &self.theme));
         }
         if self.debug.is_open() {
             rows.extend(self.debug.rows(width, (height / 3).max(3), &self.theme));
@@ -126,10 +147,12 @@ impl App {
             let text = format!(" YOLO: everything runs without a question · {key} leaves it ");
             rows.push(Line::styled(truncate(&text, width).to_owned(), self.theme.error.bold()));
         }
+        self.facts.vim = self.vim_state();
         let foot = self.foot(width, low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
         let (middle, cursor) = self.middle(width, height, room, low);
         let at = rows.len();
+        self.places.composer = self.places.composer.map(|(first, count)| (first + at, count));
         rows.extend(middle);
         rows.extend(foot);
         (rows, cursor.map(|(column, row)| (column, row + at)))
@@ -143,6 +166,7 @@ impl App {
         room: usize,
         low: bool,
     ) -> (Vec<Line>, Option<(usize, usize)>) {
+        self.places.composer = None;
         let rule = || Line::styled("─".repeat(width), self.theme.border);
         let view = match (&self.overlay, self.questions.front()) {
             (Some(overlay), _) => {
@@ -171,6 +195,7 @@ impl App {
         let view = self.composer.render(width, most, &self.theme);
         let mut rows = if low { Vec::new() } else { vec![rule.clone()] };
         let at = rows.len();
+        self.places.composer = Some((at, view.rows.len()));
         rows.extend(view.rows);
         rows.extend(self.composer.search_rows(width, &self.theme));
         if !low {
@@ -182,6 +207,14 @@ impl App {
         }
         let cursor = (!self.shell_focus).then_some(view.cursor);
         (rows, cursor.map(|(column, row)| (column, row + at)))
+    }
+
+    /// The mode of vi's editing, with what is typed of a command.
+    fn vim_state(&self) -> String {
+        let Some(mode) = self.composer.vim_mode() else { return String::new() };
+        let name = mode.label();
+        let pending = self.composer.vim_pending();
+        if pending.is_empty() { format!("[{name}]") } else { format!("[{name}] {pending}") }
     }
 
     /// The footer, or what has its place.
@@ -286,7 +319,7 @@ impl App {
             let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
             let mut line = Line::styled(head, self.theme.secondary);
             if let Some(todo) = current {
-                let text = format!("  » {}", todo.description.replace(['\n', '\t'], " "));
+                let text = format!("  » {}", one_row(&todo.description));
                 line = line.and(text, self.theme.text);
             }
             return vec![cut(line, width)];
@@ -307,7 +340,7 @@ impl App {
             TodoStatus::Blocked => ("⏸ ", self.theme.warning),
             TodoStatus::Pending => ("☐ ", self.theme.text),
         };
-        let text = todo.description.replace(['\n', '\t'], " ");
+        let text = one_row(&todo.description).into_owned();
         let text_style = match todo.status {
             TodoStatus::Completed | TodoStatus::Cancelled => self.theme.secondary,
             _ => self.theme.text,

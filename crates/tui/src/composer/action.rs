@@ -64,6 +64,8 @@ pub enum InputMode {
 pub struct Surroundings {
     /// The agent works.
     pub busy: bool,
+    /// A command of the person's own runs.
+    pub running: bool,
     /// Enter while it works steers it; otherwise it queues.
     pub steering: bool,
     /// How many messages are queued.

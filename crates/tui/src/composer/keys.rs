@@ -186,10 +186,13 @@ impl Composer {
     }
 
     fn escape(&mut self, now: Instant, escaped: Option<Instant>) -> ComposerAction {
+        // While something runs, Esc is for it.
+        if self.surroundings.running {
+            return ComposerAction::Escape;
+        }
         if self.mode == InputMode::Shell {
             return self.change_mode(InputMode::Prompt);
         }
-        // While the agent works, Esc is for it.
         if self.surroundings.busy {
             return ComposerAction::Escape;
         }

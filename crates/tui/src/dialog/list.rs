@@ -51,6 +51,8 @@ pub(crate) struct ListDialog {
     search: Option<Field>,
     cursor: usize,
     hint: String,
+    /// What is said where there is nothing to choose.
+    empty: String,
     /// Digits typed so far, for lists without a search.
     digits: String,
     /// Something to be told beneath the list.
@@ -69,6 +71,7 @@ impl ListDialog {
             search: None,
             cursor: 0,
             hint: "enter choose · esc back".to_owned(),
+            empty: "nothing is here".to_owned(),
             digits: String::new(),
             notice: None,
         }
@@ -79,6 +82,13 @@ impl ListDialog {
     pub(crate) fn searched(mut self) -> Self {
         self.search = Some(Field::default());
         "type to search · enter choose · esc back".clone_into(&mut self.hint);
+        self
+    }
+
+    /// What is said while there is nothing to choose.
+    #[must_use]
+    pub(crate) fn when_empty(mut self, text: impl Into<String>) -> Self {
+        self.empty = text.into();
         self
     }
 
@@ -161,8 +171,11 @@ impl ListDialog {
     }
 
     fn other(&mut self, raw: Key) -> Response {
+        // Keys that a list may have a use of its own for, before the search has.
+        let own = ['k', 'l', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
+            || raw.code == KeyCode::Delete;
         if let Some(search) = &mut self.search {
-            if search.key(raw) {
+            if !own && search.key(raw) {
                 self.filter();
                 self.cursor = 0;
                 return match self.current() {
@@ -264,7 +277,8 @@ impl ListDialog {
             rows.push(self.row(offset, &self.items[*index], label_width, width, theme));
         }
         if self.matching.is_empty() {
-            rows.push(Line::styled("  nothing fits", theme.secondary));
+            let why = if self.items.is_empty() { &self.empty } else { "nothing fits" };
+            rows.push(Line::styled(format!("  {why}"), theme.secondary));
         }
         self.foot(&mut rows, width, height, shown, theme);
         let rows = rows.into_iter().map(|row| cut(row, width)).collect();
@@ -298,7 +312,10 @@ impl ListDialog {
         let sign = if chosen { "❯ " } else { "  " };
         let number = match self.search {
             Some(_) => String::new(),
-            None => format!("{}. ", offset + 1),
+            None => {
+                let digits = self.matching.len().to_string().len();
+                format!("{:>digits$}. ", offset + 1)
+            }
         };
         let room = width.saturating_sub(2 + text_width(&number));
         let text = if item.detail.is_empty() {

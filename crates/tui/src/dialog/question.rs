@@ -67,9 +67,13 @@ impl QuestionDialog {
     pub(crate) fn new(ask: Box<Ask>) -> Self {
         let has = |outcome| ask.outcomes.contains(&outcome);
         let mut choices = vec![Choice::Once];
+        if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
+            // Without a rule the engine goes over to auto-edit.
+            choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
+        }
         if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
             choices.push(Choice::Keep(RuleScope::Session));
-        } else if has(AskOutcome::ProceedAlways) {
+        } else if ask.question != Question::Edit && has(AskOutcome::ProceedAlways) {
             choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
         }
         for outcome in [AskOutcome::ProceedAlwaysTool, AskOutcome::ProceedAlwaysServer] {
@@ -295,6 +299,7 @@ impl QuestionDialog {
                 }
                 let place = format!("  in {}", directory.display());
                 rows.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
+                self.parts(&mut rows, width, theme);
             }
             Some(Preview::Diff(diff)) => {
                 rows.extend(diff_view::rows(diff, &DiffLook::new(theme, width)));
@@ -342,6 +347,15 @@ impl QuestionDialog {
         rows
     }
 
+    /// What a line of several parts runs and writes.
+    fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
+        for part in &self.ask.verdict.parts {
+            let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
+            let line = Line::styled("  · ", theme.border).and(tabs(part), style);
+            rows.extend(wrap(&line, width, &[Span::raw("    ")]));
+        }
+    }
+
     fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
         let hang = [Span::raw("  ")];
         let why = format!("why asked: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
@@ -386,9 +400,6 @@ impl QuestionDialog {
         let rule = || self.draft().map(rule_text::words).unwrap_or_default();
         match choice {
             Choice::Once => "Yes, once".to_owned(),
-            Choice::Keep(RuleScope::Session) if self.ask.question == Question::Edit => {
-                format!("Yes, and no more questions for edits this session; rule: {}", rule())
-            }
             Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
             Choice::Keep(RuleScope::Project) => {
                 format!("Yes, and always in this project: {}", rule())
@@ -399,6 +410,9 @@ impl QuestionDialog {
             }
             Choice::Outcome(AskOutcome::ProceedAlwaysServer) => {
                 "Yes, and all tools of the server this session".to_owned()
+            }
+            Choice::Outcome(_) if self.ask.question == Question::Edit => {
+                "Yes, and all edits of this session (auto-edit mode)".to_owned()
             }
             Choice::Outcome(_) => "Yes, and its like this session".to_owned(),
             Choice::Hunks => "Choose among the hunks".to_owned(),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Op, Prompt, Steer};
+use parallax_sdk::expand::read_names;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
 use parallax_screen::{Frame, Progress};
@@ -15,6 +16,22 @@ use crate::effect::{Effect, Job, Then};
 /// A variable of the process.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
+}
+
+/// A prompt, or a message for the running turn.
+fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
+    match steer {
+        Some(id) => Op::Steer(Steer { id, prompt }),
+        None => Op::Prompt(prompt),
+    }
+}
+
+/// The prompt comes back to the person, with the reason.
+fn not_sent(why: String, typed: String) -> Then {
+    Box::new(move |app| {
+        app.failed(&why);
+        app.composer.insert_before(&typed);
+    })
 }
 
 impl Face {
@@ -35,8 +52,12 @@ impl Face {
     async fn one(&mut self, effect: Effect) {
         match effect {
             Effect::Send(op) => self.send(op).await,
-            Effect::Prompt(text) => self.expand(text, None).await,
-            Effect::Steer(id, text) => self.expand(text, Some(id)).await,
+            Effect::Prompt { text, steer, ask } => self.expand(text, steer, ask).await,
+            Effect::AllowReading(paths) => {
+                if let Some(session) = &self.session {
+                    paths.iter().for_each(|path| session.expander.allow(path));
+                }
+            }
             Effect::AskSession(ask) => match &self.session {
                 Some(session) => ask(&session.open)(&mut self.app),
                 None => self.app.toast("the session is not open"),
@@ -87,6 +108,8 @@ impl Face {
             }
             Effect::Copy(text) => self.copy(text),
             Effect::PasteClipboard => self.paste_clipboard(),
+            // A terminal that refuses says nothing.
+            Effect::AskClipboard => drop(self.screen.ask_clipboard()),
             // What only decorates the window may fail.
             Effect::Title(title) => drop(self.screen.set_title(&title)),
             Effect::Progress(working) => drop(self.screen.set_progress(if working {
@@ -109,6 +132,8 @@ impl Face {
                 }
             }
             Effect::Redraw => self.screen.redraw(),
+            // A terminal that is gone tells so at the next frame.
+            Effect::Mouse(on) => drop(self.screen.set_mouse(on)),
             Effect::Quit { delete } => {
                 self.delete = delete;
                 self.leaving = Some(Left::Quit);
@@ -127,33 +152,39 @@ impl Face {
     }
 
     /// Sends a prompt with what its `@path` name, read on a thread.
-    async fn expand(&mut self, text: String, steer: Option<SteerId>) {
+    async fn expand(&mut self, text: String, steer: Option<SteerId>, ask: bool) {
         let Some(session) = &self.session else { return };
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
-        let order = move |prompt: Prompt| match steer {
-            Some(id) => Op::Steer(Steer { id, prompt }),
-            None => Op::Prompt(prompt),
-        };
         if !text.contains('@') {
-            return self.send(order(Prompt { text, attachments: Vec::new() })).await;
+            return self.send(order(Prompt { text, attachments: Vec::new() }, steer)).await;
         }
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             let typed = text.clone();
-            let read = tokio::task::spawn_blocking(move || expander.prompt(text)).await;
-            let told = match read {
-                Ok(Ok(prompt)) => ops.send(order(prompt)).await.map_err(|error| error.to_string()),
-                Ok(Err(failure)) => Err(failure.message),
-                Err(error) => Err(error.to_string()),
+            let read = tokio::task::spawn_blocking(move || {
+                let outside = if ask { expander.outside(&text) } else { Vec::new() };
+                if outside.is_empty() { Ok(expander.prompt(text)) } else { Err(outside) }
+            });
+            let then: Then = match read.await {
+                Ok(Err(outside)) => Box::new(move |app| app.ask_outside(typed, steer, outside)),
+                Ok(Ok(Ok(prompt))) => {
+                    let names = read_names(&prompt.attachments);
+                    let shown = prompt.text.clone();
+                    if !names.is_empty() {
+                        // Before the prompt: its event asks for them.
+                        let note: Then = Box::new(move |app| app.read_for.push((shown, names)));
+                        let _ = jobs.send(note).await;
+                    }
+                    match ops.send(order(prompt, steer)).await {
+                        Ok(()) => return,
+                        Err(error) => not_sent(error.to_string(), typed),
+                    }
+                }
+                Ok(Ok(Err(failure))) => not_sent(failure.message, typed),
+                Err(error) => not_sent(error.to_string(), typed),
             };
-            if let Err(why) = told {
-                let then: Then = Box::new(move |app| {
-                    app.failed(&why);
-                    app.composer.insert_before(&typed);
-                });
-                // A face that is gone needs no answer.
-                let _ = jobs.send(then).await;
-            }
+            // A face that is gone needs no answer.
+            let _ = jobs.send(then).await;
         });
     }
 
@@ -198,7 +229,7 @@ impl Face {
     }
 
     fn copy(&mut self, text: String) {
-        if clipboard::belongs_to_terminal(&variable) {
+        if self.app.settings.osc52_copy || clipboard::belongs_to_terminal(&variable) {
             let copied = self.screen.copy(&text);
             return self.app.copied(copied.unwrap_or(false));
         }
@@ -213,10 +244,12 @@ impl Face {
     fn paste_clipboard(&mut self) {
         let Some(launch) = &self.app.launch else { return };
         let folder = launch.images_folder();
+        let by_terminal = self.app.settings.osc52_paste;
         self.run(Box::new(move || {
             let image = clipboard::save_image(&folder, &variable);
             Box::new(move |app| match image {
                 Some(path) => app.insert_path(&path),
+                None if by_terminal => app.effect(Effect::AskClipboard),
                 None => app.toast(
                     "the clipboard holds no picture; paste text with the terminal's own key",
                 ),
@@ -226,7 +259,7 @@ impl Face {
 
     /// Ends the session and gives the terminal back.
     pub(super) async fn close(mut self) {
-        let last = self.app.farewell();
+        let last = self.app.farewell(self.delete);
         // What is left to be said goes into the scrollback first.
         let finished = self.app.frame(self.layout).finished;
         drop(self.screen.frame(Frame { commit: &finished, live: &[], cursor: None }));
@@ -239,6 +272,7 @@ impl Face {
         if let (true, Some(launch)) = (self.delete, launch) {
             // The session ends; what cannot be deleted is there next time.
             drop(launch.delete_session(&id));
+            drop(launch.forget_inputs(&self.app.typed));
         }
     }
 }

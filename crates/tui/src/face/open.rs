@@ -66,6 +66,7 @@ impl Face {
             jobs,
             dirty: true,
             last_frame: None,
+            frozen: false,
             leaving: None,
             delete: false,
             prompt: options.prompt,

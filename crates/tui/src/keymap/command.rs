@@ -218,6 +218,14 @@ commands! {
     ExtensionLink "extension.link" Extensions Context::EXTENSIONS, "l", "Link the extension";
 }
 
+/// Commands whose place does not exist here.
+const WITHOUT_USE: &[KeyCommand] = &[
+    KeyCommand::ShowIdeContextDetail,
+    KeyCommand::Restart,
+    KeyCommand::ExtensionUpdate,
+    KeyCommand::ExtensionLink,
+];
+
 /// Commands of Gemini CLI that have no counterpart here; binding them warns.
 pub(super) const WITHOUT_COUNTERPART: &[&str] =
     &["app.dumpFrame", "app.startRecording", "app.stopRecording", "app.voiceModePTT"];
@@ -231,6 +239,12 @@ impl KeyCommand {
     /// All, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.command)
+    }
+
+    /// Those that do something here. The others are known, so that a
+    /// `keybindings.json` of Gemini CLI holds.
+    pub fn in_use() -> impl Iterator<Item = Self> {
+        Self::all().filter(|command| !WITHOUT_USE.contains(command))
     }
 
     /// The command of an id of `keybindings.json`.

@@ -16,11 +16,14 @@ impl Keymap {
     pub fn help_rows(&self, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for group in Group::ALL {
+            if !KeyCommand::in_use().any(|command| command.group() == group) {
+                continue;
+            }
             if !rows.is_empty() {
                 rows.push(Line::EMPTY);
             }
             rows.push(Line::styled(group.title(), theme.link.bold()));
-            for command in KeyCommand::all().filter(|command| command.group() == group) {
+            for command in KeyCommand::in_use().filter(|command| command.group() == group) {
                 let keys = self.keys_of(command).join(", ");
                 if keys.is_empty() {
                     continue;
@@ -48,12 +51,15 @@ impl Keymap {
         let [linux, mac, windows] = [Platform::Linux, Platform::Mac, Platform::Windows]
             .map(|platform| Self::load(platform, ""));
         for group in Group::ALL {
+            if !KeyCommand::in_use().any(|command| command.group() == group) {
+                continue;
+            }
             let _ = write!(
                 text,
                 "\n## {}\n\n| command | keys | does |\n| --- | --- | --- |\n",
                 group.title()
             );
-            for command in KeyCommand::all().filter(|command| command.group() == group) {
+            for command in KeyCommand::in_use().filter(|command| command.group() == group) {
                 let keys = |keymap: &Self| {
                     let quoted = keymap.keys_of(command).into_iter().map(|key| format!("`{key}`"));
                     quoted.collect::<Vec<_>>().join(" ")

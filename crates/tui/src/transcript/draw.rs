@@ -55,6 +55,9 @@ impl<'a> Draw<'a> {
     }
 
     pub(super) fn spinner(&self) -> &'static str {
+        if self.options.still {
+            return self.sign("·", "running:");
+        }
         let frame = usize::try_from(self.now_ms / 80 % 10).unwrap_or(0);
         self.sign(SPINNER[frame], "running:")
     }
@@ -121,9 +124,19 @@ impl<'a> Draw<'a> {
                 (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
             }
             Item::Rows(rows) => {
-                (rows.iter().map(|row| cut(row, self.width)).collect(), Shape::Block)
+                (rows.iter().flat_map(|row| self.wrapped(row)).collect(), Shape::Block)
             }
         }
+    }
+
+    /// A row of a command's answer; a long one goes on under its text.
+    fn wrapped(&self, row: &Line) -> Vec<Line> {
+        if row.width() <= self.width {
+            return vec![row.clone()];
+        }
+        let text = row.text();
+        let indent = (text.len() - text.trim_start().len()).min(self.width / 2);
+        wrap(row, self.width, &[Span::raw(" ".repeat(indent))])
     }
 
     /// The shape of an item's rows, if it gives any.
@@ -133,7 +146,7 @@ impl<'a> Draw<'a> {
             Item::Thought { .. } if self.options.thoughts == Thoughts::Off => None,
             Item::Thought { text, .. } if text.trim().is_empty() => None,
             Item::Rows(rows) if rows.is_empty() => None,
-            Item::Tool(tool) => Some(tool_rows::shape(tool)),
+            Item::Tool(tool) => Some(tool_rows::shape(tool, self.options.whole_results)),
             Item::Notice { .. } | Item::Remark { .. } => Some(Shape::Notice),
             _ => Some(Shape::Block),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::event::{Event, EventBody, ItemDone, ItemStart};
+use parallax_protocol::event::{Event, EventBody, ItemDone, ItemStart, Level};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::shell::Screen;
 
@@ -42,7 +42,12 @@ impl Transcript {
                 }
             }
             EventBody::ItemScreen { item, screen } => self.screen(item, screen),
-            EventBody::Retry(retry) => self.retry = Some(words::Waiting::new(retry.clone())),
+            EventBody::Retry(retry) => {
+                if self.options.whole_errors {
+                    self.items.push(Item::notice(Level::Warning, words::retried(retry)));
+                }
+                self.retry = Some(words::Waiting::new(retry.clone()));
+            }
             EventBody::Compaction(compaction) => {
                 self.items.push(words::compacted(compaction));
             }

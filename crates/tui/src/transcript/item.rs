@@ -52,6 +52,8 @@ pub enum LocalItem {
         /// Its name.
         model: String,
     },
+    /// Files that were read for a prompt.
+    Read(Vec<String>),
     /// A hint of a person for the running turn.
     Hint(String),
 }
@@ -184,7 +186,21 @@ impl From<LocalItem> for Item {
                 word: "Model changed:",
                 text: format!("Responding with {model}").into(),
             },
+            LocalItem::Read(names) => {
+                Self::Remark { sign: "↳", word: "Read:", text: read_text(&names).into() }
+            }
             LocalItem::Hint(text) => Self::Remark { sign: "↳", word: "Hint:", text: text.into() },
         }
     }
+}
+
+/// Names of files, the first few of many.
+fn read_text(names: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let mut text =
+        format!("read {}", names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "));
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    text
 }

@@ -7,7 +7,7 @@ use parallax_sdk::past::PastItem;
 
 use super::Transcript;
 use super::answer::Answer;
-use super::item::Item;
+use super::item::{Item, LocalItem};
 use super::tool::Tool;
 
 impl Transcript {
@@ -15,7 +15,14 @@ impl Transcript {
     pub fn resume(&mut self, items: Vec<PastItem>) {
         for item in items {
             let item = match item {
-                PastItem::User { text, .. } | PastItem::Steer { text } => Item::User(text.into()),
+                PastItem::User { text, read, .. } => {
+                    self.items.push(Item::User(text.into()));
+                    if read.is_empty() {
+                        continue;
+                    }
+                    Item::from(LocalItem::Read(read))
+                }
+                PastItem::Steer { text } => Item::User(text.into()),
                 PastItem::Thought { text } => Item::Thought { text, open: false },
                 PastItem::Text { text, .. } => {
                     Item::Answer(Box::new(Answer::whole(Arc::new(text))))

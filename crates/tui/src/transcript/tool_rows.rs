@@ -24,12 +24,14 @@ const SHORT_NOTE: usize = 10;
 /// The rows of a call and their shape.
 pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
     let (rows, border) = match &tool.state {
-        State::Open(open) => return (open_rows(tool, open, draw), shape(tool)),
+        State::Open(open) => {
+            return (open_rows(tool, open, draw), shape(tool, draw.options.whole_results));
+        }
         State::Abandoned => {
             let sign = Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary);
             return (vec![head(tool, sign, "", true, draw.width, draw)], Shape::Compact);
         }
-        State::Done(done) if shape(tool) == Shape::Compact => {
+        State::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
             return (vec![compact(tool, done, draw)], Shape::Compact);
         }
         State::Done(done) => done_rows(tool, done, draw),
@@ -37,8 +39,9 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
     (draw.boxed(rows, border), Shape::Block)
 }
 
-/// The shape alone, without making rows.
-pub(super) fn shape(tool: &Tool) -> Shape {
+/// The shape alone, without making rows. `whole`: a result of one line has a
+/// box, too.
+pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     let State::Done(done) = &tool.state else {
         return match &tool.state {
             State::Open(open) if !open.output.is_empty() => Shape::Block,
@@ -47,7 +50,11 @@ pub(super) fn shape(tool: &Tool) -> Shape {
     };
     let body = match &done.body {
         Body::None => false,
-        Body::Text(text) => done.status == ToolStatus::Success && text.trim().contains('\n'),
+        Body::Text(text) => {
+            let text = text.trim();
+            let long = text.contains('\n') || (whole && !text.is_empty());
+            done.status == ToolStatus::Success && long
+        }
         Body::Output(_) | Body::Diff(_) | Body::Todos(_) => true,
     };
     let failed =
@@ -172,13 +179,14 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
             rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, draw)))
         }
     }
+    let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
         (Some((rule, why)), _) => {
             let text = format!("Denied by the rule {rule}: {why}");
-            rows.extend(text_rows(&text, columns, most(ERROR_ROWS), theme.error, draw));
+            rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }
         (None, Some((_, message))) => {
-            rows.extend(text_rows(message, columns, most(ERROR_ROWS), theme.error, draw));
+            rows.extend(text_rows(message, columns, error_rows, theme.error, draw));
         }
         _ => {}
     }

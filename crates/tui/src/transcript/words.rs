@@ -25,17 +25,27 @@ impl Waiting {
     pub(super) fn text(&mut self, now_ms: u64) -> String {
         let since = *self.since_ms.get_or_insert(now_ms);
         let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
-        let Retry { attempt, max_attempts, status, message, class, .. } = &self.retry;
-        let what = match class.as_str() {
-            "rate_limit" => "The service limits the rate",
-            "network" => "The network failed",
-            "server" => "The service failed",
-            _ => "The request failed",
-        };
-        let status = status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
-        let message = clean::one_row(message);
-        format!("{what}{status}: {message}. Attempt {} of {max_attempts} in {left}s", attempt + 1)
+        let (what, next) = (failed(&self.retry), self.retry.attempt + 1);
+        format!("{what}. Attempt {next} of {} in {left}s", self.retry.max_attempts)
     }
+}
+
+/// An attempt that failed and is not the last.
+pub(super) fn retried(retry: &Retry) -> String {
+    let of = retry.max_attempts;
+    format!("{}. That was attempt {} of {of}", failed(retry), retry.attempt)
+}
+
+/// What failed.
+fn failed(retry: &Retry) -> String {
+    let what = match retry.class.as_str() {
+        "rate_limit" => "The service limits the rate",
+        "network" => "The network failed",
+        "server" => "The service failed",
+        _ => "The request failed",
+    };
+    let status = retry.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
+    format!("{what}{status}: {}", clean::one_row(&retry.message))
 }
 
 /// The end of a turn, if there is something to say.

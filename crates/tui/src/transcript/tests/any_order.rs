@@ -45,7 +45,7 @@ proptest::proptest! {
         steps in proptest::collection::vec((0u8..12, 0u8..3, "(?s)[\u{0}-\u{7f}世界\u{202e}]{0,80}"), 1..16),
         width in 12usize..70,
         height in 1usize..20,
-        options in 0u8..32,
+        options in 0u8..128,
     ) {
         let mut show = Show::default();
         show.transcript.options = ViewOptions {
@@ -54,6 +54,9 @@ proptest::proptest! {
             screen_reader: options & 8 != 0,
             raw_markdown: options & 16 != 0,
             expanded: options & 2 != 0,
+            whole_results: options & 32 != 0,
+            whole_errors: options & 64 != 0,
+            still: options & 32 != 0,
         };
         for (kind, id, text) in steps {
             step(&mut show, kind, id, &text);

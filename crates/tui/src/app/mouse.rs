@@ -1,0 +1,106 @@
+//! The mouse, in full screen: the wheel, the cursor, labels of pasted text, the
+//! scroll bar; and the two ways to leave it to the terminal.
+
+use parallax_screen::{Line, MouseEvent, MouseKind, Span};
+
+use super::App;
+use crate::effect::Effect;
+use crate::keymap::KeyCommand;
+use crate::transcript::Anchor;
+
+/// Rows that the wheel scrolls.
+const WHEEL: isize = 3;
+
+/// Where things are in the frame that was drawn last, in rows from its top.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Places {
+    /// The composer's text: its first row and how many; `None` while something
+    /// else has its place.
+    pub(super) composer: Option<(usize, usize)>,
+    /// Rows of the transcript, with the bar at their end.
+    pub(super) transcript: usize,
+    /// The bar is held.
+    held: bool,
+}
+
+impl App {
+    pub(super) fn mouse(&mut self, mouse: MouseEvent) {
+        let (column, row) = (usize::from(mouse.column), usize::from(mouse.row));
+        match mouse.kind {
+            MouseKind::WheelUp => self.scroll(-WHEEL),
+            MouseKind::WheelDown => self.scroll(WHEEL),
+            MouseKind::RightDown => self.effect(Effect::PasteClipboard),
+            MouseKind::LeftDown if self.shell_focus => self.shell_focus = false,
+            MouseKind::LeftDown => self.press(column, row),
+            MouseKind::LeftDrag if self.places.held => self.drag_to(row),
+            MouseKind::LeftDrag => {}
+            MouseKind::LeftUp => self.places.held = false,
+        }
+    }
+
+    fn press(&mut self, column: usize, row: usize) {
+        let bar = usize::from(self.size.0).saturating_sub(1);
+        if column == bar && row < self.places.transcript {
+            self.places.held = true;
+            return self.drag_to(row);
+        }
+        if let Some((first, rows)) = self.places.composer
+            && (first..first + rows).contains(&row)
+        {
+            self.composer.click(column, row - first);
+        }
+    }
+
+    /// The bar was pulled to a row.
+    fn drag_to(&mut self, row: usize) {
+        let rows = self.places.transcript.max(1);
+        let item = self.transcript.len() * row.min(rows - 1) / rows;
+        self.anchor = match row + 1 >= rows {
+            true => Anchor::Bottom,
+            false => Anchor::Top { item, row: 0 },
+        };
+    }
+
+    /// Puts the bar into the last column of rows; `position`: where they begin,
+    /// in thousandths of all.
+    pub(super) fn scroll_bar(&self, rows: &mut [Line], position: u16, at_end: bool, width: usize) {
+        let height = rows.len();
+        let thumb = (height / 6).max(1);
+        let top = match at_end {
+            true => height - thumb.min(height),
+            false => usize::from(position) * height.saturating_sub(thumb) / 1000,
+        };
+        for (index, row) in rows.iter_mut().enumerate() {
+            let held = (top..top + thumb).contains(&index);
+            let (sign, style) = match held {
+                true => ("┃", self.theme.secondary),
+                false => ("│", self.theme.border),
+            };
+            let missing = width.saturating_sub(row.width());
+            let fill = row.fill.take().unwrap_or_default();
+            row.push(Span::styled(" ".repeat(missing), fill));
+            row.push(Span::styled(sign, style));
+        }
+    }
+
+    /// F9: nothing is painted until a key comes, and the mouse is the
+    /// terminal's, so that text can be selected in peace.
+    pub(super) fn toggle_copy_mode(&mut self) {
+        self.frozen ^= true;
+        self.effect(Effect::Mouse(!self.frozen && !self.mouse_off));
+    }
+
+    /// Ctrl+S: whether the mouse is ours.
+    pub(super) fn toggle_mouse(&mut self) {
+        if !self.settings.alternate_buffer {
+            return self.toast("the mouse is the terminal's here");
+        }
+        self.mouse_off ^= true;
+        self.effect(Effect::Mouse(!self.mouse_off));
+        let key = self.keymap.key_of(KeyCommand::ToggleMouseMode);
+        self.toast(match self.mouse_off {
+            true => format!("the terminal selects with the mouse; {key} takes it back"),
+            false => "the mouse scrolls and sets the cursor".to_owned(),
+        });
+    }
+}

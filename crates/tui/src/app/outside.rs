@@ -1,0 +1,61 @@
+//! The question about files outside the workspace that a prompt names.
+
+use std::path::PathBuf;
+
+use parallax_protocol::ids::SteerId;
+use parallax_screen::Line;
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+
+impl App {
+    /// Asks whether they may be read; once declined in a session, they are not
+    /// asked about again.
+    pub(crate) fn ask_outside(
+        &mut self,
+        text: String,
+        steer: Option<SteerId>,
+        mut paths: Vec<PathBuf>,
+    ) {
+        paths.retain(|path| !self.not_read.contains(path));
+        if paths.is_empty() {
+            return self.effect(Effect::Prompt { text, steer, ask: false });
+        }
+        let row = |path: &PathBuf| format!("  {}", clean(&path.to_string_lossy()));
+        let rows = paths.iter().map(|path| Line::styled(row(path), self.theme.warning)).collect();
+        let items = vec![
+            ListItem::new("yes", "Yes, for this session (only to read)", ""),
+            ListItem::new("no", "No, send the prompt without", ""),
+        ];
+        let title = match paths.len() {
+            1 => "The prompt names a path outside the workspace. May it be read?",
+            _ => "The prompt names paths outside the workspace. May they be read?",
+        };
+        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
+        self.open(Overlay::list(Purpose::Outside { text, steer, paths }, list));
+    }
+
+    pub(super) fn outside_answer(
+        &mut self,
+        yes: bool,
+        text: String,
+        steer: Option<SteerId>,
+        paths: Vec<PathBuf>,
+    ) {
+        self.overlay = None;
+        match yes {
+            true => self.effect(Effect::AllowReading(paths)),
+            false => self.not_read.extend(paths),
+        }
+        self.effect(Effect::Prompt { text, steer, ask: false });
+    }
+
+    /// Neither: the prompt goes back to where it was written.
+    pub(super) fn outside_left(&mut self, text: &str, steer: Option<&SteerId>) {
+        self.steering.retain(|waiting| Some(&waiting.id) != steer);
+        self.composer.insert_before(text);
+    }
+}
