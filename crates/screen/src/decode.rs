@@ -17,7 +17,7 @@ use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
 const ESC: u8 = 0x1b;
 /// After this a lone Escape is the key.
-const ESCAPE_PATIENCE: Duration = Duration::from_millis(50);
+const ESCAPE_PATIENCE: Duration = Duration::from_millis(25);
 /// After this the rest of a sequence does not come any more.
 const SEQUENCE_PATIENCE: Duration = Duration::from_secs(1);
 /// After this a paste is taken to have lost its end.

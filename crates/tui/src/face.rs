@@ -9,7 +9,7 @@ mod session;
 
 use std::time::{Duration, Instant};
 
-use parallax_protocol::event::Event;
+use parallax_protocol::event::{Event, EventBody};
 use parallax_screen::{Input, Screen};
 use parallax_sdk::LaunchOptions;
 use tokio::sync::mpsc;
@@ -129,9 +129,13 @@ impl Face {
                 }
                 Woken::Input(None) => return Left::Signal(1),
                 Woken::Event(Some(event)) => {
-                    self.app.engine(&event);
-                    self.drain_events();
+                    let mut ends = self.tell(&event);
+                    ends |= self.drain_events();
                     self.dirty = true;
+                    if ends {
+                        // The composer is live again: that is seen at once.
+                        self.last_frame = None;
+                    }
                 }
                 Woken::Event(None) => {
                     self.session = None;
@@ -190,16 +194,24 @@ impl Face {
         self.app.next_tick_ms().map(|ms| now + Duration::from_millis(ms))
     }
 
-    /// Takes what else the engine told, so that one frame shows it all.
-    fn drain_events(&mut self) {
-        if let Some(session) = &mut self.session {
-            for _ in 0..1024 {
-                match session.events.try_next() {
-                    Some(event) => self.app.engine(&event),
-                    None => break,
-                }
+    /// Takes what else the engine told, so that one frame shows it all; whether
+    /// a turn ended with it.
+    fn drain_events(&mut self) -> bool {
+        let mut ends = false;
+        for _ in 0..1024 {
+            let Some(session) = &mut self.session else { break };
+            match session.events.try_next() {
+                Some(event) => ends |= self.tell(&event),
+                None => break,
             }
         }
+        ends
+    }
+
+    /// Whether a turn ended with it.
+    fn tell(&mut self, event: &Event) -> bool {
+        self.app.engine(event);
+        matches!(event.body, EventBody::TurnEnded(_))
     }
 
     fn draw_when_due(&mut self) {

@@ -35,7 +35,7 @@ pub(crate) fn fixed(place: &str) -> String {
 }
 
 fn padded(text: &str) -> String {
-    let clean: String = text.chars().filter(|char| !char.is_control()).collect();
+    let clean = crate::clean::one_row(text);
     let cut = truncate(&clean, COLUMNS);
     format!("{cut}{}", " ".repeat(COLUMNS - text_width(cut)))
 }
@@ -53,10 +53,10 @@ mod tests {
             State::Working(long.clone()),
             State::Working(String::new()),
         ] {
-            for place in ["app", long.as_str(), "a\u{1b}]0;x\u{7}"] {
+            for place in ["app", long.as_str(), "a\u{1b}]0;x\u{7}", "\u{202e}ppa"] {
                 let title = title(&state, place, true);
                 assert_eq!(text_width(&title), 80, "{title:?}");
-                assert!(!title.chars().any(char::is_control));
+                assert!(!title.contains(|char: char| char.is_control() || char == '\u{202e}'));
             }
         }
     }

@@ -220,7 +220,7 @@ fn only_a_lone_escape_is_decided_fast() {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     decoder.feed(b"\x1b", &mut out);
-    assert_eq!(decoder.patience(), Some(Duration::from_millis(50)));
+    assert_eq!(decoder.patience(), Some(Duration::from_millis(25)));
     decoder.feed(b"]11;rgb:", &mut out);
     assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
     decoder.feed(b"0/0/0\x07", &mut out);

@@ -128,7 +128,7 @@ impl App {
         if let Some((toast, _)) = &self.toast {
             rows.push(Line::styled(truncate(toast, width).to_owned(), self.theme.warning));
         }
-        if let Some(working) = &self.working {
+        if let Some(working) = self.working.as_ref().filter(|_| !(asked && low)) {
             if !low {
                 rows.push(Line::EMPTY);
             }
@@ -225,7 +225,7 @@ impl App {
         if self.completion.is_open() && self.overlay.is_none() && self.questions.is_empty() {
             return Vec::new();
         }
-        if self.overlay.is_some() && low {
+        if (self.overlay.is_some() || !self.questions.is_empty()) && low {
             return Vec::new();
         }
         match &self.settings.footer {

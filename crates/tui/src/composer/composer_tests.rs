@@ -49,7 +49,13 @@ impl Desk {
     }
 
     fn around(&mut self, busy: bool, steering: bool, queued: usize) {
-        self.composer.set_surroundings(Surroundings { busy, running: busy, steering, queued, yolo: false });
+        self.composer.set_surroundings(Surroundings {
+            busy,
+            running: busy,
+            steering,
+            queued,
+            yolo: false,
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use parallax_screen::{Key, Line, Span, Style, wrap};
 
 use super::field::Field;
 use super::{DialogKey, DialogView, rule_text};
+use crate::app::cut;
 use crate::diff_view::{self, DiffLook};
 use crate::hunks::Hunks;
 use crate::theme::Theme;
@@ -245,25 +246,63 @@ impl QuestionDialog {
         waiting: usize,
         theme: &Theme,
     ) -> DialogView {
-        let head = self.head(width, waiting, theme);
-        let (foot, cursor) = self.foot(width, theme);
-        let body = self.body(width, theme);
-        let room = height.saturating_sub(head.len() + foot.len()).max(1);
+        let mut head = self.head(width, waiting, theme);
+        let mut body = self.body(width, theme);
+        let (mut foot, cursor) = self.foot(width, theme);
+        let mut why = self.why(width, theme);
+        // In a low window the answers stay in sight, then what would happen, then
+        // why it is asked.
+        let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
+        if needs(&[&head, &why, &foot]) + body.len().min(3) > height {
+            why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(3)));
+        }
+        if needs(&[&head, &foot]) + 1 > height && self.typing.is_none() && self.hunks.is_none() {
+            head.truncate(1);
+            let room = height.saturating_sub(head.len() + usize::from(!body.is_empty())).max(1);
+            foot = self.answers_within(width, room, theme);
+        }
+        let room = height.saturating_sub(needs(&[&head, &why, &foot]));
         let mut rows = head;
         if body.len() <= room {
-            rows.extend(body);
-        } else {
+            rows.append(&mut body);
+        } else if room > 0 {
             let shown = room.saturating_sub(1).max(1);
             let scroll = self.scroll.min(body.len() - shown);
             let below = body.len() - shown - scroll;
             rows.extend(body.into_iter().skip(scroll).take(shown));
-            let hint = format!("  ↑ {scroll} more · ↓ {below} more · page up/down");
-            rows.push(Line::styled(hint, theme.secondary));
+            if room > shown {
+                let hint = format!("  ↑ {scroll} more · ↓ {below} more · page up/down");
+                rows.push(Line::styled(hint, theme.secondary));
+            }
         }
+        rows.append(&mut why);
         let at = rows.len();
         rows.extend(foot);
         rows.truncate(height.max(1));
         DialogView { rows, cursor: cursor.map(|(column, row)| (column, row + at)) }
+    }
+
+    /// Why it is asked, and by which rule.
+    fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let why = format!("why asked: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
+        wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")])
+    }
+
+    /// The answers in one row each, those around the cursor.
+    fn answers_within(&self, width: usize, rows: usize, theme: &Theme) -> Vec<Line> {
+        let rows = rows.min(self.choices.len()).max(1);
+        let last = self.choices.len().saturating_sub(rows);
+        let first = self.cursor.saturating_sub(rows / 2).min(last);
+        let shown = self.choices.iter().enumerate().skip(first).take(rows);
+        shown.map(|(index, choice)| cut(self.answer(index, *choice, theme), width)).collect()
+    }
+
+    fn answer(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
+        let chosen = index == self.cursor;
+        let sign = if chosen { "❯ " } else { "  " };
+        let style = if chosen { theme.selected } else { theme.text };
+        Line::styled(sign, theme.accent)
+            .and(format!("{}. {}", index + 1, self.label(choice)), style)
     }
 
     fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
@@ -358,8 +397,7 @@ impl QuestionDialog {
 
     fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
         let hang = [Span::raw("  ")];
-        let why = format!("why asked: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
-        let mut rows = wrap(&Line::styled(why, theme.secondary), width, &hang);
+        let mut rows = Vec::new();
         if self.hunks.is_some() {
             let hint = "space take or leave · ↑↓ hunks · enter apply what is taken · esc back";
             rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
@@ -380,11 +418,7 @@ impl QuestionDialog {
             return (rows, Some(at));
         }
         for (index, choice) in self.choices.iter().enumerate() {
-            let chosen = index == self.cursor;
-            let sign = if chosen { "❯ " } else { "  " };
-            let style = if chosen { theme.selected } else { theme.text };
-            let line = Line::styled(sign, theme.accent)
-                .and(format!("{}. {}", index + 1, self.label(*choice)), style);
+            let line = self.answer(index, *choice, theme);
             rows.extend(wrap(&line, width, &[Span::raw("     ")]));
         }
         if self.draft().is_some() {
@@ -522,11 +556,15 @@ mod tests {
             directory: "/p".into(),
         });
         let mut dialog = QuestionDialog::new(long);
-        for height in [12, 20, 40] {
-            let view = dialog.view(60, height, 1, &Theme::default());
+        for height in [2, 4, 6, 9, 12, 20, 40] {
+            let view = dialog.view(30, height, 1, &Theme::default());
             assert!(view.rows.len() <= height);
-            assert!(view.rows.iter().any(|row| row.text().contains("Yes, once")));
+            let rows: Vec<String> = view.rows.iter().map(Line::text).collect();
+            assert!(rows.iter().any(|row| row.contains("❯ 1. Yes, once")), "{height}: {rows:?}");
         }
+        press(&mut dialog, Key::plain(KeyCode::Up));
+        let rows = dialog.view(30, 4, 1, &Theme::default()).rows;
+        assert!(rows.iter().any(|row| row.text().contains("❯ 6. No")));
         press(&mut dialog, Key::plain(KeyCode::PageDown));
         let rows = dialog.view(60, 20, 1, &Theme::default()).rows;
         assert!(!rows.iter().any(|row| row.text().ends_with("echo 0")));

@@ -185,6 +185,8 @@ impl Face {
             Err(failure) => self.app.failed(&failure.message),
         }
         self.dirty = true;
+        // What the session holds is seen at once.
+        self.last_frame = None;
     }
 }
 

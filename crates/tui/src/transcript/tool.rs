@@ -206,7 +206,12 @@ impl Tool {
         if !done.title.is_empty() {
             self.title.clone_from(&done.title);
         }
-        let body = body_of(done.display.as_ref(), done.kind);
+        // A failure's message is said once.
+        let said = done.error.as_ref().map(|(_, message)| message.trim());
+        let shown = done.display.as_ref().filter(
+            |display| !matches!(display, Display::Text { text } if said == Some(text.trim())),
+        );
+        let body = body_of(shown, done.kind);
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
         self.state = State::Done(Done {
             kind: done.kind,
