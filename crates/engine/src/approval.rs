@@ -121,7 +121,8 @@ impl Session {
             match outcome {
                 AskOutcome::Cancel => self.declined(board, prepared, decide.feedback),
                 AskOutcome::ModifyWithEditor => {
-                    let again = Again { arguments: decide.arguments, ..prepared.again };
+                    let again =
+                        Again { arguments: decide.arguments, changed: true, ..prepared.again };
                     board.exclusive = false;
                     self.begin(board, prepared.index, again, cancel).await;
                 }

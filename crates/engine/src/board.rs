@@ -56,6 +56,8 @@ pub(crate) struct Round {
 pub(crate) struct Again {
     /// Arguments that a person changed.
     pub(crate) arguments: Option<Object>,
+    /// Whether a person changed them: the model is told.
+    pub(crate) changed: bool,
     /// What the sandbox refused before, and earlier approvals gave.
     pub(crate) permissions: Permissions,
     /// What the call came to without it.
@@ -98,6 +100,8 @@ pub(crate) struct Running {
     pub(crate) effects: Effects,
     pub(crate) arguments: Option<Object>,
     pub(crate) permissions: Permissions,
+    /// A person changed the arguments.
+    pub(crate) changed: bool,
     pub(crate) runs: u32,
 }
 

@@ -33,6 +33,10 @@ use crate::taint;
 
 /// Calls that run at the same time.
 const PARALLEL: usize = 8;
+/// What the model is told of a call that a person changed.
+const CHANGED: &str = "[The user changed this call before agreeing to it: what was done is not all \
+                       that you proposed. Look at the result before you build on it.]";
+
 /// How long cancelled tools get to hand over what they have.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often a call may be run again with more permissions.
@@ -311,6 +315,7 @@ impl Session {
                 effects,
                 arguments: again.arguments,
                 permissions,
+                changed: again.changed,
                 runs: again.runs + 1,
             },
         );
@@ -344,6 +349,9 @@ impl Session {
         };
         let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
         let again = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MOST_RUNS;
+        if running.changed && outcome.error.is_none() {
+            add_note(&mut outcome, CHANGED);
+        }
         if !again {
             let (call, arguments) = (call.clone(), running.arguments);
             self.hook_after_tool(&call, arguments.as_ref(), &mut outcome, cancel).await;
@@ -355,6 +363,7 @@ impl Session {
             arguments: running.arguments,
             permissions: running.effects.permissions.and(&refused),
             refused: Some(Box::new(Refused { outcome, finish })),
+            changed: running.changed,
             runs: running.runs,
         };
         self.begin(board, running.index, again, cancel).await;

@@ -200,13 +200,27 @@ impl Emulator {
 
     /// Appends what is left: rows that went and the screen itself.
     pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut Newest>) {
-        // What a full-screen program drew is no output; behind it is the rest.
+        // What a full-screen program drew is no output; behind it is the rest. One
+        // that never left its screen may have written anything there.
+        let mut left = String::new();
+        if self.parser.screen().alternate_screen() {
+            let mut state = BasicFormattedCaptureState::default();
+            let range = BasicFormattedCaptureRange::Full(&mut state);
+            let _ = self.parser.screen().write_contents_formatted_basic(&mut left, range);
+        }
         self.parser.process(b"\x1b[?1049l");
         self.take_rows(text, coloured.as_deref_mut());
         let mut state = std::mem::take(&mut self.parser.callbacks_mut().state);
         let mut screen = String::new();
         let range = BasicFormattedCaptureRange::Full(&mut state);
         let _ = self.parser.screen().write_contents_formatted_basic(&mut screen, range);
+        if !left.trim().is_empty() {
+            screen.truncate(screen.trim_end().len());
+            if !screen.is_empty() {
+                screen.push('\n');
+            }
+            screen.push_str(&left);
+        }
         let plain: String = basic_formatted_to_plain(&screen).collect();
         text.push_str(plain.trim_end());
         if let Some(coloured) = coloured {
@@ -245,6 +259,8 @@ mod tests {
         let size = TerminalSize::new(20, 4);
         let text = read(size, &["before\r\n\x1b[?1049hDRAWN\r\n\r\n\r\n\r\nX", "\x1b[?1049lafter"]);
         assert_eq!(text, "before\nafter");
+        let text = read(size, &["one\r\n\x1b[?1049htwo\r\n", "three\r\n"]);
+        assert_eq!(text, "one\ntwo\nthree", "one that never left its screen");
     }
 
     #[test]

@@ -57,7 +57,11 @@ impl Input {
                 biased;
                 () = self.shared.arrived.notified() => {}
                 Some(()) = next(&mut self.window_changes) => self.shared.window_changed(),
-                Some(()) = next(&mut self.continues) => return Some(InputEvent::Resumed),
+                Some(()) = next(&mut self.continues) => {
+                    if self.shared.was_stopped_by_others() {
+                        return Some(InputEvent::Resumed);
+                    }
+                }
                 () = wait_until(settles) => self.shared.resize_overdue(),
             }
         }
@@ -95,11 +99,12 @@ impl Reader {
         shared: &Arc<Shared>,
         wakes: OwnedFd,
         options: DecoderOptions,
+        early: usize,
     ) -> io::Result<Self> {
         let for_thread = Arc::clone(shared);
         let thread = std::thread::Builder::new()
             .name("terminal input".to_owned())
-            .spawn(move || read(&for_thread, &wakes, Decoder::new(options)))?;
+            .spawn(move || read(&for_thread, &wakes, Decoder::new(options), early))?;
         Ok(Self { shared: Arc::clone(shared), thread: Some(thread) })
     }
 }
@@ -113,7 +118,8 @@ impl Drop for Reader {
     }
 }
 
-fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder) {
+/// `early`: how many bytes were typed before raw mode.
+fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize) {
     let mut buffer = vec![0; READ_SIZE];
     let mut decoded = Vec::new();
     let mut waiting_since = Instant::now();
@@ -145,6 +151,13 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder) {
         match rustix::io::read(tty.as_fd(), &mut buffer) {
             Ok(0) => return shared.end(),
             Ok(length) => {
+                for byte in buffer.iter_mut().take(length.min(early)) {
+                    // It was Enter before the terminal read it as a line's end.
+                    if *byte == b'\n' {
+                        *byte = b'\r';
+                    }
+                }
+                early = early.saturating_sub(length);
                 decoder.cursor_reports = shared.cursor_reports();
                 decoder.feed(buffer.get(..length).unwrap_or_default(), &mut decoded);
                 waiting_since = Instant::now();

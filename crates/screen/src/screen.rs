@@ -100,12 +100,12 @@ impl Screen {
         let canvas = Canvas::new(options.mode, region);
         let asks = (options.probe, inline);
         let shared = Arc::new(Shared::new(tty, wake, capabilities, asks, canvas));
-        shared.tty.raw()?;
+        let early = shared.tty.raw()?;
         // From here on, dropping restores.
         let mut screen = Self {
             shared: Arc::clone(&shared),
             options,
-            _reader: Reader::start(&shared, wakes, DecoderOptions { greek })?,
+            _reader: Reader::start(&shared, wakes, DecoderOptions { greek }, early)?,
         };
         let setup = screen.setup();
         shared.tty.write(&setup)?;
@@ -190,6 +190,7 @@ impl Screen {
     /// The terminal is gone.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.leave()?;
+        self.shared.stops_itself();
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         // The signal may reach another thread first. Nothing to wait for when the
         // group cannot be stopped, because nobody could continue it.

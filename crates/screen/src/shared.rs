@@ -69,6 +69,8 @@ struct State {
     parked: bool,
     stopped: bool,
     ended: bool,
+    /// This program has stopped itself and knows that it goes on.
+    stopped_itself: bool,
 }
 
 /// Why the terminal was asked for its size.
@@ -127,6 +129,7 @@ impl Shared {
                 parked: false,
                 stopped: false,
                 ended: false,
+                stopped_itself: false,
             }),
             changed: Condvar::new(),
         }
@@ -268,6 +271,16 @@ impl Shared {
     pub fn resume(&self) {
         self.state().paused = false;
         self.changed.notify_all();
+    }
+
+    /// The program is about to stop itself: that it goes on is no news then.
+    pub fn stops_itself(&self) {
+        self.state().stopped_itself = true;
+    }
+
+    /// Whether that the program goes on is news: somebody else had stopped it.
+    pub fn was_stopped_by_others(&self) -> bool {
+        !std::mem::take(&mut self.state().stopped_itself)
     }
 
     pub fn stop(&self) {
@@ -448,6 +461,7 @@ impl State {
                             self.resize_answered();
                         }
                     }
+                    None if self.tells_size => {}
                     // Asked at the start. Only tmux is so late with telling the device
                     // that it is worth the bytes.
                     None => {

@@ -46,7 +46,9 @@ impl Tty {
 
     /// Bytes as they are typed, and nothing done to what is written. What was typed
     /// before is kept.
-    pub fn raw(&self) -> io::Result<()> {
+    /// Raw mode. Gives how many bytes were typed before: in those the terminal has
+    /// made a line feed of each Enter.
+    pub fn raw(&self) -> io::Result<usize> {
         let mut raw = self.cooked.clone();
         raw.make_raw();
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -59,7 +61,9 @@ impl Tty {
             bytes: Vec::new(),
         });
         drop(saved);
-        Ok(tcsetattr(&self.input, OptionalActions::Now, &raw)?)
+        tcsetattr(&self.input, OptionalActions::Now, &raw)?;
+        let early = rustix::io::ioctl_fionread(&self.input).unwrap_or(0);
+        Ok(usize::try_from(early).unwrap_or(0))
     }
 
     /// As it was found.

@@ -10,6 +10,7 @@ mod lists;
 mod mouse;
 mod outside;
 mod overlay;
+mod plain;
 mod run_command;
 mod settings;
 mod setup;
@@ -53,6 +54,10 @@ use custom::Waiting;
 const TOAST_MS: u64 = 3_000;
 /// Within how long a second press counts as one, in milliseconds.
 const AGAIN_MS: u64 = 3_000;
+
+/// How long somebody must not have written before a key answers a question that
+/// came while they wrote, in milliseconds.
+const PAUSE_MS: u64 = 700;
 
 /// A key that was pressed once and means more when pressed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +141,19 @@ pub(crate) struct App {
     waiting_command: Option<Waiting>,
     /// Prompts under way, with the files that were read for them.
     pub(crate) read_for: Vec<(String, Vec<String>)>,
+    /// Warnings that were given.
+    warned: std::collections::HashSet<String>,
+    /// No session can be opened for want of a key.
+    pub(crate) keyless: bool,
+    /// The terminal was asked for the clipboard.
+    pub(crate) clipboard_asked: bool,
+    /// Until when a question waits because the person is writing, in
+    /// milliseconds of the app's clock.
+    writing_until: u64,
+    /// When text was written last.
+    wrote_at: u64,
+    /// What a screen reader was told of the open dialog.
+    announced: plain::Announced,
     /// What was typed in this session, for leaving without a trace.
     pub(crate) typed: Vec<String>,
     /// Paths outside the workspace that are not to be read.
@@ -201,6 +219,12 @@ impl App {
             read_for: Vec::new(),
             not_read: Vec::new(),
             typed: Vec::new(),
+            warned: std::collections::HashSet::new(),
+            keyless: false,
+            announced: plain::Announced::default(),
+            clipboard_asked: false,
+            writing_until: 0,
+            wrote_at: 0,
             settings,
         }
     }
@@ -237,7 +261,8 @@ impl App {
             || self.transcript.is_moving();
         let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
         let toast = self.toast.as_ref().map(|(_, until)| until.saturating_sub(self.now_ms).max(1));
-        spinner.into_iter().chain(toast).min()
+        let pause = self.is_writing().then(|| self.writing_until - self.now_ms);
+        spinner.into_iter().chain(toast).chain(pause).min()
     }
 
     /// Something comes in from the terminal.
@@ -250,7 +275,11 @@ impl App {
             InputEvent::Focus(focused) => self.focused = focused,
             InputEvent::Resize(columns, rows) => self.size = (columns, rows),
             InputEvent::Background(red, green, blue) => self.background_is(red, green, blue),
-            InputEvent::Clipboard(text) => self.paste(&text),
+            // Only what was asked for.
+            InputEvent::Clipboard(text) if std::mem::take(&mut self.clipboard_asked) => {
+                self.paste(&text);
+            }
+            InputEvent::Clipboard(_) => {}
             InputEvent::Resumed => self.effect(Effect::Resume),
             InputEvent::Closed => self.effect(Effect::Quit { delete: false }),
         }
@@ -280,6 +309,13 @@ impl App {
         self.notice(Level::Warning, text.into());
     }
 
+    /// The same, unless it was said since the program began.
+    pub(crate) fn warn_once(&mut self, text: String) {
+        if self.warned.insert(text.clone()) {
+            self.warn(text);
+        }
+    }
+
     /// One line that something did not work.
     pub(crate) fn error(&mut self, text: impl Into<String>) {
         self.notice(Level::Error, text.into());
@@ -298,6 +334,20 @@ impl App {
         }
     }
 
+    /// Whether the open question waits, since its keys would be meant for the
+    /// text that is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        !self.questions.is_empty() && self.now_ms < self.writing_until
+    }
+
+    /// The person writes: a question that is open waits for a pause.
+    fn writes(&mut self) {
+        self.wrote_at = self.now_ms;
+        if !self.questions.is_empty() {
+            self.writing_until = self.now_ms + PAUSE_MS;
+        }
+    }
+
     /// Whether the agent is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.working.is_some()
@@ -307,6 +357,11 @@ impl App {
     pub(crate) fn submit(&mut self, text: String) {
         if text.trim().is_empty() {
             return;
+        }
+        if self.keyless {
+            // Nobody would answer: first the key.
+            self.composer.insert_before(&text);
+            return self.auth_dialog(Some("The prompt waits: there is no key to send it with."));
         }
         if self.ready {
             self.effect(Effect::Prompt { text, steer: None, ask: true });

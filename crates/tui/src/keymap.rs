@@ -77,7 +77,13 @@ impl Keymap {
     /// The commands of a key where it was pressed, the first to be tried first.
     /// Commands that count only there come before those that count elsewhere too.
     pub fn commands_for(&self, key: Key, context: Context) -> impl Iterator<Item = KeyCommand> {
-        let commands = self.commands.get(&key_text::normal(key)).map_or(&[][..], Vec::as_slice);
+        let found = |key| self.commands.get(&key_text::normal(key)).map(Vec::as_slice);
+        // Most terminals send one and the same byte for these three.
+        let alike = || ['7', '/'].into_iter().find_map(|char| found(Key::ctrl(char)));
+        let commands = match found(key) {
+            None if key == Key::ctrl('_') => alike().unwrap_or_default(),
+            commands => commands.unwrap_or_default(),
+        };
         commands.iter().copied().filter(move |command| command.contexts().meets(context))
     }
 

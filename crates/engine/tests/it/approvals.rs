@@ -107,7 +107,8 @@ async fn changed_arguments_are_asked_about_again() {
     assert_eq!(second.title, "call 7");
     answer(&rig, Decide::new(second.id, AskOutcome::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
-    assert_eq!(tools_done(&events)[0].for_model, "result 7");
+    let told = &tools_done(&events)[0].for_model;
+    assert!(told.starts_with("result 7\n[The user changed this call"), "{told}");
     assert!(events.iter().any(|event| matches!(
         event.body,
         EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }

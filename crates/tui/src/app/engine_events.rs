@@ -41,6 +41,14 @@ impl App {
             EventBody::ItemStarted { item, start: ItemStart::Shell(_) } => {
                 self.shell = Some(item.clone());
             }
+            EventBody::ItemDelta { .. } => {
+                if let (Some(subject), Some(working)) =
+                    (self.transcript.thought_subject(), &mut self.working)
+                    && working.subject != subject
+                {
+                    working.subject = crate::clean::one_row(subject).into_owned();
+                }
+            }
             EventBody::ItemDone { item, done } => self.item_done(item, done),
             EventBody::CallState(state) => {
                 let runs = state.phase == CallPhase::Executing;
@@ -58,6 +66,10 @@ impl App {
                 self.shell_application_cursor = screen.application_cursor;
             }
             EventBody::Ask(ask) => {
+                let writes = self.now_ms.saturating_sub(self.wrote_at) < super::PAUSE_MS;
+                if self.questions.is_empty() && writes && !self.composer.is_empty() {
+                    self.writing_until = self.now_ms + super::PAUSE_MS;
+                }
                 self.questions.push_back(QuestionDialog::new(ask.clone()));
                 self.waiting(true);
                 self.notify(&format!("Parallax asks: {}", ask.title));

@@ -24,7 +24,7 @@ impl App {
             self.overlay_key(key);
         } else if self.shell_focus {
             self.shell_key(key);
-        } else if !self.questions.is_empty() {
+        } else if !self.questions.is_empty() && !self.is_writing() {
             self.question_key(key);
         } else {
             self.composer_key(key);
@@ -36,7 +36,9 @@ impl App {
             overlay.paste(text);
         } else if self.shell_focus {
             self.type_to_shell(text.as_bytes().to_vec());
-        } else if let Some(question) = self.questions.front_mut() {
+        } else if !self.is_writing()
+            && let Some(question) = self.questions.front_mut().filter(|it| it.is_typing())
+        {
             question.paste(text);
         } else {
             self.composer.paste(text);
@@ -78,6 +80,15 @@ impl App {
             return;
         }
         let typing = self.questions.front().is_some_and(|question| question.is_typing());
+        if self.keymap.commands_for(key, Context::COMPOSER).any(|it| it == KeyCommand::Quit) {
+            return self.quit_key(false);
+        }
+        // A letter that is no answer is the beginning of a text.
+        let letter = key.typed().filter(|char| char.is_alphabetic() && !"ejk".contains(*char));
+        if !typing && letter.is_some() {
+            self.writes();
+            return self.composer_key(key);
+        }
         let dialog_key = self.dialog_key(key, typing);
         let Some(question) = self.questions.front_mut() else { return };
         match question.key(dialog_key, key) {
@@ -137,7 +148,7 @@ impl App {
                     true
                 }
                 KeyCommand::ShowMoreLines => {
-                    self.transcript.options.expanded ^= true;
+                    self.show_more();
                     true
                 }
                 KeyCommand::BackgroundToggle => {
@@ -153,6 +164,26 @@ impl App {
             if done {
                 return;
             }
+        }
+    }
+
+    /// Ctrl+O: what is under way whole, or short again. What went to the
+    /// scrollback stays as it is: the last of it that was cut is shown anew.
+    fn show_more(&mut self) {
+        let under_way = self.is_busy() || self.shell.is_some();
+        if self.settings.alternate_buffer || under_way {
+            self.transcript.options.expanded ^= true;
+            let now = self.transcript.options.expanded;
+            return self.toast(if now {
+                "long content is shown whole"
+            } else {
+                "long content is cut"
+            });
+        }
+        let width = usize::from(self.size.0).saturating_sub(1).max(1);
+        match self.transcript.last_folded(width, &self.theme) {
+            Some(rows) => self.say(rows),
+            None => self.toast("nothing was cut"),
         }
     }
 
@@ -283,6 +314,9 @@ impl App {
     fn composer_key(&mut self, key: Key) {
         if self.everywhere_key(key) || self.completion_key(key) {
             return;
+        }
+        if key.typed().is_some() || key.code == parallax_screen::KeyCode::Backspace {
+            self.writes();
         }
         self.surround();
         let action = self.composer.key(key, &self.keymap);

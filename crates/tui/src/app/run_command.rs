@@ -558,6 +558,9 @@ impl App {
     }
 
     pub(super) fn theme_dialog(&mut self) {
+        if theme::is_without_colour() {
+            return self.error("NO_COLOR is set: there are no themes without colours.");
+        }
         let items = theme::names(&self.settings.custom_themes).into_iter().map(|(name, light)| {
             let sample = theme::named(&name, &self.settings.custom_themes)
                 .map(|theme| super::theme_sample::rows(&theme, self.width().min(72)))

@@ -44,7 +44,7 @@ impl App {
         self.facts.warn_at = launch.compression_threshold();
         self.facts.workspace = launch.folder_name();
         for warning in launch.warnings.clone() {
-            self.warn(warning);
+            self.warn_once(warning);
         }
         if self.settings.home_directory_warning && launch.is_in_home() {
             self.warn(

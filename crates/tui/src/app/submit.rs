@@ -77,7 +77,7 @@ impl App {
     }
 
     /// Keeps what was typed for this project's history.
-    pub(super) fn remember(&mut self, text: &str) {
+    pub(crate) fn remember(&mut self, text: &str) {
         let Some(launch) = self.launch.clone() else { return };
         let text = text.to_owned();
         self.typed.push(text.clone());
@@ -140,6 +140,8 @@ impl App {
             Some(folder) => path.strip_prefix(folder).unwrap_or(path),
             None => path,
         };
+        // The person put it there: it is to be read.
+        self.effect(Effect::AllowReading(vec![path.to_owned()]));
         let escaped = crate::composer::escape_path(&shown.to_string_lossy());
         self.composer.buffer_mut().insert(&format!("@{escaped} "));
     }

@@ -95,23 +95,6 @@ impl App {
         rows
     }
 
-    /// For a screen reader: what is new, and a prompt.
-    fn plain_frame(&mut self, finished: Vec<Line>, width: usize) -> Frame {
-        let live;
-        let cursor;
-        if let Some(overlay) = &self.overlay {
-            let view = overlay.view(width, 200, &self.theme);
-            (live, cursor) = (view.rows, view.cursor);
-        } else if let Some(question) = self.questions.front() {
-            let view = question.view(width, 200, self.questions.len(), &self.theme);
-            (live, cursor) = (view.rows, view.cursor);
-        } else {
-            let view = self.composer.render(width, 50, &self.theme);
-            (live, cursor) = (view.rows, Some(view.cursor));
-        }
-        Frame { finished, live, cursor }
-    }
-
     /// Everything below the transcript, with the cursor in it.
     fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
         let low = height < LOW;
@@ -120,6 +103,10 @@ impl App {
         if !(asked && self.settings.collapse_for_questions) {
             rows.extend(self.tray(width, height));
             rows.extend(self.waiting_rows(width));
+        }
+        if self.is_writing() && self.overlay.is_none() {
+            let text = "? A question waits until you pause.";
+            rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
         if self.frozen {
             let text = " Nothing is painted, so that you can select. Any key goes on. ";
@@ -168,7 +155,8 @@ impl App {
     ) -> (Vec<Line>, Option<(usize, usize)>) {
         self.places.composer = None;
         let rule = || Line::styled("─".repeat(width), self.theme.border);
-        let view = match (&self.overlay, self.questions.front()) {
+        let question = self.questions.front().filter(|_| !self.is_writing());
+        let view = match (&self.overlay, question) {
             (Some(overlay), _) => {
                 Some(overlay.view(width, room.saturating_sub(1).max(1), &self.theme))
             }
@@ -237,11 +225,10 @@ impl App {
     }
 
     /// The keys, after `?`.
-    fn shortcuts(&self, width: usize) -> Vec<Line> {
+    pub(super) fn shortcuts(&self, width: usize) -> Vec<Line> {
         let keys = [
             (KeyCommand::Submit, "send; steer while it works"),
             (KeyCommand::QueueMessage, "queue for after the turn"),
-            (KeyCommand::Newline, "new line"),
             (KeyCommand::Cancel, "stop; twice: clear, rewind"),
             (KeyCommand::CycleApprovalMode, "approval mode"),
             (KeyCommand::SearchStart, "search the history"),
@@ -253,6 +240,7 @@ impl App {
         let mut words: Vec<(String, &str)> =
             keys.iter().map(|(command, text)| (self.keymap.key_of(*command), *text)).collect();
         words.extend([
+            (self.newline_key(), "new line"),
             ("@".to_owned(), "a file"),
             ("/".to_owned(), "a command"),
             ("!".to_owned(), "your shell"),
@@ -273,6 +261,14 @@ impl App {
             rows.push(cut(line, width));
         }
         rows
+    }
+
+    /// A key for a new line that every terminal tells from Enter, where it has
+    /// one.
+    fn newline_key(&self) -> String {
+        let keys = self.keymap.keys_of(KeyCommand::Newline);
+        let sure = keys.iter().find(|key| !key.contains("Enter")).or_else(|| keys.first());
+        sure.cloned().unwrap_or_default()
     }
 
     /// Messages that wait.

@@ -109,7 +109,10 @@ impl Face {
             Effect::Copy(text) => self.copy(text),
             Effect::PasteClipboard => self.paste_clipboard(),
             // A terminal that refuses says nothing.
-            Effect::AskClipboard => drop(self.screen.ask_clipboard()),
+            Effect::AskClipboard => {
+                self.app.clipboard_asked = true;
+                drop(self.screen.ask_clipboard());
+            }
             // What only decorates the window may fail.
             Effect::Title(title) => drop(self.screen.set_title(&title)),
             Effect::Progress(working) => drop(self.screen.set_progress(if working {

@@ -50,10 +50,15 @@ impl Face {
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;
         for warning in options.warnings.iter().cloned().chain(problem) {
-            app.warn(warning);
+            app.warn_once(warning);
         }
-        for warning in app.keymap.warnings().to_vec().into_iter().chain(app.keymap.conflicts()) {
+        let warnings: Vec<String> =
+            app.keymap.warnings().iter().cloned().chain(app.keymap.conflicts()).collect();
+        for warning in warnings.iter().take(KEY_WARNINGS) {
             app.warn(format!("keybindings.json: {warning}"));
+        }
+        if let Some(more) = warnings.len().checked_sub(KEY_WARNINGS).filter(|more| *more > 0) {
+            app.warn(format!("keybindings.json: {more} more of this kind"));
         }
         let (jobs, received) = mpsc::channel(JOBS);
         let mut face = Self {
@@ -164,22 +169,26 @@ impl Face {
         if let Credential::Missing { why } = prepared.credential() {
             tracing::warn!("{why}");
             self.app.launch = Some(prepared);
+            self.app.keyless = true;
             return self.app.auth_dialog(Some(NO_KEY));
         }
         self.app.launch = Some(prepared.clone());
         match prepared.open() {
             Ok((open, events)) => {
                 for warning in &open.warnings {
-                    self.app.warn(warning.clone());
+                    self.app.warn_once(warning.clone());
                 }
+                self.app.keyless = false;
                 self.app.opened(&open);
                 self.app.find_files(&open, super::Deliver(self.jobs.clone()));
                 self.session = Some(Session::new(open, events));
                 if let Some(prompt) = self.prompt.take() {
+                    self.app.remember(&prompt);
                     self.app.submit_typed(prompt);
                 }
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
+                self.app.keyless = true;
                 self.app.auth_dialog(Some(&failure.message));
             }
             Err(failure) => self.app.failed(&failure.message),
@@ -189,6 +198,9 @@ impl Face {
         self.last_frame = None;
     }
 }
+
+/// Warnings about keys that are printed; of more only the number.
+const KEY_WARNINGS: usize = 5;
 
 /// Why there is a dialog before the first prompt.
 const NO_KEY: &str = "No key was found. One in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY \

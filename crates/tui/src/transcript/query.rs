@@ -4,8 +4,9 @@ use parallax_protocol::Object;
 use parallax_protocol::ids::CallId;
 use parallax_screen::Line;
 
-use super::Transcript;
+use super::draw::Draw;
 use super::item::Item;
+use super::{Transcript, ViewOptions};
 use crate::diff_view::{self, DiffLook};
 use crate::theme::Theme;
 
@@ -16,6 +17,20 @@ impl Transcript {
             Some(Item::Tool(tool)) => tool.arguments().cloned(),
             _ => None,
         }
+    }
+
+    /// The last finished call or command of which rows were left out, whole.
+    pub fn last_folded(&self, width: usize, theme: &Theme) -> Option<Vec<Line>> {
+        let whole = ViewOptions { expanded: true, ..self.options };
+        let folded = Draw::new(theme, width, self.options, 0);
+        let whole = Draw::new(theme, width, whole, 0);
+        self.items.iter().rev().find_map(|item| {
+            if item.is_open() || !matches!(item, Item::Tool(_) | Item::Shell(_)) {
+                return None;
+            }
+            let rows = whole.item(item).0;
+            (rows.len() > folded.item(item).0.len()).then_some(rows)
+        })
     }
 
     /// All changes to files that edits made, one after another.

@@ -2,9 +2,9 @@
 
 use parallax_screen::Line;
 
-use super::Transcript;
 use super::draw::{Draw, Shape};
 use super::item::Item;
+use super::{Thoughts, Transcript};
 use crate::theme::Theme;
 
 /// The most rows of live output of one call.
@@ -66,7 +66,9 @@ impl Transcript {
                     }
                     (more, Shape::Block)
                 }
-                Item::Thought { open: true, .. } => continue,
+                Item::Thought { open: true, .. } if self.options.thoughts != Thoughts::Full => {
+                    continue;
+                }
                 Item::Tool(tool) => {
                     tool.seen(now_ms);
                     draw.item(item)

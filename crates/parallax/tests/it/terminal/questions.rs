@@ -96,7 +96,7 @@ fn a_change_is_shown_and_made() {
 #[test]
 fn a_change_is_taken_in_part() {
     let seat = asked(EDIT, "Choose among the hunks");
-    seat.press(Key::Char('3'));
+    seat.press(Key::Char('4'));
     seat.sees("[x] @@");
     seat.press(Key::Char(' '));
     seat.sees("[ ] @@");

@@ -83,7 +83,12 @@ fn an_edit_question() {
         seat.sees(COMPOSER);
         seat.prompts("test");
         seat.sees("Run this command?");
-        seat.press(Key::Esc);
+        let window = seat.window();
+        let row = window.lines().find(|row| row.contains("tell the model")).expect("the choice");
+        let number = row.trim_start_matches(['❯', ' ']).chars().next().expect("a number");
+        seat.press(Key::Char(number));
+        seat.types("later");
+        seat.press(Key::Enter);
         seat.sees("Apply this change?");
     });
 }

@@ -1,0 +1,102 @@
+//! For a screen reader: dialogs, questions and lists as lines, each told once.
+
+use parallax_screen::Line;
+
+use super::App;
+use super::view::Frame;
+use crate::dialog::DialogView;
+
+/// Rows of a dialog at most, for those who listen to all of them.
+const MOST_ROWS: usize = 200;
+/// Completions that are told.
+const COMPLETIONS: usize = 8;
+
+/// What was told of what is open.
+#[derive(Debug, Default)]
+pub(super) struct Announced {
+    /// The rows of the dialog or question.
+    rows: Vec<String>,
+    /// The list of completions.
+    completions: Vec<String>,
+    shortcuts: bool,
+    mode: Option<&'static str>,
+    toast: Option<String>,
+    working: bool,
+}
+
+impl App {
+    /// What is new, and a prompt. Of a dialog all rows are told when it opens,
+    /// later those that changed.
+    pub(super) fn plain_frame(&mut self, mut finished: Vec<Line>, width: usize) -> Frame {
+        self.tell_state(&mut finished);
+        let waiting = self.questions.len();
+        let question = self.questions.front().filter(|_| !self.is_writing());
+        let view = match (&self.overlay, question) {
+            (Some(overlay), _) => Some(overlay.view(width, MOST_ROWS, &self.theme)),
+            (None, Some(question)) => Some(question.view(width, MOST_ROWS, waiting, &self.theme)),
+            (None, None) => None,
+        };
+        if let Some(DialogView { rows, cursor }) = view {
+            // The row that is typed in is the prompt.
+            let typed = cursor.map(|(_, row)| row);
+            let texts: Vec<String> = rows.iter().map(Line::text).collect();
+            let is_new = |at: usize, text: &String| {
+                Some(at) != typed && !text.trim().is_empty() && !self.announced.rows.contains(text)
+            };
+            let opened = !self.announced.rows.iter().any(|row| texts.contains(row));
+            for (at, (text, row)) in texts.iter().zip(&rows).enumerate() {
+                // A choice that is left is no news.
+                if is_new(at, text) && (opened || !text.starts_with("  ")) {
+                    finished.push(row.clone());
+                }
+            }
+            self.announced.rows = texts;
+            let live = if cursor.is_some() { rows } else { Vec::new() };
+            return Frame { finished, live, cursor };
+        }
+        self.announced.rows.clear();
+        self.tell_completions(&mut finished, width);
+        let view = self.composer.render(width, 50, &self.theme);
+        Frame { finished, live: view.rows, cursor: Some(view.cursor) }
+    }
+
+    /// Modes, hints, work: each change in a line.
+    fn tell_state(&mut self, finished: &mut Vec<Line>) {
+        let mode = crate::footer::mode(self.facts.mode, &self.theme).0;
+        if self.announced.mode.replace(mode).is_some_and(|before| before != mode) {
+            finished.push(Line::raw(format!("Approval mode: {mode}")));
+        }
+        let toast = self.toast.as_ref().map(|(text, _)| text.clone());
+        if toast != self.announced.toast {
+            finished.extend(toast.clone().map(Line::raw));
+            self.announced.toast = toast;
+        }
+        let working = self.working.is_some();
+        if working != self.announced.working {
+            self.announced.working = working;
+            let said = if working { "Working. Escape stops it." } else { "Done." };
+            finished.push(Line::raw(said));
+        }
+        if self.show_shortcuts != self.announced.shortcuts {
+            self.announced.shortcuts = self.show_shortcuts;
+            if self.show_shortcuts {
+                finished.extend(self.shortcuts(59));
+            }
+        }
+    }
+
+    /// The first completions, when they are others than before.
+    fn tell_completions(&mut self, finished: &mut Vec<Line>, width: usize) {
+        let rows = match self.completion.is_open() {
+            true => self.completion.rows(width, COMPLETIONS, &self.theme),
+            false => Vec::new(),
+        };
+        let texts: Vec<String> = rows.iter().map(Line::text).collect();
+        if texts != self.announced.completions {
+            let before = std::mem::replace(&mut self.announced.completions, texts);
+            let texts = &self.announced.completions;
+            let new = rows.iter().zip(texts).filter(|(_, text)| !before.contains(text));
+            finished.extend(new.map(|(row, _)| row.clone()));
+        }
+    }
+}
