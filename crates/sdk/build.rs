@@ -1,13 +1,35 @@
-//! Tells release builds which commit they are of, for `/about` and reports. In
-//! development nothing is told, or each commit would build the crate anew.
+//! Lists the pages of the documentation, so that all of them are in the program,
+//! and tells release builds which commit they are of.
 
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs, io};
 
-fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-env-changed=PARALLAX_COMMIT");
-    let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|it| it == value);
-    if std::env::var_os("PARALLAX_COMMIT").is_some() || !is("PROFILE", "release") {
+fn main() -> io::Result<()> {
+    commit();
+    let variable = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
+    let docs = variable("CARGO_MANIFEST_DIR").join("../../docs");
+    println!("cargo::rerun-if-changed={}", docs.display());
+    let mut pages = Vec::new();
+    collect(&docs, "", &mut pages)?;
+    pages.sort();
+    let mut list = "&[\n".to_owned();
+    for (name, path) in pages {
+        // Writing into a text cannot fail.
+        let _ = writeln!(list, "    ({name:?}, include_str!({path:?})),");
+    }
+    list.push(']');
+    fs::write(variable("OUT_DIR").join("pages.rs"), list)
+}
+
+/// The commit, for `/about` and reports. In development nothing is told, or each
+/// commit would build the crate anew.
+fn commit() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=PARALLAX_COMMIT");
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|it| it == value);
+    if env::var_os("PARALLAX_COMMIT").is_some() || !is("PROFILE", "release") {
         return;
     }
     #[expect(clippy::disallowed_methods, reason = "a build script has no crate to do it for it")]
@@ -17,10 +39,26 @@ fn main() {
         output.status.success().then(|| text.trim().to_owned())
     };
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        println!("cargo:rerun-if-changed={log}");
+        println!("cargo::rerun-if-changed={log}");
     }
     // A source archive has no commit: then none is shown.
     if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
-        println!("cargo:rustc-env=PARALLAX_COMMIT={commit}");
+        println!("cargo::rustc-env=PARALLAX_COMMIT={commit}");
     }
+}
+
+/// The Markdown files of a folder and of those in it, by their paths from it.
+fn collect(folder: &Path, prefix: &str, pages: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let (path, name) = {
+            let entry = entry?;
+            (entry.path(), format!("{prefix}{}", entry.file_name().to_string_lossy()))
+        };
+        if path.is_dir() {
+            collect(&path, &format!("{name}/"), pages)?;
+        } else if name.ends_with(".md") {
+            pages.push((name, path));
+        }
+    }
+    Ok(())
 }

@@ -71,6 +71,11 @@ impl Environment {
         self.process.get(name).or_else(|| self.dotenv.get(name)).map(String::as_str)
     }
 
+    /// Sets variables over those of the process.
+    pub(crate) fn put(&mut self, variables: &[(String, String)]) {
+        self.process.extend(variables.iter().cloned());
+    }
+
     /// Names that only the `.env` file brought. They are for this program and
     /// go to no child process.
     pub fn dotenv_names(&self) -> impl Iterator<Item = &str> {

@@ -65,11 +65,17 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
+    // A project may not spend more of the user's money than the user said.
+    ("budget", &["{}"]),
+    ("modelConfigs.prices", &["{}"]),
     ("policyPaths", &["[]"]),
     ("adminPolicyPaths", &["[]"]),
     ("tools.allowed", &["[]"]),
     ("tools.sandboxAllowedPaths", &["[]"]),
     ("tools.sandboxNetworkAccess", &["false"]),
+    // Programs that run without a question.
+    ("tools.discoveryCommand", &[]),
+    ("tools.callCommand", &[]),
     // A program that commands would start.
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),

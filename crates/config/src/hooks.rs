@@ -9,9 +9,11 @@ use parallax_protocol::hooks::HookEvent;
 use serde_json::Value;
 
 use crate::error::ConfigError;
+use crate::extensions::{Extension, Extensions, HOOKS};
 use crate::homes::Homes;
 use crate::layers::{self, Layer};
 use crate::load::Config;
+use crate::mcp::is_refused;
 use crate::read::read_at_most;
 use crate::{jsonc, migrate, state};
 
@@ -25,6 +27,8 @@ const SCRIPT: u64 = 4 * 1024 * 1024;
 /// Whose a hook is, the strongest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookSource {
+    /// An extension's.
+    Extension,
     /// The machine's.
     System,
     /// The user's.
@@ -37,6 +41,7 @@ impl HookSource {
     /// The word for lists.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Extension => "extension",
             Self::System => "system",
             Self::User => "user",
             Self::Project => "project",
@@ -51,6 +56,8 @@ pub struct Hook {
     pub event: HookEvent,
     /// Whose it is.
     pub source: HookSource,
+    /// Of an extension's: which one's.
+    pub extension: Option<String>,
     /// The file.
     pub file: PathBuf,
     /// Which tools, sources or triggers; empty: all.
@@ -133,15 +140,16 @@ pub struct HookList {
     pub warnings: Vec<String>,
 }
 
-/// Reads the hooks of all settings files; of the project's only when it is
-/// trusted. Blocking.
+/// Reads the hooks of all settings files, of the project's only when it is
+/// trusted, and of the extensions that count. Blocking.
 ///
 /// # Errors
 /// A file that cannot be used.
-pub fn find_hooks(config: &Config) -> Result<HookList, ConfigError> {
+pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, ConfigError> {
     let mut found = HookList::default();
     let has_any = config.settings.get("hooks").and_then(Value::as_object);
-    if has_any.is_none_or(serde_json::Map::is_empty) {
+    let of_extensions = extensions.active().any(|it| it.folder.join(HOOKS).exists());
+    if has_any.is_none_or(serde_json::Map::is_empty) && !of_extensions {
         return Ok(found);
     }
     let mut files = layers::read_outer(&config.environment, &config.homes, &config.cwd)?;
@@ -174,7 +182,57 @@ pub fn find_hooks(config: &Config) -> Result<HookList, ConfigError> {
         }
         found.hooks.extend(of_file);
     }
+    for extension in extensions.active() {
+        let mut hooks = of_extension(extension, &mut found.warnings);
+        for hook in &mut hooks {
+            let is_off = |name: &String| *name == hook.name || *name == hook.command;
+            hook.disabled = off_everywhere.iter().any(is_off);
+        }
+        found.hooks.extend(hooks);
+    }
     Ok(found)
+}
+
+/// The hooks of an extension, as they are run: paths filled in, its settings
+/// among their variables. The person agreed to them with the extension.
+fn of_extension(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hook> {
+    let file = extension.folder.join(HOOKS);
+    let mut found = hooks_of_folder(&extension.folder, warnings);
+    let settings = extension.environment();
+    for hook in &mut found {
+        hook.extension = Some(extension.name().to_owned());
+        hook.command = extension.variables.fill_command(&hook.command);
+        for (_, value) in &mut hook.env {
+            *value = extension.variables.fill(value);
+        }
+        let (kept, refused): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut hook.env).into_iter().partition(|(name, _)| !is_refused(name));
+        for (name, _) in refused {
+            warnings.push(format!("{}: the variable `{name}` is left out", file.display()));
+        }
+        hook.env = kept;
+        for (name, value) in &settings {
+            if !hook.env.iter().any(|(known, _)| known == name) {
+                hook.env.push((name.clone(), value.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// The hooks in the folder of an extension, as they are written. Blocking.
+pub fn hooks_of_folder(folder: &Path, warnings: &mut Vec<String>) -> Vec<Hook> {
+    let file = folder.join(HOOKS);
+    match jsonc::read_object(&file) {
+        Ok(read) => match read.as_ref().and_then(|read| read.get("hooks")?.as_object()) {
+            Some(hooks) => read_file(hooks, HookSource::Extension, &file, warnings),
+            None => Vec::new(),
+        },
+        Err(error) => {
+            warnings.push(format!("{error}; its hooks do not run"));
+            Vec::new()
+        }
+    }
 }
 
 fn source_of(layer: Layer) -> HookSource {
@@ -263,6 +321,7 @@ fn read_hook(written: &Value, event: HookEvent) -> Result<(Hook, Option<String>)
     let hook = Hook {
         event,
         source: HookSource::User,
+        extension: None,
         file: PathBuf::new(),
         matcher: String::new(),
         sequential: false,

@@ -141,7 +141,26 @@ pub const KEYS: &[Key] = &[
     key("privacy.usageStatisticsEnabled", Flag, "false", "Accepted; nothing is ever sent"),
     key("telemetry", FlagTextOrObject, "", "Where OpenTelemetry data goes"),
     key("model.name", Text, "", "The model"),
+    key(
+        "model.routing",
+        Choice(&["on", "rules", "off"]),
+        "\"on\"",
+        "How `auto` chooses: rules and in doubt a small model, rules only, not at all (ours)",
+    ),
+    key("model.routingThreshold", Num, "90", "Of 100, from which the strong model answers (ours)"),
+    key(
+        "model.fallback",
+        Choice(&["ask", "auto", "off"]),
+        "\"ask\"",
+        "Whether another model answers when one cannot (ours)",
+    ),
     key("model.maxSessionTurns", Num, "-1", "Turns of a session; -1: no limit"),
+    key("budget.session.maxCost", Num, "", "US dollars that a session may cost (ours)"),
+    key("budget.session.maxTokens", Num, "", "Tokens that a session may use (ours)"),
+    key("budget.session.timeout", Num, "", "Seconds that the turns of a run may take (ours)"),
+    key("budget.prompt.maxCost", Num, "", "US dollars that a prompt may cost (ours)"),
+    key("budget.prompt.maxTokens", Num, "", "Tokens that a prompt may use (ours)"),
+    key("budget.prompt.timeout", Num, "", "Seconds that a prompt may take (ours)"),
     key("model.summarizeToolOutput", Obj, "", "Tools whose output is summarised"),
     key(
         "model.compressionThreshold",
@@ -231,6 +250,14 @@ pub const KEYS: &[Key] = &[
         Flag,
         "true",
         "Tell the model to prefer quiet flags",
+    ),
+    key("tools.discoveryCommand", Text, "", "A command that tells of tools of the project"),
+    key("tools.callCommand", Text, "", "The command that runs such tools"),
+    key(
+        "tools.strictDiscoveredTools",
+        Flag,
+        "false",
+        "Such a call fails when it writes to stderr, though it ends well",
     ),
     key("tools.core", Texts, "", "The only tools there are; they do not ask"),
     key("tools.allowed", Texts, "[]", "Tools and commands that do not ask"),
@@ -338,6 +365,7 @@ pub const KEYS: &[Key] = &[
     ),
     key("advanced.bugCommand", Obj, "", "Where bugs are reported"),
     key("advanced.docsUrl", Text, "", "Where `/docs` leads (ours)"),
+    key("experimental.taskTracker", Flag, "false", "Tasks with a tracker, in place of todos"),
     key("experimental.enableAgents", Flag, "true", "Agents exist"),
     key("experimental.useOSC52Paste", Flag, "false", "Ask the terminal for the clipboard"),
     key("experimental.useOSC52Copy", Flag, "false", "Copy by the terminal, never by a program"),
@@ -427,6 +455,9 @@ fn number(text: &str) -> Option<Number> {
     text.parse::<i64>().map(Number::from).ok().or_else(|| Number::from_f64(text.parse().ok()?))
 }
 
+/// Which sessions are deleted.
+const RETENTION: &str = "general.sessionRetention.";
+
 /// At most so many complaints about one file.
 const MOST: usize = 5;
 
@@ -448,6 +479,11 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
             None => {
                 let value = take(values, key.name).unwrap_or_default();
                 if !value.is_null() {
+                    // The usual limit in place of one that nobody can read would
+                    // delete what was to be kept.
+                    if key.name.starts_with(RETENTION) {
+                        replace(values, &format!("{RETENTION}enabled"), Value::Bool(false));
+                    }
                     issues.push(format!(
                         "`{}` must be {}, not {}",
                         key.name,
@@ -542,7 +578,7 @@ mod tests {
         let warnings = check(object, Path::new("/s.json"));
         assert_eq!(
             values,
-            json!({"general": {"vimMode": true, "maxAttempts": 3, "sessionRetention": {}}, "tools": {"exclude": ["b"]},
+            json!({"general": {"vimMode": true, "maxAttempts": 3, "sessionRetention": {"enabled": false}}, "tools": {"exclude": ["b"]},
                    "own": {"x": 1}, "model": {}})
         );
         assert_eq!(

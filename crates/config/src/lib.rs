@@ -5,6 +5,7 @@
 //! command-line arguments (the binary), the folder tree
 //! (`files`).
 
+pub mod agents;
 pub mod commands;
 mod credentials;
 mod dialog;
@@ -13,6 +14,7 @@ mod editor_keys;
 mod environment;
 mod error;
 mod expand;
+pub mod extensions;
 mod front_matter;
 mod gate;
 mod homes;

@@ -33,6 +33,8 @@ pub struct MemoryOptions<'a> {
     pub boundary_markers: &'a [String],
     /// More folders whose own files are read.
     pub more_folders: &'a [PathBuf],
+    /// The context files of extensions.
+    pub extension_files: &'a [PathBuf],
     /// How imports are shown.
     pub import_format: ImportFormat,
     /// Project files are read only then.
@@ -55,6 +57,8 @@ pub struct MemoryFile {
 pub struct Memory {
     /// The user's, for all projects.
     pub global: Vec<MemoryFile>,
+    /// Those of extensions.
+    pub extensions: Vec<MemoryFile>,
     /// The project's, outermost folder first.
     pub project: Vec<MemoryFile>,
     /// Files that could not be used as they are, one sentence each.
@@ -76,10 +80,16 @@ impl Memory {
         ))
     }
 
-    /// The block for the session context; `None` when empty.
+    /// The blocks for the session context, the extensions' first; `None` when
+    /// empty.
     pub fn project_block(&self, cwd: &Path) -> Option<String> {
-        let files = blocks(&self.project, cwd)?;
-        Some(format!("<project_context>\n{files}\n</project_context>"))
+        let block = |files: &[MemoryFile], name: &str| {
+            Some(format!("<{name}>\n{}\n</{name}>", blocks(files, cwd)?))
+        };
+        let of_extensions = block(&self.extensions, "extension_context");
+        let of_project = block(&self.project, "project_context");
+        let blocks: Vec<String> = of_extensions.into_iter().chain(of_project).collect();
+        (!blocks.is_empty()).then(|| blocks.join("\n"))
     }
 }
 

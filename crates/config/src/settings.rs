@@ -152,6 +152,14 @@ impl Settings {
         (number >= 0.0).then_some(number as u64)
     }
 
+    /// `agents.overrides`: changes of single agents, by name.
+    pub fn agent_overrides(&self) -> Vec<(String, Object)> {
+        let overrides = self.get("agents.overrides").and_then(Value::as_object);
+        let changes = overrides.into_iter().flatten();
+        changes
+            .filter_map(|(name, changes)| Some((name.clone(), changes.as_object()?.clone())))
+            .collect()
+    }
     /// `model.name`.
     pub fn model_name(&self) -> Option<String> {
         self.text("model.name")

@@ -133,6 +133,8 @@ pub enum FooterItem {
     ModelName,
     /// How much of the window is used.
     ContextUsed,
+    /// What the session cost. Ours alone.
+    Cost,
     /// What is left of the quota.
     Quota,
     /// The memory of the program.
@@ -151,7 +153,7 @@ pub enum FooterItem {
 
 impl FooterItem {
     /// All of them, in the order in which dialogs list them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Mode,
         Self::Trust,
         Self::Workspace,
@@ -159,6 +161,7 @@ impl FooterItem {
         Self::Sandbox,
         Self::ModelName,
         Self::ContextUsed,
+        Self::Cost,
         Self::Quota,
         Self::MemoryUsage,
         Self::SessionId,
@@ -178,6 +181,7 @@ impl FooterItem {
             Self::Sandbox => "sandbox",
             Self::ModelName => "model-name",
             Self::ContextUsed => "context-used",
+            Self::Cost => "cost",
             Self::Quota => "quota",
             Self::MemoryUsage => "memory-usage",
             Self::SessionId => "session-id",
@@ -198,6 +202,7 @@ impl FooterItem {
             Self::Sandbox => "sandbox",
             Self::ModelName => "/model",
             Self::ContextUsed => "context",
+            Self::Cost => "/stats",
             Self::Quota => "quota",
             Self::MemoryUsage => "memory",
             Self::SessionId => "session",
@@ -299,6 +304,7 @@ fn footer(settings: &Settings) -> Vec<FooterItem> {
         unless("ui.footer.hideModelInfo", FooterItem::ModelName),
         unless("ui.footer.hideContextPercentage", FooterItem::ContextUsed),
         Some(FooterItem::TokenCount),
+        Some(FooterItem::Cost),
         Some(FooterItem::GitBranch),
         unless("ui.footer.hideSandboxStatus", FooterItem::Sandbox),
         Some(FooterItem::Trust),
@@ -331,14 +337,15 @@ mod tests {
     #[test]
     fn the_footer_is_what_is_listed_or_what_the_switches_leave() {
         use FooterItem::{
-            ContextUsed, GitBranch, MemoryUsage, Mode, ModelName, Quota, Sandbox, TokenCount,
+            ContextUsed, Cost, GitBranch, MemoryUsage, Mode, ModelName, Quota, Sandbox, TokenCount,
             Trust, Workspace,
         };
-        let usual = vec![Mode, ModelName, ContextUsed, TokenCount, GitBranch, Sandbox, Trust];
+        let usual = vec![Mode, ModelName, ContextUsed, TokenCount, Cost, GitBranch, Sandbox, Trust];
         assert_eq!(ui(serde_json::json!({})).footer, Some(usual));
         let switched = serde_json::json!({"ui": {"footer": {"hideModelInfo": true},
             "showMemoryUsage": true}});
-        let left = vec![Mode, ContextUsed, TokenCount, GitBranch, Sandbox, Trust, MemoryUsage];
+        let left =
+            vec![Mode, ContextUsed, TokenCount, Cost, GitBranch, Sandbox, Trust, MemoryUsage];
         assert_eq!(ui(switched).footer, Some(left));
         let listed = serde_json::json!({"ui": {"footer": {"items": ["quota", "x", "workspace"]}}});
         assert_eq!(ui(listed).footer, Some(vec![Quota, Workspace]));

@@ -5,11 +5,11 @@ use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Q
 use parallax_protocol::ids::AskId;
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
-use parallax_protocol::tool::{Outcome, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Outcome, Preview, ToolError, ToolErrorKind, ToolKind};
 
 use crate::board::{Again, Board, Call, Finish, Prepared, Refused};
 use crate::guarded::is_command;
-use crate::scheduler::{add_note, refusal_note};
+use crate::scheduler::{add_note, asks_itself, refusal_note};
 use crate::session::Session;
 
 /// What answers may hold for longer than one call.
@@ -35,6 +35,8 @@ impl Session {
         let is_expansion = prepared.again.refused.is_some();
         let question = match spec.kind {
             _ if is_expansion => Question::SandboxExpansion,
+            _ if asks_itself(&prepared) => Question::AskUser,
+            ToolKind::Plan if is_plan(&prepared) => Question::ExitPlanMode,
             ToolKind::Edit => Question::Edit,
             ToolKind::Execute => Question::Exec,
             _ if call.name.starts_with("mcp_") => Question::Mcp,
@@ -63,6 +65,7 @@ impl Session {
         let asked = Ask {
             id: ask.clone(),
             call: call.id.clone(),
+            agent: None,
             name: call.name.clone(),
             kind: prepared.tool.spec().kind,
             title: prepared.title.clone(),
@@ -82,7 +85,8 @@ impl Session {
     }
 
     fn outcomes(&self, question: Question, prepared: &Prepared) -> Vec<AskOutcome> {
-        let lasting = self.approvals.lasting && !prepared.verdict.each_time;
+        let lasting =
+            self.approvals.lasting && !prepared.verdict.each_time && question != Question::AskUser;
         let has_rule = !prepared.rules.is_empty();
         let mut outcomes = vec![AskOutcome::ProceedOnce];
         let mut offer = |outcome, holds: bool| {
@@ -92,6 +96,13 @@ impl Session {
         };
         let is_edit = question == Question::Edit;
         let is_mcp = question == Question::Mcp;
+        if question == Question::ExitPlanMode {
+            // "Always" lets the edits of the plan through.
+            offer(AskOutcome::ProceedAlways, self.approvals.lasting && self.trusted);
+            offer(AskOutcome::ModifyWithEditor, true);
+            offer(AskOutcome::Cancel, true);
+            return outcomes;
+        }
         offer(AskOutcome::ProceedAlways, lasting && (has_rule || is_edit) && !is_mcp);
         offer(AskOutcome::ProceedAlwaysTool, lasting && has_rule && is_mcp);
         offer(AskOutcome::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
@@ -105,7 +116,7 @@ impl Session {
     /// Takes the answers to open questions.
     pub(crate) async fn decide(&mut self, board: &mut Board<'_>, cancel: &CancellationToken) {
         for decide in std::mem::take(&mut self.inbox.decisions) {
-            let Some(prepared) = board.asking.remove(&decide.ask) else {
+            let Some(mut prepared) = board.asking.remove(&decide.ask) else {
                 let text = format!("there is no open question `{}`", decide.ask);
                 self.inbox.notice(Level::Error, text);
                 continue;
@@ -117,9 +128,16 @@ impl Session {
                 continue;
             }
             let outcome = decide.outcome;
+            prepared.answer = Some(outcome);
             self.hub.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome: Some(outcome) });
             match outcome {
-                AskOutcome::Cancel => self.declined(board, prepared, decide.feedback),
+                // No answer is one too.
+                AskOutcome::Cancel if asks_itself(&prepared) => {
+                    self.start(board, prepared, CallDecision::Accept, None, cancel);
+                }
+                AskOutcome::Cancel | AskOutcome::Retry => {
+                    self.declined(board, prepared, decide.feedback);
+                }
                 AskOutcome::ModifyWithEditor => {
                     let again =
                         Again { arguments: decide.arguments, changed: true, ..prepared.again };
@@ -127,7 +145,8 @@ impl Session {
                     self.begin(board, prepared.index, again, cancel).await;
                 }
                 AskOutcome::ProceedOnce => {
-                    self.start(board, prepared, CallDecision::Accept, cancel);
+                    let answers = decide.answers;
+                    self.start(board, prepared, CallDecision::Accept, answers, cancel);
                 }
                 AskOutcome::ProceedAlways
                 | AskOutcome::ProceedAlwaysAndSave
@@ -135,7 +154,7 @@ impl Session {
                 | AskOutcome::ProceedAlwaysServer => {
                     let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
                     self.remember(&decide, is_edit, &prepared.rules.clone()).await;
-                    self.start(board, prepared, CallDecision::AutoAccept, cancel);
+                    self.start(board, prepared, CallDecision::AutoAccept, None, cancel);
                 }
             }
         }
@@ -215,14 +234,24 @@ impl Session {
             self.finish(board, index, outcome, finish);
             return;
         }
+        let finish = Finish::rejected(&prepared, false);
+        if let Some(outcome) = prepared.invocation.declined(feedback.as_deref()) {
+            self.finish(board, index, outcome, finish);
+            return;
+        }
         let mut message = "[Operation Cancelled] User denied execution.".to_owned();
         board.declined |= feedback.is_none();
         if let Some(feedback) = feedback {
             message.push_str(&format!(" The user says: {feedback}"));
         }
         let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
-        self.finish(board, index, Outcome::failure(error), Finish::rejected(prepared, true));
+        self.finish(board, index, Outcome::failure(error), Finish { cancelled: true, ..finish });
     }
+}
+
+/// Whether the call puts a plan before a person.
+fn is_plan(prepared: &Prepared) -> bool {
+    matches!(prepared.invocation.preview(), Some(Preview::Plan { .. }))
 }
 
 /// Whether the answer is one that the question takes.

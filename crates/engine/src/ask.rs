@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::answer::{Answer, Piece};
 use crate::board::Call;
+use crate::fallback::{self, Fell};
 use crate::history::Remarks;
 use crate::loop_guard::LoopGuard;
 use crate::meter::{error_class, millis};
@@ -93,8 +94,11 @@ impl Session {
     ) -> Result<Reply, EndReason> {
         let after_tool = self.history.ends_with_results();
         self.take_tools();
+        self.choose_model(cancel).await?;
+        self.avoid_trouble(cancel).await?;
+        let mut model = self.main_model();
+        self.may_spend(&model)?;
         self.make_room(cancel).await?;
-        let model = self.model.resolve(&self.inbox.model);
         let mut nudged = false;
         let mut foreign_signature = 0u8;
         let mut made_room = false;
@@ -126,6 +130,10 @@ impl Session {
             {
                 self.history.counted(sent, usage.prompt_token_count);
             }
+            let trouble = match &ended {
+                Ended::Failed(error) => fallback::cause(error),
+                _ => None,
+            };
             let again = match ended {
                 Ended::Cancelled => {
                     self.keep_partial(attempt, &model);
@@ -142,7 +150,10 @@ impl Session {
                 Ended::Whole => match attempt.answer.blocked.clone() {
                     Some(reason) => Again::Stop(blocked(&reason, &attempt.answer)),
                     None => match Invalid::of(&attempt.answer, after_tool) {
-                        None => return Ok(self.keep(attempt, &model)),
+                        None => {
+                            self.models.well(&model);
+                            return Ok(self.keep(attempt, &model));
+                        }
                         Some(invalid) => {
                             let failure = invalid.failure(&attempt.answer);
                             if number >= invalid.max_attempts() {
@@ -159,7 +170,15 @@ impl Session {
             };
             self.drop_shown(&mut attempt);
             match again {
-                Again::Stop(failure) => return Err(EndReason::Failed(failure)),
+                Again::Stop(mut failure) => {
+                    let Some(cause) = trouble else { return Err(EndReason::Failed(failure)) };
+                    if let Fell::No = self.fall_back(cause, &mut failure, cancel).await? {
+                        return Err(EndReason::Failed(failure));
+                    }
+                    model = self.main_model();
+                    self.may_spend(&model)?;
+                    number = 0;
+                }
                 Again::Unsign => self.unsign(),
                 Again::MakeRoom(failure) => {
                     if std::mem::replace(&mut made_room, true)
@@ -211,7 +230,10 @@ impl Session {
             tools: tools.map_or(ToolSet::None, ToolSet::Functions),
             generation: self.generation.clone(),
             role: "main".into(),
-            max_attempts: self.max_attempts,
+            max_attempts: match self.models.one_attempt(model) {
+                true => Some(1),
+                false => self.max_attempts.or_else(|| self.model.attempts(model, self.chooses())),
+            },
         })
     }
 
@@ -253,7 +275,7 @@ impl Session {
 
     /// Tells how full the context is, where that is new.
     pub(crate) fn tell_context(&mut self) {
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         let used = self.context(&model);
         if self.told_context.replace(used) != Some(used) {
             self.hub.send(EventBody::ContextUsed(used));
@@ -340,6 +362,7 @@ impl Session {
                         model: model.clone(),
                         role: "main".into(),
                         usage: Usage::default(),
+                        cost: None,
                         latency_ms: millis(attempt.begun),
                         request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
@@ -420,10 +443,13 @@ impl Session {
 
     fn tell_call(&self, model: &str, attempt: &Attempt, ended: &Ended) {
         let answer = &attempt.answer;
-        self.hub.send(EventBody::ModelCall(ModelCall {
+        let usage = answer.usage.unwrap_or_default();
+        let call = ModelCall {
             model: answer.model_version.clone().unwrap_or_else(|| model.to_owned()),
             role: "main".into(),
-            usage: answer.usage.unwrap_or_default(),
+            usage,
+            // A version of the model costs what was asked for.
+            cost: self.model.price(model).map(|price| price.of(&usage)),
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,
             error: match ended {
@@ -431,7 +457,9 @@ impl Session {
                 Ended::Cancelled => Some("cancelled".into()),
                 Ended::Whole | Ended::Chanting | Ended::Stopped(_) => None,
             },
-        }));
+        };
+        self.budget.ledger().count(&call);
+        self.hub.send(EventBody::ModelCall(call));
     }
 
     /// Keeps a valid answer: history and journal first, then the faces.
@@ -464,6 +492,7 @@ impl Session {
                 wire_id,
                 name,
                 args,
+                replaces: None,
             })
             .collect();
         if let Some(item) = item {

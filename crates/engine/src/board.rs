@@ -1,6 +1,6 @@
 //! The state of a round: which call stands where.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,6 +19,9 @@ use crate::hub::EventHub;
 use crate::reach::Reach;
 use crate::respond::Response;
 
+/// How often one call may be followed by another in its place.
+const MOST_TAILS: u32 = 5;
+
 /// A call of the model, with our id.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
@@ -27,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// `None` when the model sent something that is no object.
     pub(crate) args: Option<Object>,
+    /// The name that the model called, when a hook put this call in its place.
+    pub(crate) replaces: Option<String>,
 }
 
 impl Call {
@@ -85,6 +90,8 @@ pub(crate) struct Prepared {
     pub(crate) rules: Vec<RuleDraft>,
     /// What may be answered, once asked.
     pub(crate) outcomes: Vec<AskOutcome>,
+    /// What a person answered, once they did.
+    pub(crate) answer: Option<AskOutcome>,
     pub(crate) again: Again,
 }
 
@@ -122,12 +129,12 @@ impl Finish {
     }
 
     /// A call that was not let through.
-    pub(crate) fn rejected(prepared: Prepared, cancelled: bool) -> Self {
+    pub(crate) fn rejected(prepared: &Prepared, cancelled: bool) -> Self {
         Self {
             kind: Some(prepared.tool.spec().kind),
-            title: prepared.title,
+            title: prepared.title.clone(),
             decision: Some(CallDecision::Reject),
-            verdict: Some(prepared.verdict),
+            verdict: Some(prepared.verdict.clone()),
             duration_ms: 0,
             cancelled,
         }
@@ -150,6 +157,11 @@ pub(crate) struct Board<'a> {
     pub(crate) declined: bool,
     /// How many calls came to more than a refusal.
     pub(crate) acted: usize,
+    /// Calls that hooks put in the place of those of the model, by index, and
+    /// how often that was done.
+    tails: HashMap<usize, (Call, u32)>,
+    /// Those of them that wait to begin.
+    pub(crate) tailed: VecDeque<usize>,
 }
 
 impl<'a> Board<'a> {
@@ -165,7 +177,34 @@ impl<'a> Board<'a> {
             stopped: None,
             declined: false,
             acted: 0,
+            tails: HashMap::new(),
+            tailed: VecDeque::new(),
         }
+    }
+
+    /// The call that is to be made: that of the model, or the one that took its
+    /// place. It keeps its id, and is answered under the name that the model
+    /// used.
+    pub(crate) fn call(&self, index: usize) -> Option<&Call> {
+        match self.tails.get(&index) {
+            Some((call, _)) => Some(call),
+            None => self.calls.get(index),
+        }
+    }
+
+    /// Puts another call in the place of one, and before all that wait. `false`:
+    /// that was done too often.
+    pub(crate) fn tail(&mut self, index: usize, name: String, args: Object) -> bool {
+        let Some(call) = self.calls.get(index) else { return false };
+        let number = self.tails.get(&index).map_or(0, |(_, number)| *number);
+        if number >= MOST_TAILS {
+            return false;
+        }
+        let replaces = Some(call.name.clone());
+        let tail = Call { name, args: Some(args), replaces, ..call.clone() };
+        self.tails.insert(index, (tail, number + 1));
+        self.tailed.push_back(index);
+        true
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -174,7 +174,7 @@ impl Session {
         while let Some(wanted) = self.inbox.compactions.pop_front() {
             self.carry_out(wanted, cancel).await;
         }
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         let ContextUsed { tokens, window } = self.context(&model);
         let mark = self.compacting.room.mark(window);
         if tokens > window {
@@ -242,7 +242,7 @@ impl Session {
     }
 
     fn tokens_now(&mut self) -> u64 {
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         self.context(&model).tokens
     }
 
@@ -260,7 +260,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> bool {
         self.hook_compress(cause, cancel).await;
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         let window = self.context(&model).window;
         let mark = self.compacting.room.mark(window);
         let mut reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
@@ -352,7 +352,7 @@ impl Session {
 
     /// Gathers what a compaction needs; the cheap pass is in it.
     async fn material(&mut self, reach: Reach) -> Material {
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         let before = self.context(&model).tokens;
         let fixed = self.fixed_tokens();
         let view = self.history.view().to_vec();
@@ -475,7 +475,10 @@ impl Session {
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
         let whole = material.view.iter().take(split.tail);
         snapshot::Order {
-            model: Arc::new(Metered::new(Arc::clone(&self.model), self.hub.clone())),
+            model: Arc::new(
+                Metered::new(Arc::clone(&self.model), self.hub.clone())
+                    .counted(self.budget.ledger()),
+            ),
             name,
             transcript: transcript::transcript(whole, characters),
             limit: material.account_limit(split),
@@ -504,7 +507,8 @@ impl Session {
             matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete))
         };
         let files = calls::files(&calls, changes);
-        Facts::gather(&material.view, split, self.prompts.marks(), &calls, files)
+        let facts = Facts::gather(&material.view, split, self.prompts.marks(), &calls, files);
+        facts.with_plan(self.plan())
     }
 }
 

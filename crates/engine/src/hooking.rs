@@ -182,19 +182,20 @@ impl Session {
         }
     }
 
-    /// Shows hooks what came of a call; they may change what the model reads.
+    /// Shows hooks what came of a call; they may change what the model reads, and
+    /// give another call to be made in its place.
     pub(crate) async fn hook_after_tool(
         &mut self,
         call: &Call,
         arguments: Option<&Object>,
         outcome: &mut Outcome,
         cancel: &CancellationToken,
-    ) {
+    ) -> Option<(String, Object)> {
         let wants = |hooks: &std::sync::Arc<dyn parallax_protocol::hooks::Hooks>| {
             hooks.listens(HookEvent::AfterTool, false)
         };
         if !self.hooks.as_ref().is_some_and(wants) {
-            return;
+            return None;
         }
         let mut input = self.tool_input(call);
         let used = arguments.or(call.args.as_ref()).cloned().unwrap_or_default();
@@ -210,19 +211,26 @@ impl Session {
         input.insert("tool_response".to_owned(), Value::Object(response));
         let subject = self.tool_name(call);
         let hooked = self.hook(HookCall::new(HookEvent::AfterTool, subject, input), cancel).await;
-        if hooked.given("tailToolCallRequest").is_some() {
-            let text = "a hook asks for a further call (`tailToolCallRequest`): it is not made";
-            self.inbox.notice(Level::Warning, text);
-        }
         if let Some(stop) = hooked.stop {
             outcome.error = Some(ToolError::new(ToolErrorKind::StopExecution, stop));
-        } else if hooked.decision == Some(HookDecision::Deny) {
+            return None;
+        }
+        if hooked.decision == Some(HookDecision::Deny) {
             let message = format!("A hook withholds the result: {}", hooked.reason);
             *outcome = Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
+        } else if let Some(wanted) = hooked.given("tailToolCallRequest") {
+            match tail_call(wanted) {
+                Some(tail) => return Some(tail),
+                None => {
+                    let text = "a hook asks for a further call that has no `name`: it is not made";
+                    self.inbox.notice(Level::Warning, text);
+                }
+            }
         }
         if let Some(context) = hooked.context {
             add_note(outcome, &context);
         }
+        None
     }
 
     /// Tells hooks that a person is asked. Nobody waits for them.
@@ -256,8 +264,9 @@ impl Session {
     fn tool_input(&self, call: &Call) -> Object {
         let name = self.tool_name(call);
         let mut input = object(json!({"tool_name": name}));
-        if name != call.name {
-            input.insert("original_request_name".to_owned(), call.name.clone().into());
+        let asked = call.replaces.as_ref().unwrap_or(&call.name);
+        if name != *asked {
+            input.insert("original_request_name".to_owned(), asked.clone().into());
         }
         if let Some(served) = self.registry.get(&call.name).and_then(|tool| tool.served()) {
             let context = json!({"server_name": served.server, "tool_name": served.tool});
@@ -265,6 +274,13 @@ impl Session {
         }
         input
     }
+}
+
+/// The call that a hook wants in the place of the one that was made.
+fn tail_call(wanted: &Value) -> Option<(String, Object)> {
+    let name = wanted.get("name")?.as_str().filter(|name| !name.is_empty())?;
+    let args = wanted.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
+    Some((name.to_owned(), args))
 }
 
 /// The fields of an object literal.

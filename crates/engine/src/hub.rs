@@ -121,8 +121,19 @@ fn merge(events: &mut VecDeque<Event>, event: &Event) -> bool {
                 return true;
             }
             (
-                EventBody::ItemDelta { .. } | EventBody::ItemScreen { .. },
-                EventBody::ItemDelta { .. } | EventBody::ItemScreen { .. },
+                EventBody::Agent { item: other, progress: unread },
+                EventBody::Agent { item, progress },
+            ) if other == item => {
+                *unread = Arc::clone(progress);
+                return true;
+            }
+            (
+                EventBody::ItemDelta { .. }
+                | EventBody::ItemScreen { .. }
+                | EventBody::Agent { .. },
+                EventBody::ItemDelta { .. }
+                | EventBody::ItemScreen { .. }
+                | EventBody::Agent { .. },
             ) => {}
             _ => return false,
         }

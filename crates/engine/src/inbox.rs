@@ -12,6 +12,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::Shell;
 use tokio::sync::mpsc::Receiver;
 
+use crate::agents::Family;
 use crate::hub::EventHub;
 use crate::reach::Reach;
 use crate::shells::Shells;
@@ -79,6 +80,7 @@ pub(crate) struct Inbox {
     /// The token of a compaction between turns.
     pub(crate) compacting: Option<CancellationToken>,
     notices: u64,
+    family: Option<Arc<Family>>,
 }
 
 impl Inbox {
@@ -87,9 +89,9 @@ impl Inbox {
         hub: EventHub,
         add_directory: AddDirectory,
         model_changed: ModelChanged,
-        mode: ApprovalMode,
-        model: String,
+        (mode, model): (ApprovalMode, String),
         shell: Option<Arc<dyn Shell>>,
+        family: Option<Arc<Family>>,
     ) -> Self {
         let reach = Reach::default();
         Self {
@@ -112,6 +114,7 @@ impl Inbox {
             turn: None,
             compacting: None,
             notices: 0,
+            family,
         }
     }
 
@@ -170,7 +173,13 @@ impl Inbox {
                     _ => self.prompts.iter_mut().for_each(|queued| queued.interrupted = true),
                 }
             }
-            Op::Decide(decide) => self.decisions.push(*decide),
+            Op::Decide(decide) => {
+                let decide = match &self.family {
+                    Some(family) => family.answer(decide),
+                    None => Some(decide),
+                };
+                self.decisions.extend(decide.map(|decide| *decide));
+            }
             Op::Undo { turn, force } => self.undos.push((turn, force)),
             Op::Rewind(_) if self.turn.is_some() => {
                 self.notice(Level::Warning, "going back works between turns only");
@@ -192,11 +201,7 @@ impl Inbox {
                     self.notice(Level::Error, why);
                 }
             }
-            Op::SetModel(model) => {
-                (self.model_changed)(&model);
-                self.model = model;
-                self.tell_state();
-            }
+            Op::SetModel(model) => self.set_model(&model),
             Op::SetMode(mode) => {
                 self.mode = mode;
                 self.tell_state();
@@ -244,7 +249,22 @@ impl Inbox {
     }
 
     pub(crate) fn tell_state(&self) {
+        if let Some(family) = &self.family {
+            family.follow(self.mode, &self.model);
+        }
         self.hub.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
+    }
+
+    /// Another model is set.
+    pub(crate) fn set_model(&mut self, model: &str) {
+        (self.model_changed)(model);
+        model.clone_into(&mut self.model);
+        self.tell_state();
+    }
+
+    /// Another model answers, though none was set.
+    pub(crate) fn follow_model(&self, model: &str) {
+        (self.model_changed)(model);
     }
 
     /// Tells people something.

@@ -3,11 +3,15 @@
 //! It knows no provider, no tool and no face: those come through the traits of
 //! `parallax-protocol`.
 
+mod agents;
 mod answer;
 mod approval;
 mod ask;
+mod availability;
 mod board;
+mod budget;
 mod compaction;
+mod fallback;
 mod guarded;
 mod history;
 mod hooking;
@@ -17,12 +21,14 @@ pub mod invariants;
 mod loop_guard;
 mod meter;
 mod model_hooks;
+mod planning;
 pub mod prompt;
 mod prompts;
 mod reach;
 mod registry;
 mod respond;
 mod rewind;
+mod routing;
 mod scheduler;
 mod session;
 mod shells;
@@ -33,8 +39,11 @@ mod verdict;
 mod view;
 
 pub use approval::Approvals;
+pub use budget::{Budget, BudgetLimits, Ledger, Spent};
 pub use compaction::{KeepOutput, Room};
 pub use hub::{EventHub, EventReader};
 pub use inbox::{AddDirectory, ModelChanged};
 pub use meter::Metered;
+pub use planning::AgreedPlan;
+pub use routing::RoutingOptions;
 pub use session::{SessionHandle, SessionOptions, start};

@@ -6,20 +6,31 @@ use std::time::Instant;
 
 use parallax_protocol::event::{EventBody, ModelCall};
 use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::price::Price;
+use parallax_protocol::routing::{Routes, Substitute};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
+use crate::budget::Ledger;
 use crate::hub::EventHub;
 
 /// A model whose [`Model::generate`] calls are reported as events.
 pub struct Metered {
     model: Arc<dyn Model>,
     hub: EventHub,
+    ledger: Ledger,
 }
 
 impl Metered {
     /// Wraps the model; reports go to the hub.
     pub fn new(model: Arc<dyn Model>, hub: EventHub) -> Self {
-        Self { model, hub }
+        Self { model, hub, ledger: Ledger::default() }
+    }
+
+    /// Counts what is spent there, too.
+    #[must_use]
+    pub fn counted(mut self, ledger: Ledger) -> Self {
+        self.ledger = ledger;
+        self
     }
 }
 
@@ -51,25 +62,26 @@ impl Model for Metered {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let hub = self.hub.clone();
+        let (hub, ledger, asked) = (self.hub.clone(), self.ledger.clone(), Arc::clone(&self.model));
         let (model, role) = (request.model.clone(), request.role.clone());
         let request_bytes = request.bytes();
         let answer = self.model.generate(request, cancel);
         Box::pin(async move {
             let begun = Instant::now();
             let answer = answer.await;
-            hub.send(EventBody::ModelCall(ModelCall {
+            let meta = answer.as_ref().ok().map(|answer| &answer.meta);
+            let usage = meta.and_then(|meta| meta.usage).unwrap_or_default();
+            let call = ModelCall {
+                cost: asked.price(&model).map(|price| price.of(&usage)),
                 model,
                 role,
-                usage: answer
-                    .as_ref()
-                    .ok()
-                    .and_then(|answer| answer.meta.usage)
-                    .unwrap_or_default(),
+                usage,
                 latency_ms: millis(begun),
                 request_bytes,
                 error: answer.as_ref().err().map(error_class),
-            }));
+            };
+            ledger.count(&call);
+            hub.send(EventBody::ModelCall(call));
             answer
         })
     }
@@ -84,6 +96,22 @@ impl Model for Metered {
 
     fn utility(&self, name: &str, main: &str) -> String {
         self.model.utility(name, main)
+    }
+
+    fn routes(&self, name: &str) -> Option<Routes> {
+        self.model.routes(name)
+    }
+
+    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+        self.model.substitutes(model, chosen)
+    }
+
+    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
+        self.model.attempts(model, chosen)
+    }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        self.model.price(model)
     }
 
     fn is_scripted(&self) -> bool {

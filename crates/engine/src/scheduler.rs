@@ -6,22 +6,27 @@
 //! done, so that several edits of one file apply one after the other, and
 //! nothing behind it starts before it is done.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parallax_protocol::CancellationToken;
+use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::event::{
-    CallDecision, CallPhase, CallState, EventBody, ItemDone, ItemStart, ToolDone, ToolStart,
+    CallDecision, CallPhase, CallState, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStart,
     ToolStatus,
 };
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Verdict};
 use parallax_protocol::store::{Record, ResultRecord};
-use parallax_protocol::tool::{Display, Outcome, Run, Scope, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{
+    Display, Outcome, Preview, Run, Scope, ToolError, ToolErrorKind, ToolKind,
+};
+use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::task::Id;
 
+use crate::agents::AgentRole;
 use crate::board::{Again, Board, Call, CallProgress, Finish, Prepared, Refused, Round, Running};
 use crate::guarded::{Guarded, is_command};
 use crate::history::now;
@@ -39,6 +44,8 @@ const CHANGED: &str = "[The user changed this call before agreeing to it: what w
 
 /// How long cancelled tools get to hand over what they have.
 const GRACE: Duration = Duration::from_secs(2);
+/// The tool whose calls are headings of what follows.
+const HEADING: &str = "update_topic";
 /// How often a call may be run again with more permissions.
 const MOST_RUNS: u32 = 4;
 
@@ -57,22 +64,36 @@ impl Session {
             });
         }
         let mut board = Board::new(calls);
-        let mut next = 0;
+        let mut waiting = order(calls);
         loop {
-            while next < calls.len() && !cancel.is_cancelled() && self.may_start(&board, next) {
+            while let Some(next) = board.tailed.front().copied()
+                && !cancel.is_cancelled()
+                && self.may_start(&board, next)
+            {
+                board.tailed.pop_front();
                 self.begin(&mut board, next, Again::default(), cancel).await;
-                next += 1;
+            }
+            while let Some(next) = waiting.front().copied()
+                && board.tailed.is_empty()
+                && !cancel.is_cancelled()
+                && self.may_start(&board, next)
+            {
+                waiting.pop_front();
+                self.begin(&mut board, next, Again::default(), cancel).await;
             }
             if board.declined {
-                self.leave_out(&mut board, next);
-                next = calls.len();
+                board.tailed.clear();
+                let rest: Vec<usize> = waiting.drain(..).collect();
+                self.leave_out(&mut board, &rest);
             }
             // Answers may have come while other calls were prepared.
             if !self.inbox.decisions.is_empty() && !cancel.is_cancelled() {
                 self.decide(&mut board, cancel).await;
                 continue;
             }
-            if cancel.is_cancelled() || (next == calls.len() && !board.is_busy()) {
+            if cancel.is_cancelled()
+                || (waiting.is_empty() && board.tailed.is_empty() && !board.is_busy())
+            {
                 break;
             }
             tokio::select! {
@@ -94,7 +115,7 @@ impl Session {
         if board.exclusive || board.running.len() + board.asking.len() >= PARALLEL {
             return false;
         }
-        !board.calls.get(index).is_some_and(|call| self.is_exclusive(call)) || !board.is_busy()
+        !board.call(index).is_some_and(|call| self.is_exclusive(call)) || !board.is_busy()
     }
 
     pub(crate) fn is_exclusive(&self, call: &Call) -> bool {
@@ -110,7 +131,7 @@ impl Session {
         again: Again,
         cancel: &CancellationToken,
     ) {
-        let Some(call) = board.calls.get(index).cloned() else { return };
+        let Some(call) = board.call(index).cloned() else { return };
         self.tell_phase(&call, CallPhase::Validating, None);
         let mut again = again;
         let mut asks = None;
@@ -136,7 +157,10 @@ impl Session {
             self.asked_by_hook(&mut prepared.verdict, &why);
         }
         match prepared.verdict.decision {
-            Decision::Allow => self.start(board, prepared, CallDecision::Accept, cancel),
+            Decision::Allow if self.interactive && asks_itself(&prepared) => {
+                self.put(board, &call, prepared).await;
+            }
+            Decision::Allow => self.start(board, prepared, CallDecision::Accept, None, cancel),
             Decision::Ask => self.put(board, &call, prepared).await,
             Decision::Deny => self.refuse(board, prepared),
         }
@@ -166,7 +190,7 @@ impl Session {
             ToolErrorKind::PolicyViolation,
             format!("Tool execution denied by policy. {}", said(&prepared.verdict)),
         );
-        self.finish(board, index, Outcome::failure(error), Finish::rejected(prepared, false));
+        self.finish(board, index, Outcome::failure(error), Finish::rejected(&prepared, false));
     }
 
     /// Checks the arguments on a blocking thread and asks the policy.
@@ -184,6 +208,12 @@ impl Session {
             if self.registry.refresh() {
                 self.declared = None;
             }
+        }
+        if call.name != COMPLETE_TASK && self.role.as_ref().is_some_and(AgentRole::has_last_chance)
+        {
+            let message = format!("only `{COMPLETE_TASK}` can be called now");
+            let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
+            return Err((error, unjudged(None), again.refused));
         }
         let Some(tool) = self.registry.get(&call.name).cloned() else {
             let message = self.registry.not_found(&call.name);
@@ -239,7 +269,7 @@ impl Session {
             made: &made,
             taint: &self.taint,
             origin: Origin {
-                agent: None,
+                agent: self.role.as_ref().map(|role| role.name.as_ref()),
                 server: served.map(|served| served.server.as_str()),
                 annotations: served.map(|served| &served.annotations),
             },
@@ -261,8 +291,18 @@ impl Session {
             false => Vec::new(),
         };
         let title = invocation.title();
-        let outcomes = Vec::new();
-        Ok(Prepared { index, tool, invocation, effects, title, verdict, rules, outcomes, again })
+        Ok(Prepared {
+            index,
+            tool,
+            invocation,
+            effects,
+            title,
+            verdict,
+            rules,
+            outcomes: Vec::new(),
+            answer: None,
+            again,
+        })
     }
 
     pub(crate) fn start(
@@ -270,11 +310,13 @@ impl Session {
         board: &mut Board<'_>,
         prepared: Prepared,
         decision: CallDecision,
+        answers: Option<Object>,
         cancel: &CancellationToken,
     ) {
-        let Some(call) = board.calls.get(prepared.index) else { return };
+        let Some(call) = board.call(prepared.index).cloned() else { return };
         let cancel = cancel.child_token();
-        let Prepared { index, tool, invocation, effects, title, verdict, again, .. } = prepared;
+        let Prepared { index, tool, invocation, effects, title, verdict, again, answer, .. } =
+            prepared;
         let kind = tool.spec().kind;
         let mut permissions = effects.permissions.clone().and(&verdict.grants);
         // A person saw the command: what git runs of a trusted repository, and
@@ -285,14 +327,16 @@ impl Session {
         }
         let reach = self.inbox.reach.clone();
         reach.enter(call.item(), cancel.clone());
-        self.tell_phase(call, CallPhase::Executing, Some(title.clone()));
+        self.tell_phase(&call, CallPhase::Executing, Some(title.clone()));
         let run = Run {
             cancel: cancel.clone(),
             progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
             permissions: permissions.clone(),
             mode: self.inbox.mode,
+            answers,
+            answer,
         };
-        board.exclusive = self.is_exclusive(call);
+        board.exclusive = self.is_exclusive(&call);
         let guarded = Guarded {
             invocation,
             run,
@@ -333,7 +377,7 @@ impl Session {
         };
         let Some(running) = board.running.remove(&id) else { return };
         board.exclusive = false;
-        let Some(call) = board.calls.get(running.index) else { return };
+        let Some(call) = board.call(running.index).cloned() else { return };
         let mut outcome =
             outcome.unwrap_or_else(|error| Outcome::failure(crashed(&call.name, &error)));
         self.learn(&call.name, &running, &outcome);
@@ -353,8 +397,18 @@ impl Session {
             add_note(&mut outcome, CHANGED);
         }
         if !again {
-            let (call, arguments) = (call.clone(), running.arguments);
-            self.hook_after_tool(&call, arguments.as_ref(), &mut outcome, cancel).await;
+            let arguments = running.arguments.as_ref();
+            let tail = self.hook_after_tool(&call, arguments, &mut outcome, cancel).await;
+            if let Some((name, args)) = tail
+                && !cancel.is_cancelled()
+            {
+                self.inbox.reach.leave(&call.item());
+                if board.tail(running.index, name, args) {
+                    return;
+                }
+                let text = "hooks asked for a further call too often; the last result stands";
+                self.inbox.notice(Level::Warning, text);
+            }
             self.finish(board, running.index, outcome, finish);
             return;
         }
@@ -424,9 +478,9 @@ impl Session {
         }
     }
 
-    /// Calls from one on are not begun: the person refused one before them.
-    fn leave_out(&mut self, board: &mut Board<'_>, from: usize) {
-        for index in from..board.calls.len() {
+    /// These calls are not begun: the person refused one before them.
+    fn leave_out(&mut self, board: &mut Board<'_>, indexes: &[usize]) {
+        for &index in indexes {
             let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
             let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
             let error = ToolError::new(
@@ -474,7 +528,9 @@ impl Session {
             self.prompts.count_lines(diff);
         }
         let data = outcome.data.clone();
-        let spec_name = self.registry.get(&call.name).map_or("", |tool| &tool.spec().name);
+        let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
+        let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
+        let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let response = respond(
             &Answered {
                 wire_id: call.wire_id.as_deref(),
@@ -519,6 +575,9 @@ impl Session {
         if let Some(slot) = board.slots.get_mut(index) {
             *slot = Some(response);
         }
+        if let Some(change) = change {
+            self.change(change);
+        }
     }
 
     fn collect(&self, board: Board<'_>) -> Round {
@@ -537,6 +596,18 @@ impl Session {
         }
         round
     }
+}
+
+/// The order in which calls begin: that of the model, with headings first.
+fn order(calls: &[Call]) -> VecDeque<usize> {
+    let is_heading = |index: &usize| calls.get(*index).is_some_and(|call| call.name == HEADING);
+    let (headings, others): (Vec<usize>, Vec<usize>) = (0..calls.len()).partition(is_heading);
+    headings.into_iter().chain(others).collect()
+}
+
+/// Whether the call is a question to a person.
+pub(crate) fn asks_itself(prepared: &Prepared) -> bool {
+    matches!(prepared.invocation.preview(), Some(Preview::Questions { .. }))
 }
 
 /// Why, and by which rule.

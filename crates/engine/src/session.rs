@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::event::{
-    ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
+    BudgetSpent, ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
 };
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
+use parallax_protocol::routing::Route;
 use parallax_protocol::shell::Shell;
 use parallax_protocol::store::{CompactionRecord, PromptMark, Record, Store};
 use parallax_protocol::tool::{Tool, ToolSource};
@@ -23,13 +25,18 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::agents::{AgentRole, Family, InvokeAgent};
 use crate::approval::Approvals;
+use crate::availability::Availability;
+use crate::budget::Budget;
 use crate::compaction::{Compacting, Room};
 use crate::history::{History, now};
 use crate::hub::EventHub;
 use crate::inbox::{AddDirectory, Inbox, ModelChanged, Queued};
+use crate::planning::AgreedPlan;
 use crate::prompts::Prompts;
 use crate::registry::Registry;
+use crate::routing::RoutingOptions;
 
 /// Orders that may wait unread; a face that floods waits itself.
 const OPS: usize = 64;
@@ -48,6 +55,8 @@ pub struct SessionOptions {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Tools that come and go, declared behind the others.
     pub more_tools: Option<Arc<dyn ToolSource>>,
+    /// Agents that it can start; with them there is the tool `invoke_agent`.
+    pub agents: Option<Arc<dyn Agents>>,
     /// Who judges calls.
     pub judge: Arc<dyn Judge>,
     /// Where records go.
@@ -84,6 +93,10 @@ pub struct SessionOptions {
     pub max_turns: Option<u32>,
     /// Model requests that count as made already.
     pub requests_made: u32,
+    /// What may be spent.
+    pub budget: Budget,
+    /// How models are chosen, and what happens when one cannot answer.
+    pub routing: RoutingOptions,
     /// Attempts of one request before its first chunk; `None` = the model's own.
     pub max_attempts: Option<u32>,
     /// Whether the loop guard watches.
@@ -103,6 +116,8 @@ pub struct SessionOptions {
     pub turns: u64,
     /// The prompts that are in `history`.
     pub prompts: Vec<PromptMark>,
+    /// The plan that was agreed to, of a resumed session.
+    pub plan: Option<AgreedPlan>,
     /// Runs the person's commands; `None`: there are none in this session.
     pub shell: Option<Arc<dyn Shell>>,
     /// Hooks of the user's; `None`: there are none.
@@ -145,6 +160,18 @@ pub(crate) struct Session {
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
     pub(crate) generation: Object,
     pub(crate) max_turns: Option<u32>,
+    pub(crate) routing: RoutingOptions,
+    /// Which models can answer.
+    pub(crate) models: Availability,
+    /// The model of the running prompt, once it is chosen.
+    pub(crate) route: Option<Route>,
+    /// The model of the prompt before.
+    pub(crate) last_model: Option<String>,
+    /// The fast model did not get on with the prompt before.
+    pub(crate) stuck: bool,
+    pub(crate) budget: Budget,
+    /// The budget that the running turn was ended for.
+    pub(crate) timed_out: Arc<OnceLock<BudgetSpent>>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) loop_detection: bool,
     pub(crate) retry_base: Duration,
@@ -159,6 +186,8 @@ pub(crate) struct Session {
     pub(crate) taint: Taint,
     pub(crate) prompts: Prompts,
     pub(crate) compacting: Compacting,
+    /// The plan agreed to last.
+    pub(crate) plan: Option<AgreedPlan>,
     /// What was last told of the context.
     pub(crate) told_context: Option<ContextUsed>,
     /// The turn, counted over all processes of the session.
@@ -169,10 +198,16 @@ pub(crate) struct Session {
     pub(crate) declared: Option<(ApprovalMode, Option<Arc<RawValue>>)>,
     /// Model requests made so far.
     pub(crate) requests: u32,
+    /// Those made before the prompt of the running turn.
+    pub(crate) requests_at_prompt: u32,
     /// Calls seen so far, for ids of our own.
     pub(crate) calls: u64,
     /// Items made so far, for their ids.
     pub(crate) items: u64,
+    /// What it is, when it is a sub-agent's.
+    pub(crate) role: Option<AgentRole>,
+    /// What it shares with the sub-agents that it starts.
+    pub(crate) family: Option<Arc<Family>>,
     /// Ids that the server gave to calls, to notice one that comes twice.
     pub(crate) known_ids: std::collections::HashSet<String>,
 }
@@ -180,7 +215,21 @@ pub(crate) struct Session {
 /// Starts the actor on the current runtime. Subscribe to the hub before, so
 /// that no event is missed.
 pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
+    launch(options, None, hub)
+}
+
+/// Starts the actor; with a role it is a sub-agent's.
+pub(crate) fn launch(
+    mut options: SessionOptions,
+    role: Option<AgentRole>,
+    hub: EventHub,
+) -> SessionHandle {
     let (ops, inbox) = mpsc::channel(OPS);
+    let family = options.agents.take().map(|agents| {
+        let family = Arc::new(Family::new(agents, &mut options, hub.clone(), &ops));
+        options.tools.push(Arc::new(InvokeAgent::new(Arc::clone(&family))));
+        family
+    });
     let ready = SessionReady {
         session: options.id.clone(),
         model: options.model_name.clone(),
@@ -194,9 +243,9 @@ pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
             hub.clone(),
             options.add_directory,
             options.model_changed,
-            options.mode,
-            options.model_name,
+            (options.mode, options.model_name),
             options.shell,
+            family.clone(),
         ),
         hub: hub.clone(),
         history: History::new(options.history, options.compactions, options.store),
@@ -211,6 +260,13 @@ pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
         pending: options.pending,
         generation: options.generation,
         max_turns: options.max_turns,
+        routing: options.routing,
+        models: Availability::default(),
+        route: None,
+        last_model: None,
+        stuck: false,
+        budget: options.budget,
+        timed_out: Arc::default(),
         max_attempts: options.max_attempts,
         loop_detection: options.loop_detection,
         retry_base: options.retry_base,
@@ -225,12 +281,16 @@ pub fn start(options: SessionOptions, hub: EventHub) -> SessionHandle {
         prompts: Prompts::new(options.prompts),
         told_context: None,
         compacting: Compacting::new(options.room),
+        plan: options.plan,
         turn: options.turns,
         asks: 0,
         declared: None,
         requests: options.requests_made,
+        requests_at_prompt: options.requests_made,
         calls: 0,
         items: 0,
+        role,
+        family,
         known_ids: std::collections::HashSet::new(),
     };
     hub.send(EventBody::SessionReady(ready));
@@ -278,13 +338,23 @@ impl Session {
             self.turn += 1;
             self.hub.set_turn(turn);
             let begun = Instant::now();
-            let cancel = CancellationToken::new();
+            if let Some(family) = &self.family {
+                family.begin_turn(self.turn);
+            }
+            let cancel = match &self.role {
+                Some(role) => role.cancel.child_token(),
+                None => CancellationToken::new(),
+            };
             if interrupted {
                 cancel.cancel();
             }
             self.inbox.turn = Some(cancel.clone());
             self.hub.send(EventBody::TurnStarted { prompt: prompt.text.clone() });
+            let timer = self.begin_budget(&cancel);
             let reason = self.run_turn(prompt, &cancel).await;
+            drop(timer);
+            let reason = self.end_budget(reason);
+            self.end_route(&reason);
             self.inbox.turn = None;
             self.history.record(&Record::TurnEnd { time: now(), reason: word(&reason).to_owned() });
             let store = self.history.store();
@@ -341,7 +411,7 @@ impl Session {
     }
 
     pub(crate) fn nested_media(&self) -> bool {
-        self.model.limits(&self.model.resolve(&self.inbox.model)).multimodal_tool_results
+        self.model.limits(&self.main_model()).multimodal_tool_results
     }
 }
 
@@ -351,6 +421,7 @@ fn word(reason: &EndReason) -> &'static str {
         EndReason::Done => "done",
         EndReason::Cancelled => "cancelled",
         EndReason::MaxTurns { .. } => "max_turns",
+        EndReason::Budget(_) => "budget",
         EndReason::Loop { .. } => "loop",
         EndReason::Stopped { .. } => "stopped",
         EndReason::Failed(_) => "error",

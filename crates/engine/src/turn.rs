@@ -10,6 +10,7 @@ use parallax_protocol::store::{Record, ResultRecord, RoundRecord, assemble_round
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 
+use crate::agents::AgentRole;
 use crate::ask::Reply;
 use crate::board::{Call, Round};
 use crate::history::{Remarks, now};
@@ -22,6 +23,8 @@ const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
 /// How a turn ends whose calls the person refused, all of them.
 const DECLINED: &str = "you refused what it wanted to do; say what to do instead";
+/// The same where its time was over.
+const TIMED_OUT: &str = "[The time for this turn was over.]";
 
 /// Stands for an answer that never came.
 pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";
@@ -40,6 +43,7 @@ impl Session {
         let preface = self.preface.take();
         self.push_prompt(prompt, preface.as_deref());
         let mut guard = LoopGuard::default();
+        self.requests_at_prompt = self.requests;
         loop {
             let reason = match self.step(&mut guard, cancel).await {
                 Ok(()) => continue,
@@ -48,13 +52,14 @@ impl Session {
             match &reason {
                 // Nobody answered: the prompt is taken back, so that it can be
                 // sent again. Results of tools stay, since things were done.
-                EndReason::Failed(_) | EndReason::MaxTurns { .. }
+                EndReason::Failed(_) | EndReason::MaxTurns { .. } | EndReason::Budget(_)
                     if self.history.len() == before + 1 =>
                 {
                     self.history.truncate(before);
                     self.prompts.truncate(before);
                     self.preface = preface;
                 }
+                EndReason::Cancelled if self.timed_out.get().is_some() => self.settle(TIMED_OUT),
                 EndReason::Cancelled => self.settle(INTERRUPTED),
                 _ => {}
             }
@@ -71,7 +76,14 @@ impl Session {
         if cancel.is_cancelled() {
             return Err(EndReason::Cancelled);
         }
-        if let Some(limit) = self.max_turns
+        let role = self.role.as_ref();
+        let last_chance = role.is_some_and(AgentRole::has_last_chance);
+        let limit = match last_chance {
+            // One request whatever was made before.
+            true => Some(self.requests_at_prompt + 1),
+            false => self.max_turns,
+        };
+        if let Some(limit) = limit
             && self.requests >= limit
         {
             return Err(EndReason::MaxTurns { limit });
@@ -140,6 +152,9 @@ impl Session {
         }
         if let Some(reason) = stopped {
             return Err(EndReason::Stopped { reason });
+        }
+        if self.role.as_ref().is_some_and(|role| role.result.is_given()) {
+            return Err(EndReason::Done);
         }
         if let Some(Finding::Stop(detail)) = finding {
             return Err(EndReason::Loop { detail });

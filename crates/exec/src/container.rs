@@ -46,21 +46,11 @@ const PASSED: &[&str] = &[
     "NO_COLOR",
 ];
 
-/// Files of `~/.parallax` that say what may happen: what runs inside must not
-/// change them.
-const GUARDED: &[&str] = &[
-    "settings.json",
-    "trustedFolders.json",
-    "accepted-settings.json",
-    "policy-integrity.json",
-    "policies",
-    "commands",
-    "agents",
-    "skills",
-    "extensions",
-    "GEMINI.md",
-    ".env",
-];
+/// Folders of `~/.parallax` that the program writes in the course of its work.
+/// The rest says what may happen, or will when it is made: what runs inside must
+/// not touch it.
+pub const WRITTEN: &[&str] =
+    &["sessions", "checkpoints", "tmp", "inputs", "images", "chats", "logs"];
 
 /// The user and group of this process, when things are to run as them inside:
 /// on Linux always, unless `SANDBOX_SET_UID_GID` says otherwise (an engine
@@ -187,12 +177,10 @@ fn mounts(request: &Request, line: &mut Line) -> Result<(), ProgramSandboxError>
     if there(&request.gemini) {
         line.mount(&request.gemini, &request.gemini, "ro")?;
     }
-    line.mount(&request.parallax, &request.parallax, "rw")?;
-    for name in GUARDED {
+    line.mount(&request.parallax, &request.parallax, "ro")?;
+    for name in WRITTEN {
         let path = request.parallax.join(name);
-        if there(&path) {
-            line.mount(&path, &path, "ro")?;
-        }
+        line.mount(&path, &path, "rw")?;
     }
     line.mount(&request.temporary, &request.temporary, "rw")?;
     let gcloud = request.home.join(".config/gcloud");
@@ -332,7 +320,7 @@ mod tests {
             parallax: "/home/jo/.parallax".into(),
             temporary: "/tmp".into(),
             variables: vec![("GEMINI_SANDBOX_IMAGE".to_owned(), "img".to_owned())],
-            there: paths(&["/home/jo/.gemini", "/home/jo/.parallax/settings.json", "/data"]),
+            there: paths(&["/home/jo/.gemini", "/data"]),
             image: None,
             allowed_paths: Vec::new(),
             network: None,
@@ -354,14 +342,17 @@ mod tests {
     #[test]
     fn the_plain_line() {
         let plan = plan(&request(Engine::Docker)).expect("plan");
+        let ours = "--volume /home/jo/.parallax:/home/jo/.parallax:ro ".to_owned();
+        let written = WRITTEN.iter().map(|name| {
+            format!("--volume /home/jo/.parallax/{name}:/home/jo/.parallax/{name}:rw ")
+        });
+        let ours: String = std::iter::once(ours).chain(written).collect();
         assert_eq!(
-            shown(&plan.main),
+            shown(&plan.main).replacen(&ours, "OURS ", 1),
             "docker run -i --rm --init --workdir /project --entrypoint  --name parallax-1 --hostname \
              parallax-1 --user 1000:100 --add-host host.docker.internal:host-gateway --volume \
              /usr/bin/parallax:/opt/parallax/parallax:ro --volume /project:/project:rw --volume \
-             /home/jo/.gemini:/home/jo/.gemini:ro --volume /home/jo/.parallax:/home/jo/.parallax:rw \
-             --volume /home/jo/.parallax/settings.json:/home/jo/.parallax/settings.json:ro --volume \
-             /tmp:/tmp:rw --env GEMINI_CLI_HOME=/home/jo --env PARALLAX_HOME=/home/jo/.parallax \
+             /home/jo/.gemini:/home/jo/.gemini:ro OURS --volume /tmp:/tmp:rw --env GEMINI_CLI_HOME=/home/jo --env PARALLAX_HOME=/home/jo/.parallax \
              --env SANDBOX=parallax-1 img /opt/parallax/parallax -p a b"
         );
         assert!(plan.networks.is_empty() && plan.proxy.is_none());

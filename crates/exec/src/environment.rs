@@ -98,6 +98,31 @@ const SECRET_NAME_PARTS: [&str; 10] = [
     "CERT",
 ];
 
+/// Words of a name, parted by `_`, that tell of a secret by themselves.
+const SECRET_WORDS: [&str; 9] =
+    ["PASS", "PWD", "PW", "PASSPHRASE", "PASSCODE", "DSN", "WEBHOOK", "CONN", "CONNSTR"];
+
+/// Names with such a word that tell of none.
+const PLAIN_NAMES: [&str; 2] = ["PWD", "OLDPWD"];
+
+/// The part of a name that tells of a secret.
+fn secret_part(name: &str) -> Option<&'static str> {
+    if let Some(part) = SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)) {
+        return Some(part);
+    }
+    if PLAIN_NAMES.contains(&name) {
+        return None;
+    }
+    // `MYPASS` is one, `BYPASS` and `COMPASS` are none.
+    let joined = |word: &str| {
+        word.ends_with("PASS") && !word.ends_with("BYPASS") && !word.ends_with("COMPASS")
+    };
+    if name.split('_').any(joined) {
+        return Some("PASS");
+    }
+    SECRET_WORDS.into_iter().find(|secret| name.split('_').any(|word| word == *secret))
+}
+
 /// Values that are secrets by their look.
 static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
@@ -110,6 +135,8 @@ static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
         r"(?i)\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]+\.[a-z0-9_-]+",
         r"(?i)\b[sr]k_(?:live|test)_[a-z0-9]{16,}",
         r"(?i)\bxox[a-z]-[a-z0-9-]{8,}",
+        r"(?i)(?:^|[;&?\s])(?:password|passwd|pwd)=[^;&\s]+",
+        r"(?i)\bhooks\.slack\.com/services/",
     ])
     .ok()
 });
@@ -333,7 +360,7 @@ impl Judge {
         if self.strict {
             return Some(Why::Runner);
         }
-        SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)).map(|part| Why::NamePart(part))
+        secret_part(name).map(Why::NamePart)
     }
 }
 
@@ -597,6 +624,19 @@ mod tests {
             assert_eq!((pair("KEY"), pair("VALUE")), (Some("core.fsmonitor"), Some("false")));
             let count = (number + 1).to_string();
             assert_eq!(value(&built, "GIT_CONFIG_COUNT"), Some(count.as_str()));
+        }
+    }
+
+    #[test]
+    fn names_of_secrets_are_known_by_their_words() {
+        for name in
+            ["MYPASS", "DB_PASS", "MYSQL_PWD", "MY_PWD", "SLACK_WEBHOOK", "DB_CONN", "X_DSN"]
+        {
+            assert!(secret_part(name).is_some(), "{name}");
+        }
+        for name in ["PWD", "OLDPWD", "BYPASS_CACHE", "COMPASS", "PASSENGER_APP", "CONNECT_TIMEOUT"]
+        {
+            assert_eq!(secret_part(name), None, "{name}");
         }
     }
 

@@ -4,9 +4,11 @@
 //! Not responsible for what is done with the text (the tools), for whether a
 //! call may happen (the policy), or for watching files.
 
+pub mod archive;
 mod confined;
 mod encoding;
 mod error;
+mod exchange;
 mod ignore_rules;
 mod lines;
 mod names;
@@ -21,6 +23,7 @@ mod write;
 pub use confined::{Confined, Entry, Facts, Kind, Listing};
 pub use encoding::{Decoded, EncodeError, Splice, TextEncoding, decode, looks_binary};
 pub use error::{FileError, PathError};
+pub use exchange::exchange;
 pub use ignore_rules::{IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
 pub use lines::{LineRange, Lines, lines_of, read_capped, read_head, read_lines};
 pub use names::is_kept_from_tools;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use parallax_http::reqwest;
 use parallax_http::{ClientOptions, Redirects};
 use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::price::Price;
+use parallax_protocol::routing::{Routes, Substitute};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use tokio::sync::OnceCell;
 
@@ -272,5 +274,22 @@ impl Model for Gemini {
 
     fn utility(&self, name: &str, main: &str) -> String {
         self.inner.options.models.utility(name, main)
+    }
+
+    fn routes(&self, name: &str) -> Option<Routes> {
+        self.inner.options.models.routes(name)
+    }
+
+    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+        self.inner.options.models.substitutes(model, chosen)
+    }
+
+    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
+        let options = &self.inner.options;
+        options.models.attempts(model, chosen).map(|few| few.min(options.max_attempts))
+    }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        self.inner.options.models.price(model)
     }
 }

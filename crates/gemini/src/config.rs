@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::models::utility_name;
+use crate::prices::PriceText;
 
 /// Longer chains of `extends` are a mistake.
 const LONGEST_CHAIN: usize = 100;
@@ -38,6 +39,8 @@ pub(crate) struct ModelConfigs {
     /// From broad to specific.
     overrides: Vec<Override>,
     pub(crate) definitions: BTreeMap<String, Definition>,
+    /// What models cost, by name or by what names begin with.
+    pub(crate) prices: BTreeMap<String, PriceText>,
     /// For all models, or by name.
     windows: BTreeMap<String, u64>,
     window: Option<u64>,
@@ -147,6 +150,7 @@ impl ModelConfigs {
             aliases,
             overrides,
             definitions: definitions.into_iter().map(|(id, text)| (id, text.into())).collect(),
+            prices: take(settings, "prices")?,
             windows,
             window,
         };

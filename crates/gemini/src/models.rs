@@ -3,6 +3,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::model::Limits;
+use parallax_protocol::price::Price;
 use serde_json::Value;
 
 pub use crate::config::ModelConfigError;
@@ -163,9 +164,19 @@ impl ModelTable {
         }
     }
 
+    /// The model that the settings give to a utility call.
+    pub(crate) fn set_utility(&self, name: &str) -> Option<String> {
+        self.configs.model_of(name).map(|model| self.resolve(&model))
+    }
+
     /// The model that a utility call asks when the given one is not there.
     pub(crate) fn stand_in(&self, model: &str) -> Option<&'static str> {
         lookup(STAND_INS, model)
+    }
+
+    /// What the model costs: the user's price, else the built-in one.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        crate::prices::price(model, &self.configs.prices)
     }
 
     /// What the model takes and gives.
@@ -228,7 +239,11 @@ fn lookup(table: &'static [(&str, &'static str)], name: &str) -> Option<&'static
 
 /// Names in requests use `_`, names in settings `-`.
 pub(crate) fn utility_name(role: &str) -> String {
-    role.replace('_', "-")
+    match role.replace('_', "-") {
+        // As statistics name it.
+        name if name == "utility-router" => "classifier".to_owned(),
+        name => name,
+    }
 }
 
 /// What a utility call of that name is set to; `None` = not a utility.
@@ -265,7 +280,7 @@ pub(crate) fn is_utility(role: &str) -> bool {
 
 /// A model name's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     Number((u32, u32)),
     /// A Gemini without a number in its name.
     Newest,
@@ -273,7 +288,7 @@ enum Version {
     Foreign,
 }
 
-fn version(model: &str) -> Version {
+pub(crate) fn version(model: &str) -> Version {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     let Some(rest) = name.strip_prefix("gemini-") else { return Version::Foreign };
     let number = rest.split('-').next().unwrap_or_default();

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::price::Price;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::digest::{Digest, lasting};
@@ -117,6 +118,10 @@ impl Model for Replay {
 
     fn resolve(&self, name: &str) -> String {
         self.models.resolve(name)
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        Some(Price::FREE)
     }
 
     fn is_scripted(&self) -> bool {

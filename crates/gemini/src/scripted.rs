@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::model::{Answer, Chunk, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::price::Price;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::call::absorb;
@@ -117,6 +118,10 @@ impl Model for ScriptedModel {
 
     fn resolve(&self, name: &str) -> String {
         self.models.resolve(name)
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        Some(Price::FREE)
     }
 
     fn is_scripted(&self) -> bool {

@@ -11,6 +11,7 @@
 //! | 54 | a tool failed for good (disk full) |
 //! | 55 | the folder is not trusted |
 //! | 56 | the loop guard stopped the run |
+//! | 57 | a budget of money, tokens or time is spent |
 //! | 75 | a quota or rate limit of the service is spent; later it may work |
 //! | 128 + n | ended by signal n (130: Ctrl-C) |
 
@@ -41,6 +42,8 @@ impl ExitCode {
     pub const UNTRUSTED: Self = Self(55);
     /// The loop guard stopped the run.
     pub const LOOP: Self = Self(56);
+    /// A budget is spent.
+    pub const BUDGET: Self = Self(57);
     /// A quota or rate limit is spent.
     pub const QUOTA: Self = Self(75);
     /// Cancelled with Ctrl-C, or by an order.

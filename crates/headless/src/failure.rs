@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use parallax_protocol::event::{EndReason, Failure, FailureKind};
+use parallax_protocol::event::{BudgetSpent, EndReason, Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use serde::Serialize;
 
@@ -136,6 +136,9 @@ impl From<&EndReason> for Outcome {
                      `model.maxSessionTurns` to go on"
                 ),
             ),
+            EndReason::Budget(spent) => {
+                Self::failed(ExitCode::BUDGET, "budget", "BUDGET_SPENT", sentence(spent))
+            }
             EndReason::Loop { detail } => Self::failed(
                 ExitCode::LOOP,
                 "loop",
@@ -150,6 +153,12 @@ impl From<&EndReason> for Outcome {
             EndReason::Failed(failure) => Self::failure(failure),
         }
     }
+}
+
+/// What is said of a spent budget, as a sentence.
+fn sentence(spent: &BudgetSpent) -> String {
+    let text = spent.to_string();
+    text.replacen("the budget", "The budget", 1)
 }
 
 /// The error object as stderr carries it in the json formats.

@@ -190,6 +190,7 @@ impl Script {
                 total_token_count: prompt + answer,
                 ..Usage::default()
             },
+            cost: Some(parallax_protocol::price::Cost::default()),
             latency_ms: 20,
             request_bytes: 0,
             error: None,
@@ -223,6 +224,7 @@ impl Script {
         let ask = Ask {
             id: id.into(),
             call: "call0".into(),
+            agent: None,
             name: "run".into(),
             kind: ToolKind::Execute,
             title: "Run ls".into(),

@@ -4,7 +4,7 @@ use parallax_protocol::Object;
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::{RuleDraft, RuleScope};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// One order from the program at the other end.
 #[derive(Debug, Deserialize)]
@@ -37,10 +37,9 @@ pub(crate) enum InputLine {
     Answer {
         /// The question.
         id: String,
-        /// The answer, as the question's kind wants it. No kind of question
-        /// that takes one is asked yet, so nothing reads it.
-        #[serde(rename = "value")]
-        _value: IgnoredAny,
+        /// The answers by the places of the questions (`{"0": "…"}`), or the
+        /// answer to the only one; `null`: none is given.
+        value: Value,
     },
     /// A slash command.
     Command {

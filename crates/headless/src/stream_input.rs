@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::BoxFuture;
-use parallax_protocol::event::{Ask, Event, EventBody, Failure, ItemStart, Level};
+use parallax_protocol::event::{Ask, Event, EventBody, Failure, ItemStart, Level, Question};
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt, Steer};
+use parallax_protocol::{BoxFuture, Object};
 use parallax_sdk::{EventReader, OpSender};
+use serde_json::Value;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -348,15 +349,26 @@ impl Conversation {
                     return Err(format!("the question `{id}` does not offer this outcome"));
                 }
                 let ask = ask.id.clone();
-                let decide = Decide { ask, outcome, feedback, rule, scope, arguments };
+                let decide =
+                    Decide { ask, outcome, feedback, rule, scope, arguments, answers: None };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
-            InputLine::Answer { id, .. } => {
-                return Err(if self.asks.iter().any(|ask| ask.id.as_str() == id) {
-                    format!("the question `{id}` is an approval: answer it with type decide")
-                } else {
-                    format!("no question with the id `{id}` is open")
-                });
+            InputLine::Answer { id, value } => {
+                let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
+                    return Err(format!("no question with the id `{id}` is open"));
+                };
+                if ask.question != Question::AskUser {
+                    return Err(format!(
+                        "the question `{id}` is an approval: answer it with type decide"
+                    ));
+                }
+                let answers = answers_of(value);
+                let outcome = match answers {
+                    Some(_) => AskOutcome::ProceedOnce,
+                    None => AskOutcome::Cancel,
+                };
+                let decide = Decide { answers, ..Decide::new(ask.id.clone(), outcome) };
+                self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
             InputLine::Command { text } => {
                 return Err(match classify(&text) {
@@ -369,6 +381,18 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+}
+
+/// The answers of a line, by the places of the questions.
+fn answers_of(value: Value) -> Option<Object> {
+    match value {
+        Value::Null => None,
+        Value::Object(mut answers) => match answers.shift_remove("answers") {
+            Some(Value::Object(answers)) => Some(answers),
+            _ => Some(answers),
+        },
+        answer => Some([("0".to_owned(), answer)].into_iter().collect()),
     }
 }
 

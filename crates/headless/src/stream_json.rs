@@ -6,6 +6,7 @@
 //! each call ends (`seq` numbers the calls), and `retry` with the number of
 //! characters (Unicode scalar values) of the answer to drop.
 
+use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::{
     Ask, Event, EventBody, ItemDone, ItemStart, Level, ModelCall, Question, SessionReady, ToolDone,
     ToolStart, ToolStatus,
@@ -158,6 +159,8 @@ struct UsageLine<'a> {
     model: &'a str,
     role: &'a str,
     tokens: Tokens,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_usd: Option<f64>,
     latency_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -184,6 +187,8 @@ struct RetryLine<'a> {
 struct AskLine<'a> {
     id: &'a str,
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
     tool_id: &'a str,
     tool_name: &'a str,
     tool_kind: ToolKind,
@@ -200,6 +205,14 @@ struct AskLine<'a> {
     permissions: &'a Permissions,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     not_undoable: &'a [String],
+}
+
+/// What a sub-agent is at.
+#[derive(Serialize)]
+struct AgentLine<'a> {
+    tool_id: &'a str,
+    #[serde(flatten)]
+    progress: &'a AgentProgress,
 }
 
 #[derive(Serialize)]
@@ -298,6 +311,7 @@ impl StreamFace {
             status: if done.status == ToolStatus::Success { "success" } else { "error" },
             output: match &done.display {
                 Some(Display::Text { text }) => Some(text.clone()),
+                Some(Display::Agent(progress)) => Some(progress.result.clone()),
                 _ => None,
             },
             error: tool_failure(done),
@@ -332,6 +346,7 @@ impl StreamFace {
             model: &call.model,
             role: &call.role,
             tokens: Tokens::from(&call.usage),
+            cost_usd: call.cost.map(|cost| (cost.total() * 1e9).round() / 1e9),
             latency_ms: call.latency_ms,
             error: call.error.as_deref(),
         };
@@ -351,7 +366,9 @@ impl StreamFace {
     fn ask(&mut self, ask: &Ask, pending: &mut Pending) {
         let line = AskLine {
             id: ask.id.as_str(),
-            kind: "approval",
+            // What is answered with a line of type `answer`, and what with `decide`.
+            kind: if ask.question == Question::AskUser { "question" } else { "approval" },
+            agent: ask.agent.as_deref(),
             tool_id: ask.call.as_str(),
             tool_name: &ask.name,
             tool_kind: ask.kind,
@@ -384,7 +401,17 @@ impl StreamFace {
                 self.session_id = session_id;
             }
             EventBody::ModelCall(call) => self.usage(call, pending),
+            EventBody::Routed(route) => self.lines.push(pending, "model", route.as_ref()),
+            EventBody::FellBack(fallback) => {
+                self.lines.push(pending, "fallback", fallback.as_ref());
+            }
             EventBody::ItemDelta { item, text } => self.progress(item, text, pending),
+            EventBody::Agent { item, progress } => {
+                if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
+                    let line = AgentLine { tool_id: &open.id, progress };
+                    self.lines.push(pending, "agent", line);
+                }
+            }
             EventBody::ItemDone { done: ItemDone::Thought { text }, .. } => {
                 let (subject, description) = split_thought(text);
                 let thought = Thought { subject, description: &description };
@@ -464,7 +491,7 @@ impl Face for StreamFace {
         if let Some(error) = &outcome.error {
             match outcome.reason {
                 "loop" => self.problem("warning", &error.message, pending),
-                "max_turns" => self.problem("error", &error.message, pending),
+                "max_turns" | "budget" => self.problem("error", &error.message, pending),
                 _ if error.r#type == "INVALID_STREAM" => {
                     self.problem("error", &error.message, pending);
                 }

@@ -134,9 +134,14 @@ impl Reading<'_> {
     /// Structured content counts where no text says the same.
     fn structured(&self, structured: &Value, result: &Value, read: &mut Read) {
         let blocks = result.get("content").and_then(Value::as_array);
+        // Servers of the Python SDK wrap what is no object: `{"result": 42}`.
+        let wrapped = structured.as_object().filter(|it| it.len() == 1);
+        let wrapped = wrapped.and_then(|it| it.get("result"));
         let said = blocks.into_iter().flatten().any(|block| {
             block.get("text").and_then(Value::as_str).is_some_and(|text| {
-                serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured)
+                wrapped.is_some_and(|it| it.as_str() == Some(text))
+                    || serde_json::from_str::<Value>(text)
+                        .is_ok_and(|value| value == *structured || Some(&value) == wrapped)
             })
         });
         if !said {
@@ -224,6 +229,11 @@ mod tests {
         let twice = outcome(json!({"content": [{"type": "text", "text": "{ \"n\": 1 }"}],
             "structuredContent": {"n": 1}}));
         assert_eq!(twice.for_model.output.matches("\"n\"").count(), 1);
+        for (text, value) in [("42", json!(42)), ("a b", json!("a b"))] {
+            let wrapped = outcome(json!({"content": [{"type": "text", "text": text}],
+                "structuredContent": {"result": value}}));
+            assert!(!wrapped.for_model.output.contains("result"), "{text}");
+        }
     }
 
     #[test]

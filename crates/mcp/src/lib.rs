@@ -41,7 +41,7 @@ pub use names::tool_name;
 pub use oauth::{SignIn, TokenFiles, sign_in};
 pub use prompts::{PromptLine, parse_prompt_line};
 pub use schema::SchemaForm;
-pub use servers::{Servers, ServersOptions};
+pub use servers::{News, Servers, ServersOptions};
 pub use status::{ServerStatus, Status};
 
 /// What this program calls itself towards servers.

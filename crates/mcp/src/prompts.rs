@@ -143,12 +143,35 @@ impl Servers {
         let asking = of.ask(request, Bounds::within(of.config.timeout), true);
         let result = asking.await.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
         let messages = result.get("messages").and_then(Value::as_array);
-        let parts: Vec<Part> = messages.into_iter().flatten().flat_map(parts).collect();
+        let parts = in_order(messages.map_or(&[], Vec::as_slice));
         match parts.is_empty() {
             true => Err(format!("`{prompt}` of `{server}` is empty")),
             false => Ok(parts),
         }
     }
+}
+
+/// The contents of all messages, apart; who speaks is said where it is not
+/// always the same.
+fn in_order(messages: &[Value]) -> Vec<Part> {
+    let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
+    let mixed = messages.iter().any(|message| role(message).as_deref() == Some("assistant"));
+    let mut all = Vec::new();
+    for message in messages {
+        let content = parts(message);
+        if content.is_empty() {
+            continue;
+        }
+        if !all.is_empty() {
+            all.push(Part::text("\n\n"));
+        }
+        if mixed {
+            let is_model = role(message).as_deref() == Some("assistant");
+            all.push(Part::text(if is_model { "Assistant: " } else { "User: " }));
+        }
+        all.extend(content);
+    }
+    all
 }
 
 /// The content of one message: an object, or several.

@@ -59,6 +59,8 @@ pub(crate) struct Server {
 }
 
 struct State {
+    /// Whether it may run; a person changes it for the session.
+    gate: Gate,
     status: Status,
     link: Option<Link>,
     catalog: Arc<Catalog>,
@@ -85,6 +87,7 @@ impl Server {
     pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
         let key = key(&config, &shared.around.directory);
         let mut state = State {
+            gate: config.gate,
             status: Status::of_gate(config.gate),
             link: None,
             catalog: Arc::default(),
@@ -127,7 +130,44 @@ impl Server {
 
     /// Whether it may run.
     pub(crate) fn is_open(&self) -> bool {
-        self.config.gate == Gate::Open && !self.closing.load(Ordering::Acquire)
+        !self.closing.load(Ordering::Acquire) && self.state().gate == Gate::Open
+    }
+
+    /// Lets it run for the rest of the session, or keeps it from that. One that
+    /// is not allowed, or whose folder is not trusted, stays out.
+    ///
+    /// # Errors
+    /// Why it stays out.
+    pub(crate) async fn switch(self: &Arc<Self>, on: bool) -> Result<(), String> {
+        {
+            let mut state = self.state();
+            match (on, state.gate) {
+                (_, Gate::Blocked | Gate::Untrusted) => {
+                    return Err(format!("it is {}", Status::of_gate(state.gate).as_str()));
+                }
+                (true, _) => {
+                    state.gate = Gate::Open;
+                    if state.link.is_none() {
+                        state.status = Status::Disconnected;
+                    }
+                }
+                (false, _) => {
+                    state.gate = Gate::Disabled;
+                    // What it offered is offered no more.
+                    state.catalog = Arc::default();
+                }
+            }
+        }
+        if on {
+            self.forgive();
+            let server = Arc::clone(self);
+            drop(tokio::spawn(async move { server.link().await.is_ok() }));
+        } else {
+            self.disconnect().await;
+            self.set_status(Status::Disabled);
+        }
+        self.shared.changed();
+        Ok(())
     }
 
     /// What it offers, as far as is known.
@@ -151,7 +191,7 @@ impl Server {
     /// Whether it must be started to know what it offers.
     pub(crate) fn needs_start(&self, lazy: bool) -> bool {
         let state = self.state();
-        self.config.gate == Gate::Open && !(lazy && state.status == Status::Cached)
+        state.gate == Gate::Open && !(lazy && state.status == Status::Cached)
     }
 
     /// The folders that it may know of.

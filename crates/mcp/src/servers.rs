@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use parallax_config::mcp::McpServer;
@@ -92,6 +92,20 @@ pub struct Servers {
     inner: Arc<Inner>,
 }
 
+/// Tells when servers offer something else.
+pub struct News {
+    told: watch::Receiver<()>,
+    servers: Weak<Inner>,
+}
+
+impl News {
+    /// Waits for news; `None` when the servers are gone.
+    pub async fn next(&mut self) -> Option<Servers> {
+        self.told.changed().await.ok()?;
+        self.servers.upgrade().map(|inner| Servers { inner })
+    }
+}
+
 type Tools = Vec<Arc<dyn Tool>>;
 
 struct Inner {
@@ -153,6 +167,11 @@ impl Servers {
         }
     }
 
+    /// Whether something may soon be known of a server of which nothing is.
+    pub fn are_starting(&self) -> bool {
+        self.open().any(|server| server.is_awaited())
+    }
+
     /// How all servers stand.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.inner.servers.iter().map(|server| server.status()).collect()
@@ -178,6 +197,37 @@ impl Servers {
         let starts = self.inner.servers.iter().filter(|server| server.is_open());
         let starts = starts.map(|server| async move { server.link().await.is_ok() });
         futures_util::future::join_all(starts).await;
+    }
+
+    /// Switches a server on or off for the rest of the session.
+    ///
+    /// # Errors
+    /// There is none of that name, or it must stay out.
+    pub async fn switch(&self, name: &str, on: bool) -> Result<(), String> {
+        let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
+        server.switch(on).await
+    }
+
+    /// News of what servers offer, for one who shows it. It keeps no server
+    /// alive.
+    pub fn news(&self) -> News {
+        News { told: self.inner.shared.news.subscribe(), servers: Arc::downgrade(&self.inner) }
+    }
+
+    /// What is known of all resources: `server:uri` and what it is.
+    pub fn resources(&self) -> Vec<(String, String)> {
+        let of = |server: &Arc<Server>| {
+            let name = server.config.name.clone();
+            let resources = server.catalog().resources.clone();
+            resources
+                .into_iter()
+                .map(move |entry| {
+                    let what = entry.description.unwrap_or(entry.name);
+                    (format!("{name}:{}", entry.uri), what)
+                })
+                .collect::<Vec<_>>()
+        };
+        self.open().flat_map(of).collect()
     }
 
     /// Tells servers that the folders of the workspace are others now.

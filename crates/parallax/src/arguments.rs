@@ -2,13 +2,15 @@
 //! in `invocation`.
 
 use std::ffi::OsString;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use parallax_policy::Tier;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::FallbackPolicy;
 
 use crate::extending::Extending;
 
@@ -56,6 +58,9 @@ pub(crate) enum Command {
     Undo(UndoArguments),
     /// See what the sandbox of commands holds here, or run a command in it
     Sandbox(SandboxArguments),
+    /// List, search, show, export, copy and move sessions of all projects
+    #[command(alias = "session")]
+    Sessions(crate::sessions_arguments::SessionsArguments),
     /// See the MCP servers, add and remove them, sign in to them
     Mcp(crate::mcp_arguments::McpArguments),
     /// See the rules, what they decide, and what is wrong with a rule file
@@ -287,6 +292,15 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "N")]
     pub(crate) allowed_mcp_server_names: Vec<String>,
 
+    /// The only extensions that count, comma-separated or repeated; `none` for
+    /// none
+    #[arg(short, long, value_name = "NAMES")]
+    pub(crate) extensions: Vec<String>,
+
+    /// List the extensions and exit
+    #[arg(short, long)]
+    pub(crate) list_extensions: bool,
+
     /// Files or folders of rules, in place of the user's; comma-separated or
     /// repeated
     #[arg(long, value_name = "PATHS")]
@@ -320,6 +334,22 @@ pub(crate) struct SessionArguments {
     /// Stop after this many requests to the model
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<NonZeroU32>,
+
+    /// Whether another model may answer when one cannot
+    #[arg(long, value_name = "WHEN", value_parser = fallbacks())]
+    pub(crate) fallback: Option<FallbackPolicy>,
+
+    /// Stop when the run has cost this many US dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// Stop when the run has used this many tokens, cached ones included
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<NonZeroU64>,
+
+    /// Stop when the turns of the run have taken this long: `90`, `90s`, `10m`, `1h`
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) timeout: Option<Duration>,
 
     /// Go on with a session: `latest`, its number in the list, or its id
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest")]
@@ -440,7 +470,46 @@ fn tiers() -> impl TypedValueParser<Value = Tier> {
     })
 }
 
+fn fallbacks() -> impl TypedValueParser<Value = FallbackPolicy> {
+    PossibleValuesParser::new(["ask", "auto", "off"])
+        .map(|text| parallax_sdk::fallback_policy(&text).unwrap_or_default())
+}
+
 fn approval_modes() -> impl TypedValueParser<Value = ApprovalMode> {
     PossibleValuesParser::new(["default", "auto_edit", "yolo", "plan"])
         .map(|text| ApprovalMode::parse(&text).unwrap_or_default())
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim().trim_start_matches('$').parse::<f64>().ok();
+    let amount = amount.filter(|amount| amount.is_finite() && *amount > 0.0);
+    amount.ok_or_else(|| "give an amount of US dollars above zero, as `0.50`".to_owned())
+}
+
+/// A length of time: seconds, or a number with `s`, `m` or `h`.
+fn time(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
+    let unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
+    let (number, factor) = unit.unwrap_or((text, 1.0));
+    let seconds = number.parse::<f64>().ok().map(|number| number * factor);
+    let time = seconds.filter(|seconds| *seconds > 0.0);
+    let time = time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| "give a length of time above zero, as `90s`, `10m` or `1h`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_and_times_are_read() {
+        assert_eq!((dollars("0.5"), dollars("$2")), (Ok(0.5), Ok(2.0)));
+        for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400)] {
+            assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "0", "-1", "NaN", "inf", "x", "1d", "s", "1e999"] {
+            assert!(dollars(text).is_err() && time(text).is_err(), "{text}");
+        }
+    }
 }

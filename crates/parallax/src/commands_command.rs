@@ -155,5 +155,5 @@ fn check(catalog: &Catalog) -> Said {
         .collect();
     let json = json!({"problems": catalog.problems().collect::<Vec<_>>(), "unused": unused});
     let code = if broken { ExitCode::GENERAL } else { ExitCode::SUCCESS };
-    Said { text, json, code }
+    Said { code, ..Said::new(text, json) }
 }

@@ -166,6 +166,10 @@ impl Screen {
                             .collect();
                         self.output(&Sanitizer::clean(&lines.join("\n")))
                     }
+                    Some(Display::Agent(progress)) => {
+                        self.output(&Sanitizer::clean(&progress.result))
+                    }
+                    Some(Display::Topic { intent, .. }) => self.output(&Sanitizer::clean(intent)),
                     None => self.line("", ""),
                 }
             }

@@ -1,4 +1,5 @@
-//! Subcommands for what people add to the program: custom commands, skills, hooks.
+//! Subcommands for what people add to the program: extensions, custom commands,
+//! skills, hooks.
 
 use std::io::{self, Write as _};
 
@@ -10,12 +11,21 @@ use parallax_sdk::{Launch, LaunchOptions};
 use serde_json::Value;
 
 use crate::commands_command::{self, CommandsAction};
+use crate::extensions_command::{self, ExtensionsAction};
 use crate::hooks_command::{self, HooksAction};
 use crate::skills_command::{self, SkillsAction};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Extending {
+    /// Install and manage extensions
+    #[command(alias = "extension")]
+    Extensions {
+        #[command(subcommand)]
+        action: ExtensionsAction,
+        #[command(flatten)]
+        printing: Json,
+    },
     /// See, check and begin custom slash commands
     Commands {
         #[command(subcommand)]
@@ -72,12 +82,14 @@ pub(crate) struct Said {
     pub(crate) text: String,
     pub(crate) json: Value,
     pub(crate) code: ExitCode,
+    /// Whether the text is a document, printed as it is in any format.
+    pub(crate) raw: bool,
 }
 
 impl Said {
     /// What went well.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, code: ExitCode::SUCCESS }
+        Self { text: text.into(), json, code: ExitCode::SUCCESS, raw: false }
     }
 }
 
@@ -89,33 +101,48 @@ impl Extending {
     pub(crate) fn run(&self, around: Surroundings) -> Result<ExitCode, Failure> {
         let launch = launch()?;
         let said = match self {
+            Self::Extensions { action, .. } => extensions_command::run(&launch, action),
             Self::Commands { action, .. } => commands_command::run(&launch, action),
             Self::Skills { action, .. } => skills_command::run(&launch, action, around),
             Self::Hooks { action, .. } => hooks_command::run(&launch, action),
         }?;
-        let text = match self.format() {
-            OutputFormat::Text => said.text,
-            _ => format!("{:#}\n", said.json),
-        };
-        let mut stdout = io::stdout();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Ok(ExitCode::GENERAL),
-            _ => Ok(said.code),
-        }
+        Ok(say(&said, self.format()))
     }
 
     /// How it is printed, failures too.
     pub(crate) fn format(&self) -> OutputFormat {
-        let (Self::Commands { printing, .. }
+        let (Self::Extensions { printing, .. }
+        | Self::Commands { printing, .. }
         | Self::Skills { printing, .. }
         | Self::Hooks { printing, .. }) = self;
-        if printing.json { OutputFormat::Json } else { OutputFormat::Text }
+        let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
+        if printing.json || asked { OutputFormat::Json } else { OutputFormat::Text }
+    }
+
+    /// `--list-extensions`.
+    pub(crate) fn list_extensions(json: bool) -> Self {
+        Self::Extensions { action: ExtensionsAction::list(), printing: Json { json } }
+    }
+}
+
+/// Prints what was said; a reader that has gone away is no failure.
+pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
+    let mut stdout = io::stdout();
+    let written = match format {
+        OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
+            writeln!(stdout, "{:#}", said.json)
+        }
+        _ => stdout.write_all(said.text.as_bytes()),
+    };
+    match written.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::GENERAL,
+        _ => said.code,
     }
 }
 
 /// Reads the settings. Of a folder that is not trusted nothing is read, and
 /// nothing of it is shown.
-fn launch() -> Result<Launch, Failure> {
+pub(crate) fn launch() -> Result<Launch, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
     Launch::prepare(LaunchOptions {

@@ -10,6 +10,8 @@ use parallax_headless::OutputFormat;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::FallbackPolicy;
+use parallax_sdk::RunLimits;
 
 use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
@@ -17,6 +19,7 @@ use crate::arguments::{
 };
 use crate::extending::Extending;
 use crate::mcp_arguments::McpAction;
+use crate::sessions_arguments::SessionsArguments;
 use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
 
@@ -30,7 +33,10 @@ pub(crate) enum Invocation {
     /// Play a scripted session.
     Demo,
     /// See or say which folders are trusted.
-    Trust { action: TrustAction, json: bool },
+    Trust {
+        action: TrustAction,
+        json: bool,
+    },
     /// Give files back what they were.
     Undo(UndoArguments),
     /// See or use the sandbox of commands.
@@ -41,8 +47,12 @@ pub(crate) enum Invocation {
     Policy(PolicyAction),
     /// See and manage what people add to the program.
     Extending(Extending),
+    Sessions(SessionsArguments),
     /// List the sessions of the project.
-    ListSessions { settings: Settings, format: Option<OutputFormat> },
+    ListSessions {
+        settings: Settings,
+        format: Option<OutputFormat>,
+    },
     /// Delete one.
     DeleteSession {
         /// Its number in the list, or its id.
@@ -68,7 +78,10 @@ pub(crate) enum Invocation {
         warnings: Vec<String>,
     },
     /// Take prompts from JSON lines on stdin.
-    StreamInput { settings: Settings, printing: Printing },
+    StreamInput {
+        settings: Settings,
+        printing: Printing,
+    },
 }
 
 /// What the session is to be.
@@ -81,6 +94,7 @@ pub(crate) struct Settings {
     pub(crate) exclude_tools: Option<Vec<String>>,
     /// Empty leaves the setting as it is.
     pub(crate) allowed_mcp_servers: Vec<String>,
+    pub(crate) extensions: Vec<String>,
     pub(crate) skip_trust: bool,
     /// Empty leaves the setting as it is; so do the other paths.
     pub(crate) policy_paths: Vec<PathBuf>,
@@ -89,6 +103,9 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Option<String>,
     pub(crate) include_directories: Vec<PathBuf>,
     pub(crate) max_turns: Option<NonZeroU32>,
+    pub(crate) limits: RunLimits,
+    /// `None` leaves the setting as it is.
+    pub(crate) fallback: Option<FallbackPolicy>,
     pub(crate) session: SessionChoice,
     pub(crate) source: ModelSource,
     pub(crate) recording: Option<Recording>,
@@ -191,6 +208,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
             return Ok(Invocation::Trust { action, json: trust.json });
         }
         Some(Command::Undo(undo)) => return Ok(Invocation::Undo(undo)),
+        Some(Command::Sessions(sessions)) => return Ok(Invocation::Sessions(sessions)),
         Some(Command::Mcp(mcp)) => return Ok(Invocation::Mcp(mcp.action)),
         Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
         Some(Command::Extending(action)) => return Ok(Invocation::Extending(action)),
@@ -201,12 +219,10 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     if matches!(typed.command, Some(Command::Demo)) || is_demo {
         return Ok(Invocation::Demo);
     }
-    if let Some(word) = typed.words.first().filter(|word| LATER.contains(&word.as_str())) {
-        return Err(Usage::new(
-            format!("there is no command `{word}` in this version"),
-            "if the words are a prompt, quote it: parallax -p \"…\"",
-        )
-        .into());
+    if typed.session.list_extensions {
+        return Ok(Invocation::Extending(Extending::list_extensions(
+            typed.printing.output_format.is_some_and(|format| format != Format::Text),
+        )));
     }
     if typed.session.list_sessions && typed.session.delete_session.is_some() {
         return Err(exclusive("--list-sessions", "--delete-session"));
@@ -282,9 +298,6 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     Ok(Invocation::Prompt { prompt, settings, printing })
 }
 
-/// Commands of Gemini CLI that a script may call: their words are no prompt.
-const LATER: [&str; 2] = ["extensions", "extension"];
-
 fn exclusive(one: &str, other: &str) -> Refusal {
     Usage::new(format!("`{one}` and `{other}` cannot be used together"), "leave one of them out")
         .into()
@@ -358,12 +371,19 @@ fn settings(
         allowed_tools: list(&typed.allowed_tools),
         exclude_tools: list(&typed.exclude_tools),
         allowed_mcp_servers: list(&typed.allowed_mcp_server_names).unwrap_or_default(),
+        extensions: list(&typed.extensions).unwrap_or_default(),
         skip_trust: typed.skip_trust,
         policy_paths: paths(&typed.policy),
         admin_policy_paths: paths(&typed.admin_policy),
         sandbox: typed.sandbox,
         include_directories: paths(&typed.include_directories),
         max_turns: typed.max_turns,
+        fallback: typed.fallback,
+        limits: RunLimits {
+            cost: typed.max_cost,
+            tokens: typed.max_tokens.map(std::num::NonZeroU64::get),
+            time: typed.timeout,
+        },
         session: at_most_one(sessions)?,
         source: at_most_one(sources)?,
         recording,

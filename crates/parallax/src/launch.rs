@@ -16,8 +16,8 @@ use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
 use crate::surroundings::Surroundings;
 use crate::{
-    demo, interactive, log, mcp_command, policy_command, sandbox_command, trust_command,
-    undo_command,
+    demo, interactive, log, mcp_command, policy_command, sandbox_command, sessions_command,
+    trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -45,6 +45,10 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
         },
         Invocation::Undo(typed) => undo_command::run(&typed).unwrap_or_else(|failure| {
             let format = if typed.json { OutputFormat::Json } else { OutputFormat::Text };
+            report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+        }),
+        Invocation::Sessions(typed) => sessions_command::run(&typed).unwrap_or_else(|failure| {
+            let format = sessions_command::format(&typed);
             report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
         }),
         Invocation::Policy(action) => policy_command::run(&action).unwrap_or_else(|failure| {
@@ -131,6 +135,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         // Done before a runtime was started.
         Invocation::Version
         | Invocation::Undo(_)
+        | Invocation::Sessions(_)
         | Invocation::Sandbox(_)
         | Invocation::Extending(_)
         | Invocation::Policy(_) => {

@@ -75,6 +75,7 @@ fn explain(json: bool) -> Result<String, Failure> {
         ("bubblewrap", "bubblewrap", &support.bubblewrap),
     ];
     let tier = match std::env::var("PARALLAX_SANDBOX_TIER").as_deref() {
+        Ok("bubblewrap") => Tier::Bubblewrap.max(support.tier()),
         Ok("landlock") => Tier::Landlock.max(support.tier()),
         Ok("seccomp") => Tier::Seccomp.max(support.tier()),
         _ => support.tier(),
@@ -89,21 +90,34 @@ fn explain(json: bool) -> Result<String, Failure> {
         return Ok(format!("{:#}\n", serde_json::Value::Object(object)));
     }
     let mut text = format!("Commands of the agent run in: {}\n\n", sentence(tier));
-    for (_, name, Finding { works, why }) in findings {
+    for (key, name, Finding { works, why }) in findings {
         let mark = if *works { "yes" } else { "no " };
-        let _ = match why.is_empty() {
-            true => writeln!(text, "  {mark}  {name}"),
-            false => writeln!(text, "  {mark}  {name}: {why}"),
+        let unused = *works && is_unused(key, tier);
+        let why = match (why.is_empty(), unused) {
+            (_, true) => ": works, but is not used, as PARALLAX_SANDBOX_TIER asks".to_owned(),
+            (true, false) => String::new(),
+            (false, false) => format!(": {why}"),
         };
+        let _ = writeln!(text, "  {mark}  {name}{why}");
     }
     text.push('\n');
     for line in holds(tier) {
         let _ = writeln!(text, "{line}");
     }
-    if matches!(tier, Tier::Best | Tier::Namespaces | Tier::Landlock) {
+    if tier <= Tier::Landlock {
         let _ = writeln!(text, "{}", servers(support.gate.works));
     }
     Ok(text)
+}
+
+/// Whether what works is left out at a tier that was asked for.
+fn is_unused(finding: &str, tier: Tier) -> bool {
+    match finding {
+        "namespaces" | "mounts" | "ownProc" | "overlay" => tier > Tier::Namespaces,
+        "bubblewrap" => tier > Tier::Bubblewrap,
+        "landlock" | "gate" => tier > Tier::Landlock,
+        _ => false,
+    }
 }
 
 fn servers(apart: bool) -> &'static str {
@@ -118,6 +132,7 @@ fn servers(apart: bool) -> &'static str {
 fn word(tier: Tier) -> &'static str {
     match tier {
         Tier::Best | Tier::Namespaces => "namespaces",
+        Tier::Bubblewrap => "bubblewrap",
         Tier::Landlock => "landlock",
         Tier::Seccomp => "seccomp",
         Tier::Nothing => "nothing",
@@ -127,6 +142,7 @@ fn word(tier: Tier) -> &'static str {
 fn sentence(tier: Tier) -> &'static str {
     match tier {
         Tier::Best | Tier::Namespaces => "namespaces, Landlock and seccomp",
+        Tier::Bubblewrap => "namespaces made by `bwrap`, Landlock and seccomp",
         Tier::Landlock => "Landlock and seccomp",
         Tier::Seccomp => "seccomp alone",
         Tier::Nothing => "no sandbox",
@@ -142,9 +158,20 @@ fn holds(tier: Tier) -> &'static [&'static str] {
             "Network: a network of its own; the machine's only where a mode, rule or answer gives it.",
             "Processes: nothing that a command starts outlives the session.",
         ],
+        Tier::Bubblewrap => &[
+            "Mechanism: this program may make no namespaces here, and `bwrap` may; Landlock and \
+             seccomp come on top.",
+            "Writes: the workspace without its protected paths, and a private temporary folder.",
+            "Hidden: keys, tokens and `.env` files are refused.",
+            "Network: a loopback for each command; the machine's only where a mode, rule or answer \
+             gives it.",
+            "Weaker: what a command leaves running ends with that command, no other command reaches \
+             its servers, and package caches are read-only.",
+        ],
         Tier::Landlock => &[
             "Writes: the workspace and a private temporary folder. Protected paths in the workspace \
-             are put back after each command instead of being read-only.",
+             are put back after each command instead of being read-only. Owners, modes and times of \
+             your files elsewhere can be changed.",
             "Hidden: keys and tokens of the home are refused; `.env` files of the workspace are not.",
             "Network: no sockets of the network, and no unix sockets, unless the network is given.",
             "Processes: those of the session are ended with it; others of the user stay visible.",

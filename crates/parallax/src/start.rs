@@ -45,7 +45,10 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
         allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
+        extensions: settings.extensions.clone(),
         max_turns: settings.max_turns.map(std::num::NonZeroU32::get),
+        limits: settings.limits,
+        fallback: settings.fallback,
         session: match &settings.session {
             invocation::SessionChoice::New => SessionChoice::New,
             invocation::SessionChoice::WithId(id) => SessionChoice::WithId(id.0.clone()),

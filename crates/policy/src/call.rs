@@ -2,6 +2,7 @@
 //! and its command line taken apart at most once.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::policy::{ApprovalMode, Query};
@@ -141,6 +142,8 @@ pub(crate) struct ShellCall<'a> {
     pub(crate) line: Line,
     workspace: &'a [PathBuf],
     home: Option<&'a Path>,
+    /// Where the caller found that links lead paths of the line.
+    links: &'a BTreeMap<PathBuf, PathBuf>,
     /// What its words name, as the caller found it on disk, is all open.
     words_open: bool,
     /// And git's configurations name no programs.
@@ -177,6 +180,7 @@ impl<'a> ShellCall<'a> {
             directory,
             workspace: query.workspace,
             home,
+            links: &effects.links,
             words_open: effects
                 .reads
                 .iter()
@@ -289,8 +293,25 @@ impl<'a> ShellCall<'a> {
     }
 
     /// Where the word may lead: one place, or one for each folder that the line
-    /// may be in by then.
+    /// may be in by then; by the text, and where links lead that.
     pub(crate) fn place_of(&self, word: &Word) -> Vec<Written> {
+        let mut places = self.place_by_text(word);
+        let led: Vec<Written> = places
+            .iter()
+            .filter_map(Written::path)
+            .flat_map(|path| {
+                let links = path.ancestors().filter_map(|link| Some((link, self.links.get(link)?)));
+                links.filter_map(|(link, to)| {
+                    let below = path.strip_prefix(link).ok()?;
+                    Some(Written::Path(paths::resolve(to, below)))
+                })
+            })
+            .collect();
+        places.extend(led);
+        places
+    }
+
+    fn place_by_text(&self, word: &Word) -> Vec<Written> {
         let in_home = word.text.as_deref().and_then(|text| text.strip_prefix("~/"));
         if let Some(below) =
             in_home.filter(|below| !word.quoted && !below.contains(['*', '?', '[', '{']))

@@ -250,7 +250,8 @@ impl Conditions {
             },
             Subject::Whole if shell.trouble().is_some() => Some(Mismatch::Commands),
             Subject::Whole => {
-                commands.iter().enumerate().find_map(|(index, command)| of_part(index, command))
+                let mut own = commands.iter().enumerate().filter(|(_, command)| !command.handed_on);
+                own.find_map(|(index, command)| of_part(index, command))
             }
         }
     }

@@ -139,8 +139,10 @@ fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -
         .iter()
         .enumerate()
         // What needs no rule stands in none, but for what is redirected.
-        .filter(|(index, _)| {
-            !is_transparent(&shell.line, *index) && (redirects || !shell.is_safe(*index))
+        .filter(|(index, command)| {
+            !command.handed_on
+                && !is_transparent(&shell.line, *index)
+                && (redirects || !shell.is_safe(*index))
         })
         .map(|(_, command)| command)
         .collect();

@@ -302,12 +302,21 @@ impl Policy {
             let rule = self.find(call, Subject::Part(index), trace);
             let mut finding = self.finding(call, rule);
             let built_in = rule.is_none_or(|rule| rule.source == Source::BuiltIn);
+            if command.handed_on && (built_in || finding.decision == Decision::Allow) {
+                continue;
+            }
             let safe = finding.decision == Decision::Ask && built_in && shell.is_safe(index);
             if safe {
                 finding = Finding::new(
                     Decision::Allow,
                     "known-safe command (built in)",
-                    "The command only reads inside the workspace",
+                    match shell.redirections().next() {
+                        None => "The command only reads inside the workspace",
+                        Some(_) => {
+                            "The command reads, and the line writes by redirection, only inside \
+                             the workspace"
+                        }
+                    },
                 );
             } else if let Some(grants) = &mut finding.grants {
                 let exact = match rule.map(|rule| &rule.conditions.commands) {
@@ -316,7 +325,7 @@ impl Policy {
                     }
                     _ => false,
                 };
-                grants.outside &= exact && shell.line.commands.len() == 1;
+                grants.outside &= exact && shell.line.own_commands().count() == 1;
                 let row = command.name().and_then(|name| self.sandbox.command(name));
                 if let Some(row) = row {
                     *grants = std::mem::take(grants).and(&row.grants(self.home.as_deref()));

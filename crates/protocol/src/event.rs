@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Object;
+use crate::agent::AgentProgress;
 use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
 use crate::model::{Retry, Usage};
 use crate::op::AskOutcome;
 use crate::permissions::Permissions;
 use crate::policy::{ApprovalMode, RuleDraft, Verdict};
+use crate::price::Cost;
+use crate::routing::{Fallback, Route};
 use crate::shell::{BackgroundProcess, Screen, ShellEnding};
 use crate::tool::{Display, Preview, ToolErrorKind, ToolKind};
 
@@ -59,6 +62,13 @@ pub enum EventBody {
         /// What its terminal shows.
         screen: Arc<Screen>,
     },
+    /// A sub-agent got further. A slow reader gets the newest one only.
+    Agent {
+        /// The item of the call that started it.
+        item: ItemId,
+        /// What it is at.
+        progress: Arc<AgentProgress>,
+    },
     /// A call got further. Before the first of these it waits for other calls.
     CallState(Box<CallState>),
     /// It is final; self-contained.
@@ -84,6 +94,10 @@ pub enum EventBody {
     /// The history goes out in a shorter form from here on, or could not be
     /// made shorter, or is whole again.
     Compaction(Compaction),
+    /// The model of the prompt is chosen.
+    Routed(Box<Route>),
+    /// Another model took the place of one that cannot answer.
+    FellBack(Box<Fallback>),
     /// A wait before another attempt.
     Retry(Retry),
     /// What became of a message for a running turn.
@@ -317,8 +331,10 @@ pub enum Level {
 pub struct Ask {
     /// The question.
     pub id: AskId,
-    /// The call it is about.
+    /// The call it is about; of a sub-agent's question the call that started it.
     pub call: CallId,
+    /// The sub-agent whose call it is.
+    pub agent: Option<String>,
     /// The tool's name.
     pub name: String,
     /// What the tool is for.
@@ -355,6 +371,13 @@ pub enum Question {
     Mcp,
     /// A command that the sandbox refused something.
     SandboxExpansion,
+    /// Questions of the model's ([`Preview::Questions`]). To go on means to give
+    /// the answers, to cancel that there are none.
+    AskUser,
+    /// A plan, and in which mode the work on it is to be done.
+    ExitPlanMode,
+    /// A model that cannot answer, and another that could. It is about no call.
+    Fallback,
     /// Anything else.
     Info,
 }
@@ -490,6 +513,8 @@ pub struct ModelCall {
     pub role: String,
     /// Token counts.
     pub usage: Usage,
+    /// What it cost; `None` where no price of the model is known.
+    pub cost: Option<Cost>,
     /// From the first byte sent to the last received, in milliseconds.
     pub latency_ms: u64,
     /// What was sent: contents, system prompt and tools, in bytes of JSON.
@@ -519,6 +544,8 @@ pub enum EndReason {
         /// The limit.
         limit: u32,
     },
+    /// A budget is spent. What was done is kept.
+    Budget(BudgetSpent),
     /// The loop guard stopped it.
     Loop {
         /// What repeated.
@@ -531,6 +558,79 @@ pub enum EndReason {
     },
     /// Something failed for good.
     Failed(Failure),
+}
+
+/// A budget that is spent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BudgetSpent {
+    /// What.
+    pub kind: BudgetKind,
+    /// Whose.
+    pub scope: BudgetScope,
+    /// How much there was: US dollars, tokens, or seconds.
+    pub limit: f64,
+    /// How much is used, in the same.
+    pub used: f64,
+}
+
+impl BudgetSpent {
+    /// An amount of it in words (`$0.50`, `20000 tokens`, `90 s`).
+    pub fn amount(&self, amount: f64) -> String {
+        match self.kind {
+            BudgetKind::Cost if amount < 0.1 => format!("${amount:.4}"),
+            BudgetKind::Cost => format!("${amount:.2}"),
+            BudgetKind::Tokens => format!("{amount:.0} tokens"),
+            BudgetKind::Time => format!("{amount:.0} s"),
+        }
+    }
+
+    /// The flag and the setting that set it.
+    pub fn where_set(&self) -> &'static str {
+        use BudgetKind::{Cost, Time, Tokens};
+        match (self.scope, self.kind) {
+            (BudgetScope::Session, Cost) => "`--max-cost` or `budget.session.maxCost`",
+            (BudgetScope::Session, Tokens) => "`--max-tokens` or `budget.session.maxTokens`",
+            (BudgetScope::Session, Time) => "`--timeout` or `budget.session.timeout`",
+            (BudgetScope::Prompt, Cost) => "`budget.prompt.maxCost`",
+            (BudgetScope::Prompt, Tokens) => "`budget.prompt.maxTokens`",
+            (BudgetScope::Prompt, Time) => "`budget.prompt.timeout`",
+        }
+    }
+}
+
+impl std::fmt::Display for BudgetSpent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whose = match self.scope {
+            BudgetScope::Session => "this session",
+            BudgetScope::Prompt => "a prompt",
+        };
+        let (limit, used) = (self.amount(self.limit), self.amount(self.used));
+        write!(f, "the budget of {whose}, {limit}, is spent")?;
+        if self.used > self.limit {
+            write!(f, " ({used})")?;
+        }
+        write!(f, "; what was done is kept. Raise {} to go on", self.where_set())
+    }
+}
+
+/// What a budget is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetKind {
+    /// Money.
+    Cost,
+    /// Tokens sent and received.
+    Tokens,
+    /// Time in which turns run.
+    Time,
+}
+
+/// What a budget is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetScope {
+    /// All of the session.
+    Session,
+    /// One prompt.
+    Prompt,
 }
 
 /// A failure that ends a turn or a run.

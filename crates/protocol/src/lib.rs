@@ -3,6 +3,7 @@
 //!
 //! This crate does no I/O and knows no tool, no provider and no face.
 
+pub mod agent;
 pub mod checkpoint;
 pub mod content;
 pub mod event;
@@ -13,7 +14,10 @@ pub mod model;
 pub mod op;
 pub mod permissions;
 pub mod policy;
+pub mod price;
 pub mod protected_names;
+pub mod question;
+pub mod routing;
 pub mod secret;
 pub mod shell;
 pub mod store;

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::content::{Part, Sealed};
+use crate::price::Price;
+use crate::routing::{Routes, Substitute};
 use crate::{BoxFuture, BoxStream, CancellationToken, Object};
 
 /// A request in provider-neutral terms. Serialising the same request twice
@@ -303,6 +305,28 @@ pub trait Model: Send + Sync {
     /// given the main model.
     fn utility(&self, _name: &str, main: &str) -> String {
         main.to_owned()
+    }
+
+    /// The models among which a name (`auto`) chooses; `None` when it means one.
+    fn routes(&self, _name: &str) -> Option<Routes> {
+        None
+    }
+
+    /// Who stands in for a model that cannot answer, in order. `chosen`: the
+    /// program chose the model, not a person.
+    fn substitutes(&self, _model: &str, _chosen: bool) -> Vec<Substitute> {
+        Vec::new()
+    }
+
+    /// The most attempts of a request before another model is thought of; `None`:
+    /// as many as usual.
+    fn attempts(&self, _model: &str, _chosen: bool) -> Option<u32> {
+        None
+    }
+
+    /// What the named model costs, where that is known.
+    fn price(&self, _model: &str) -> Option<Price> {
+        None
     }
 
     /// Whether the answers are scripted or replayed, so that no face passes

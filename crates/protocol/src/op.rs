@@ -145,12 +145,23 @@ pub struct Decide {
     /// The arguments as the person changed them
     /// ([`AskOutcome::ModifyWithEditor`]).
     pub arguments: Option<Object>,
+    /// Answers to questions of the model's, by the place of each question:
+    /// `"0"`, `"1"`, …
+    pub answers: Option<Object>,
 }
 
 impl Decide {
     /// An answer without more.
     pub fn new(ask: AskId, outcome: AskOutcome) -> Self {
-        Self { ask, outcome, feedback: None, rule: None, scope: None, arguments: None }
+        Self {
+            ask,
+            outcome,
+            feedback: None,
+            rule: None,
+            scope: None,
+            arguments: None,
+            answers: None,
+        }
     }
 }
 
@@ -170,6 +181,8 @@ pub enum AskOutcome {
     ProceedAlwaysServer,
     /// Take changed arguments, and ask again.
     ModifyWithEditor,
+    /// Try the same again.
+    Retry,
     /// Do not run it.
     Cancel,
 }

@@ -1,5 +1,7 @@
 //! What survives a session: the records of a journal.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -8,6 +10,7 @@ use crate::content::Sealed;
 use crate::event::CompactionHow;
 use crate::ids::{CallId, SessionId};
 use crate::model::Usage;
+use crate::policy::ApprovalMode;
 
 /// One line of a journal: an object with one key, the kind of the record. The
 /// wire contents are the truth; everything else is for lists and pictures.
@@ -42,11 +45,43 @@ pub enum Record {
     /// From here on the contents so far go out in a shorter form. They still
     /// count: places in the journal are places among the original ones.
     Compaction(CompactionRecord),
+    /// The session has a name; of several the newest counts.
+    Name(NameRecord),
+    /// A plan was put before a person (or a rule), and what was said of it.
+    Plan(PlanRecord),
     /// The newest compaction that still counts is taken back.
     CompactionUndone {
         /// When, RFC 3339.
         time: String,
     },
+}
+
+/// What a session is called.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameRecord {
+    /// When it got the name, RFC 3339.
+    pub time: String,
+    /// The name, one line.
+    pub text: String,
+}
+
+/// A plan and the answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// The plan's file, absolute.
+    pub plan: PathBuf,
+    /// Whether it was agreed to.
+    pub approved: bool,
+    /// The mode that the work is done in, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ApprovalMode>,
+    /// What the person said, when it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
 }
 
 /// A shorter form of the first contents of a session.

@@ -1,16 +1,20 @@
 //! Tools: what they declare, what a prepared call is, and what comes back.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::agent::AgentProgress;
 use crate::content::Part;
 use crate::event::Level;
 use crate::ids::CallId;
+use crate::op::AskOutcome;
 use crate::permissions::Permissions;
 use crate::policy::ApprovalMode;
+use crate::question::UserQuestion;
 use crate::shell::{ProcessControl, Screen};
 use crate::{BoxFuture, CancellationToken, Object};
 
@@ -96,6 +100,10 @@ pub struct Effects {
     /// What the call asks to do beyond the sandbox.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
+    /// For commands: paths that their words name, by the text, and where on this
+    /// disk links lead them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<PathBuf, PathBuf>,
     /// For commands: they are known to change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_reads: bool,
@@ -134,6 +142,18 @@ pub enum Preview {
         description: String,
         /// The arguments.
         arguments: Object,
+    },
+    /// Questions of the model's. A call with these is always put to a person.
+    Questions {
+        /// One to four.
+        questions: Vec<UserQuestion>,
+    },
+    /// A plan that the work would follow.
+    Plan {
+        /// Its file, absolute.
+        path: PathBuf,
+        /// Its Markdown.
+        text: String,
     },
 }
 
@@ -208,6 +228,17 @@ pub enum Display {
         /// The new list.
         todos: Vec<Todo>,
     },
+    /// A sub-agent did its work.
+    Agent(AgentProgress),
+    /// A heading for what comes next.
+    Topic {
+        /// The heading; empty where only the intent is new.
+        title: String,
+        /// What it is about.
+        summary: String,
+        /// What is to be done next, in one sentence.
+        intent: String,
+    },
 }
 
 impl Display {
@@ -258,6 +289,7 @@ pub enum ToolErrorKind {
     McpToolError,
     McpResourceNotFound,
     SandboxExpansionRequired,
+    DiscoveredToolExecutionError,
     StopExecution,
 }
 
@@ -301,6 +333,7 @@ impl ToolErrorKind {
             K::McpToolError => "mcp_tool_error",
             K::McpResourceNotFound => "mcp_resource_not_found",
             K::SandboxExpansionRequired => "sandbox_expansion_required",
+            K::DiscoveredToolExecutionError => "discovered_tool_execution_error",
             K::StopExecution => "stop_execution",
         }
     }
@@ -350,6 +383,29 @@ pub struct Outcome {
     pub data: Option<Value>,
     /// What the sandbox refused it: the call may be run again with that.
     pub refused: Permissions,
+    /// What it changes of the session itself, when it succeeded.
+    pub change: Option<SessionChange>,
+}
+
+/// What a call changes of the session: plan mode begins or ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionChange {
+    /// Plan mode begins.
+    Planning,
+    /// A plan was agreed to: plan mode ends.
+    PlanApproved {
+        /// The plan's file, absolute.
+        plan: PathBuf,
+        /// The mode that the work is done in.
+        mode: ApprovalMode,
+    },
+    /// A person wants another plan: plan mode goes on.
+    PlanRejected {
+        /// The plan's file, absolute.
+        plan: PathBuf,
+        /// What the person said of it.
+        feedback: Option<String>,
+    },
 }
 
 impl Outcome {
@@ -361,6 +417,7 @@ impl Outcome {
             error: None,
             data: None,
             refused: Permissions::default(),
+            change: None,
         }
     }
     /// A failure.
@@ -371,6 +428,7 @@ impl Outcome {
             error: Some(error),
             data: None,
             refused: Permissions::default(),
+            change: None,
         }
     }
     /// Adds what a person sees.
@@ -428,6 +486,11 @@ pub struct Run {
     pub permissions: Permissions,
     /// The mode in which it was let through.
     pub mode: ApprovalMode,
+    /// What a person answered, for calls that ask ([`Preview::Questions`]);
+    /// `None` when they gave no answer.
+    pub answers: Option<Object>,
+    /// What a person answered; `None` when a rule let it through.
+    pub answer: Option<AskOutcome>,
 }
 
 impl Run {
@@ -438,6 +501,8 @@ impl Run {
             progress,
             permissions: Permissions::default(),
             mode: ApprovalMode::default(),
+            answers: None,
+            answer: None,
         }
     }
 }
@@ -486,6 +551,11 @@ pub trait Invocation: Send {
     fn effects(&self) -> &Effects;
     /// What to show before it runs.
     fn preview(&self) -> Option<Preview> {
+        None
+    }
+    /// What the model reads when a person said no, where that is an answer and
+    /// no refusal; `None`: the usual words for a call that was refused.
+    fn declined(self: Box<Self>, _feedback: Option<&str>) -> Option<Outcome> {
         None
     }
     /// Runs it, once. The future is polled on the async runtime: blocking work

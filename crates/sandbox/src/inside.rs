@@ -1,5 +1,6 @@
 //! The Linux side: what runs in the supervisor, its child and the cell.
 
+pub(crate) mod bubblewrap;
 pub(crate) mod cell;
 mod child;
 mod covers;

@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::support::Support;
 
 pub(crate) const SUPERVISOR: &str = "__sandbox";
+pub(crate) const INSIDE: &str = "__sandbox-inside";
 pub(crate) const CELL: &str = "__sandbox-cell";
 pub(crate) const PROBE: &str = "__sandbox-probe";
 
@@ -139,6 +140,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
         SUPERVISOR => Some(supervisor(args)),
         #[cfg(target_os = "linux")]
         CELL => Some(crate::inside::cell::serve()),
+        #[cfg(target_os = "linux")]
+        INSIDE => Some(crate::inside::bubblewrap::serve(args)),
         PROBE => Some(crate::support::answer()),
         _ => None,
     }

@@ -29,13 +29,16 @@ pub enum Network {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
-    /// The strongest that refuses writes outside: namespaces, else Landlock,
-    /// else a refusal. A caller that must know which one holds asks
+    /// The strongest that refuses writes outside: namespaces, else those of
+    /// `bwrap`, else Landlock, else a refusal. A caller that must know which one holds asks
     /// [`crate::Support`] and names the tier.
     #[default]
     Best,
     /// Namespaces, Landlock and seccomp.
     Namespaces,
+    /// Namespaces that `bwrap` makes because this program may not, Landlock and
+    /// seccomp. Each command has its own; what it leaves behind ends with it.
+    Bubblewrap,
     /// Landlock and seccomp.
     Landlock,
     /// Seccomp only: no network, but writes outside are not refused.

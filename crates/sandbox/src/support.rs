@@ -46,8 +46,8 @@ pub struct Support {
     pub own_proc: Finding,
     /// Private layers over package caches.
     pub overlay: Finding,
-    /// `bwrap`, where it can make namespaces and this program cannot. It is
-    /// not used; it is named so that the user knows what would help.
+    /// `bwrap`, where it can make namespaces and this program cannot. It was not
+    /// tried where this program can.
     pub bubblewrap: Finding,
 }
 
@@ -69,18 +69,19 @@ impl Support {
 
     /// The strongest tier that holds.
     pub fn tier(&self) -> Tier {
-        match (self.mounts.works && self.seccomp.works, self.landlock.works, self.seccomp.works) {
-            (true, _, _) => Tier::Namespaces,
-            (false, true, true) => Tier::Landlock,
-            (false, _, true) => Tier::Seccomp,
-            _ => Tier::Nothing,
+        match self {
+            _ if !self.seccomp.works => Tier::Nothing,
+            _ if self.mounts.works => Tier::Namespaces,
+            _ if self.bubblewrap.works => Tier::Bubblewrap,
+            _ if self.landlock.works => Tier::Landlock,
+            _ => Tier::Seccomp,
         }
     }
 
     /// Whether protected paths inside of writable trees are only looked at
     /// afterwards, by the caller, instead of being read-only.
     pub fn protected_unenforced(&self) -> bool {
-        self.tier() != Tier::Namespaces
+        self.tier() > Tier::Bubblewrap
     }
 
     /// What holds, what is weaker and why, a sentence a line.
@@ -93,6 +94,13 @@ impl Support {
                 say("Everything is read-only but the workspace and private temporary folders");
                 say("Protected paths are read-only and hidden paths are refused, to root too");
                 say("Without the network permission there is only a loopback of the session's own");
+            }
+            Tier::Bubblewrap => {
+                say("Strength: namespaces of `bwrap`, Landlock and seccomp (strong)");
+                say("Everything is read-only but the workspace and private temporary folders");
+                say("Protected paths are read-only and hidden paths are refused");
+                say("Each command has its own loopback, and what it leaves running ends with it");
+                say("Package caches are read-only: no private layers are mounted over them");
             }
             Tier::Landlock => {
                 say("Strength: Landlock and seccomp (weaker)");
@@ -132,7 +140,7 @@ impl Support {
         }
         if self.bubblewrap.works {
             lines.push(format!(
-                "`bwrap` can make namespaces here and this program cannot: {}",
+                "`bwrap` makes the namespaces, since this program may not: {}",
                 self.bubblewrap.why
             ));
         }

@@ -97,6 +97,7 @@ impl Launch {
         }
         match Support::probe().map(|support| support.tier()) {
             Ok(Tier::Namespaces | Tier::Best) => "namespaces",
+            Ok(Tier::Bubblewrap) => "bubblewrap",
             Ok(Tier::Landlock) => "Landlock",
             Ok(Tier::Seccomp) => "seccomp only",
             Ok(Tier::Nothing) | Err(_) => "none on this machine",

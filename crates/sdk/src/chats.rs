@@ -8,10 +8,9 @@ use parallax_protocol::content::Sealed;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_store::LoadedSession;
-use serde_json::{Value, json};
 
+use crate::export::{self, ExportForm};
 use crate::launch::{Launch, failure};
-use crate::past::{self, PastItem};
 
 pub use parallax_store::SavedChat;
 
@@ -64,9 +63,10 @@ impl Launch {
         parallax_store::delete_chat(&self.homes(), &self.options.directory, tag).map_err(input)
     }
 
-    /// Writes a session's conversation as Markdown (`.md`) or JSON (`.json`);
-    /// without a name as `parallax-conversation-MILLISECONDS.json` in the
-    /// working folder. A file that is there is not touched. Blocking.
+    /// Writes a session's conversation: as Markdown (`.md`), as the bare contents
+    /// (`.json`), as a page (`.html`) or as a journal (`.jsonl`); without a name
+    /// as `parallax-conversation-MILLISECONDS.json` in the working folder. A file
+    /// that is there is not touched. Blocking.
     ///
     /// # Errors
     /// Another ending, a file that is there, an empty session.
@@ -79,43 +79,38 @@ impl Launch {
             }
         };
         let path = self.options.directory.join(file);
-        let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_lowercase);
         let loaded = self.journal_of(session)?;
-        let text = match ending.as_deref() {
-            Some("md") => markdown(&past::items(&loaded.records)),
-            Some("json") => contents_json(&loaded.contents),
-            _ => return Err(input("give the file a name that ends in `.md` or `.json`")),
+        let text = match ExportForm::of_file(&path) {
+            // As the reference writes it: what the model was told, and no more.
+            Some(ExportForm::Json) => contents_json(&loaded.contents),
+            Some(form) => export::export(&loaded, &self.title_of(session), form)?,
+            None => {
+                return Err(input(
+                    "give the file a name that ends in `.md`, `.json`, `.jsonl` or `.html`",
+                ));
+            }
         };
         write_new(&path, &text)?;
         Ok(path)
     }
 
-    /// Writes the whole record of a session as one JSON document: the head, and
-    /// all records in order. Blocking.
+    /// Writes the whole record of a session, in the form that the file's ending
+    /// names; any other ending means [`ExportForm::Json`]. Blocking.
     ///
     /// # Errors
     /// A file that is there or cannot be written, an empty session.
     pub fn export_session(&self, session: &SessionId, file: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
-        let head = &loaded.head;
-        let facts = json!({
-            "sessionId": head.session_id,
-            "project": head.project,
-            "startTime": head.start_time,
-        });
-        // Records hold raw JSON, which is copied as it stands.
-        let wrong = |error: serde_json::Error| input(format!("cannot write the session: {error}"));
-        let mut text = facts.to_string();
-        text.truncate(text.len().saturating_sub(1));
-        text.push_str(",\"records\":[");
-        for (at, record) in loaded.records.iter().enumerate() {
-            text.push_str(if at > 0 { ",\n" } else { "\n" });
-            text.push_str(&serde_json::to_string(record).map_err(wrong)?);
-        }
-        text.push_str("\n]}\n");
-        write_new(&path, &text)?;
+        let form = ExportForm::of_file(&path).unwrap_or(ExportForm::Json);
+        write_new(&path, &export::export(&loaded, &self.title_of(session), form)?)?;
         Ok(path)
+    }
+
+    fn title_of(&self, session: &SessionId) -> String {
+        let sessions = parallax_store::list(&self.homes(), &self.options.directory);
+        let found = sessions.into_iter().find(|entry| entry.id == session.as_str());
+        found.map(|entry| entry.title).unwrap_or_default()
     }
 
     /// What was typed in this project before, the oldest first, at most so many;
@@ -152,7 +147,7 @@ impl Launch {
     }
 }
 
-fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     let wrong = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
@@ -176,86 +171,4 @@ fn contents_json(contents: &[Sealed]) -> String {
     }
     text.push_str("\n]\n");
     text
-}
-
-/// Prompts and answers as a document, calls as blocks of JSON.
-pub fn markdown(items: &[PastItem]) -> String {
-    let mut text = String::new();
-    let mut speaker = "";
-    for item in items {
-        let now = match item {
-            PastItem::User { .. } | PastItem::Steer { .. } => "USER",
-            PastItem::Thought { .. } => continue,
-            PastItem::Text { .. } | PastItem::Tool { .. } => "MODEL",
-        };
-        if now != speaker {
-            if !speaker.is_empty() {
-                text.push_str("---\n\n");
-            }
-            let _ = write!(text, "## {now}\n\n");
-            speaker = now;
-        }
-        match item {
-            PastItem::User { text: said, .. }
-            | PastItem::Steer { text: said }
-            | PastItem::Text { text: said, .. } => {
-                let _ = write!(text, "{}\n\n", said.trim());
-            }
-            PastItem::Tool { name, args, status, output, .. } => {
-                let call = json!({"tool": name, "args": args});
-                let _ = write!(text, "{}\n\n", fenced(&call));
-                if status.is_some() {
-                    let answer = json!({"tool": name, "status": status, "output": output});
-                    let _ = write!(text, "{}\n\n", fenced(&answer));
-                }
-            }
-            PastItem::Thought { .. } => {}
-        }
-    }
-    text
-}
-
-/// A block whose fence is longer than any in it.
-fn fenced(value: &Value) -> String {
-    let json = format!("{value:#}");
-    let (mut longest, mut run) = (2, 0);
-    for char in json.chars() {
-        run = if char == '`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    let fence = "`".repeat(longest + 1);
-    format!("{fence}json\n{json}\n{fence}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_document_tells_who_spoke_and_no_output_ends_its_fence() {
-        let user = |text: &str| PastItem::User {
-            text: text.to_owned(),
-            before: 0,
-            turn: 1,
-            read: Vec::new(),
-            time: String::new(),
-        };
-        let items = [
-            user("fix it"),
-            PastItem::Thought { text: "hm".into() },
-            PastItem::Tool {
-                name: "read_file".into(),
-                args: parallax_protocol::Object::new(),
-                status: Some("success".into()),
-                display: None,
-                output: "````\nx".into(),
-            },
-            PastItem::Text { text: "done".into(), partial: false },
-            user("thanks"),
-        ];
-        let text = markdown(&items);
-        assert!(text.starts_with("## USER\n\nfix it\n\n---\n\n## MODEL\n\n```json\n"), "{text}");
-        assert!(text.contains("\n`````json\n") && !text.contains("hm"), "{text}");
-        assert!(text.ends_with("done\n\n---\n\n## USER\n\nthanks\n\n"), "{text}");
-    }
 }

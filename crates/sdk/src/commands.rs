@@ -1,5 +1,5 @@
 //! What the built-in commands that are prompts or addresses need: `/init`,
-//! `/commit`, `/bug`, `/docs`.
+//! `/commit`, `/parallax`, `/bug`, `/docs`.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -16,6 +16,11 @@ pub const COMMIT: &str = include_str!("../prompts/commit.md");
 pub const COMMIT_NO_PUSH: &str = include_str!("../prompts/commit_no_push.md");
 /// `/commit:pr`: a branch or fork of one's own, and a pull request.
 pub const COMMIT_PR: &str = include_str!("../prompts/commit_pr.md");
+
+/// `/parallax GOAL`: the prompt that has sub-agents do the work.
+pub fn coordination(goal: &str) -> String {
+    format!("{}\n\n{goal}", include_str!("../prompts/coordinate.md").trim_end())
+}
 
 const INIT: &str = include_str!("../prompts/init.md");
 /// The file that `/init` writes.

@@ -9,6 +9,7 @@ mod begin;
 mod catalog;
 mod files;
 mod prepared;
+mod prompts;
 mod shell;
 mod template;
 
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use parallax_config::commands::{CommandFolder, CommandProblem, find_commands};
 use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace};
+use parallax_mcp::Servers;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_tools::ShellOptions;
@@ -25,6 +27,7 @@ use parallax_tools::ShellOptions;
 pub use catalog::{Catalog, CommandInfo, is_reserved};
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
 pub use prepared::{Expanded, Prepared};
+pub use prompts::PromptCommand;
 
 use crate::launch::{Launch, failure};
 
@@ -44,6 +47,7 @@ pub(crate) struct Shared {
     judge: Arc<dyn Judge>,
     shell: ShellOptions,
     processes: Processes,
+    servers: Option<Servers>,
     interactive: bool,
     trusted: bool,
     /// Commands that a person agreed to for the session, word for word.
@@ -57,6 +61,8 @@ pub(crate) struct Surroundings {
     pub(crate) judge: Arc<dyn Judge>,
     pub(crate) shell: ShellOptions,
     pub(crate) processes: Processes,
+    /// Their prompts are commands too.
+    pub(crate) servers: Option<Servers>,
 }
 
 impl Launch {
@@ -68,11 +74,14 @@ impl Launch {
     fn command_folders(&self) -> Vec<CommandFolder> {
         let config = &self.config;
         let (homes, cwd) = (&config.homes, &config.cwd);
-        parallax_config::commands::command_folders(homes, cwd, config.trust.trusted)
+        let mut folders =
+            parallax_config::commands::command_folders(homes, cwd, config.trust.trusted);
+        folders.extend(self.extensions().command_folders());
+        folders
     }
 
     pub(crate) fn commands(&self, around: Surroundings) -> Commands {
-        let Surroundings { workspace, seen, judge, shell, processes } = around;
+        let Surroundings { workspace, seen, judge, shell, processes, servers } = around;
         Commands {
             shared: Arc::new(Shared {
                 folders: self.command_folders(),
@@ -82,6 +91,7 @@ impl Launch {
                 judge,
                 shell,
                 processes,
+                servers,
                 interactive: self.options.interactive,
                 trusted: self.config.trust.trusted,
                 agreed: Mutex::default(),
@@ -116,13 +126,18 @@ impl Commands {
         let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
         let (name, arguments) = typed.split_at(end);
         let catalog = self.catalog();
-        let Some(command) = catalog.find(name) else { return Err(unknown(&catalog, name)) };
+        let Some(command) = catalog.find(name) else {
+            return match self.prepare_prompt(name, arguments.trim()) {
+                Some(prepared) => prepared,
+                None => Err(unknown(&catalog, name, self.may_come())),
+            };
+        };
         Prepared::new(Arc::clone(&self.shared), command, line, arguments.trim(), mode)
     }
 }
 
 /// The failure of a name that no command has.
-fn unknown(catalog: &Catalog, name: &str) -> Failure {
+fn unknown(catalog: &Catalog, name: &str, may_come: bool) -> Failure {
     let mut message = format!("There is no command `/{name}`");
     let near = catalog.near(name);
     if !near.is_empty() {
@@ -131,6 +146,9 @@ fn unknown(catalog: &Catalog, name: &str) -> Failure {
     }
     if let Some(problem) = catalog.problem_of(name) {
         message.push_str(&format!("; its file cannot be used: {problem}"));
+    }
+    if may_come {
+        message.push_str("; MCP servers are still starting, one of them may bring it");
     }
     message.push_str("; to send it to the model as text, put a blank before the `/`");
     failure(FailureKind::Input, message)

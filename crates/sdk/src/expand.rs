@@ -11,6 +11,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_tools::read_many_files::{ReadMany, read_many};
 
+use crate::agents::SessionAgents;
 use crate::at_paths::tokens;
 use crate::launch::failure;
 
@@ -20,6 +21,7 @@ pub struct Expander {
     pub(crate) workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
     servers: Option<Servers>,
+    agents: Option<Arc<SessionAgents>>,
 }
 
 impl Expander {
@@ -27,8 +29,9 @@ impl Expander {
         workspace: &Arc<Workspace>,
         seen: &Arc<SeenFiles>,
         servers: Option<Servers>,
+        agents: Option<Arc<SessionAgents>>,
     ) -> Self {
-        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen), servers }
+        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen), servers, agents }
     }
 
     /// A prompt with its references expanded. Reads files: call it on a
@@ -40,8 +43,13 @@ impl Expander {
     pub fn prompt(&self, text: String) -> Result<Prompt, Failure> {
         let mut include = Vec::new();
         let mut resources: Vec<(String, String)> = Vec::new();
+        let mut agents: Vec<String> = Vec::new();
         for token in tokens(&text) {
-            if let Some(resource) = self.resource(&token.path)? {
+            if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
+                if !agents.contains(&token.path) {
+                    agents.push(token.path);
+                }
+            } else if let Some(resource) = self.resource(&token.path)? {
                 if !resources.iter().any(|(known, _)| *known == token.path) {
                     resources.push((token.path, resource));
                 }
@@ -53,7 +61,9 @@ impl Expander {
         }
         let text = text.replace("\\@", "@");
         if include.is_empty() {
-            return Ok(Prompt { text, attachments: enclosed(of_resources(resources)) });
+            let mut attachments = enclosed(of_resources(resources));
+            attachments.extend(delegation(&agents));
+            return Ok(Prompt { text, attachments });
         }
         let wanted = ReadMany::of(include.clone());
         let never = CancellationToken::new();
@@ -79,7 +89,9 @@ impl Expander {
             attachments.push(Part::text(format!("\nContent from @{}:\n", path.display())));
             attachments.push(Part::text(why));
         }
-        Ok(Prompt { text, attachments: enclosed(attachments) })
+        let mut attachments = enclosed(attachments);
+        attachments.extend(delegation(&agents));
+        Ok(Prompt { text, attachments })
     }
 
     /// The files and folders outside the workspace that a prompt names and that
@@ -192,6 +204,19 @@ pub fn read_names(parts: &[Part]) -> Vec<String> {
     let begins = |part: &&Part| matches!(part.view(), PartView::Text(text) if text == OPENS);
     let behind = parts.iter().skip_while(|part| !begins(part));
     behind.filter_map(name).collect()
+}
+
+/// Asks the model to hand the work to the agents that the prompt names.
+fn delegation(agents: &[String]) -> Option<Part> {
+    if agents.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = agents.iter().map(|name| format!("`{name}`")).collect();
+    Some(Part::text(format!(
+        "\n<system_note>\nThe user has named the sub-agent(s) {} in this prompt: hand the work to \
+         them with `invoke_agent`.\n</system_note>\n",
+        names.join(", ")
+    )))
 }
 
 fn of_resources(resources: Vec<(String, String)>) -> Vec<Part> {

@@ -38,6 +38,21 @@ pub fn head(folder: &Path) -> Option<GitHead> {
     is_commit.then(|| GitHead::Detached(text.chars().take(7).collect()))
 }
 
+/// The commit that is checked out in the folder of a repository, read from its
+/// files: of a branch only where git has not packed it away. Blocking.
+pub fn commit(repository: &Path) -> Option<String> {
+    let directory = git_directory(repository)?;
+    let text = read(&directory.join("HEAD"))?;
+    let text = match text.trim().strip_prefix("ref:") {
+        Some(name) if !name.contains("..") => read(&directory.join(name.trim()))?,
+        Some(_) => return None,
+        None => text,
+    };
+    let commit = text.trim();
+    let is_commit = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_commit.then(|| commit.to_owned())
+}
+
 /// The folder of git's own files, which a worktree names in a file.
 fn git_directory(folder: &Path) -> Option<PathBuf> {
     let entry = folder.join(".git");

@@ -62,7 +62,8 @@ impl Launch {
     /// # Errors
     /// A settings file that cannot be used.
     pub fn hook_list(&self) -> Result<HookList, Failure> {
-        find_hooks(&self.config).map_err(|error| failure(FailureKind::Config, error.to_string()))
+        find_hooks(&self.config, &self.extensions())
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
     /// Accepts the project's hooks as they are now; how many there are. Blocking.

@@ -4,12 +4,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
+use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::FallbackPolicy;
 
+use crate::budget::RunLimits;
 use crate::program_sandbox;
 
 /// Which session to continue, or how to begin one.
@@ -104,8 +108,14 @@ pub struct LaunchOptions {
     pub exclude_tools: Vec<String>,
     /// `--allowed-mcp-server-names`.
     pub allowed_mcp_servers: Vec<String>,
+    /// `-e`: only these extensions; `none`: none; empty: as they are switched.
+    pub extensions: Vec<String>,
     /// `--max-turns`.
     pub max_turns: Option<u32>,
+    /// `--fallback`.
+    pub fallback: Option<FallbackPolicy>,
+    /// `--max-cost`, `--max-tokens`, `--timeout`.
+    pub limits: RunLimits,
     /// Which session.
     pub session: SessionChoice,
     /// Whether questions can be answered.
@@ -135,6 +145,7 @@ pub struct Launch {
     pub(crate) options: LaunchOptions,
     pub(crate) config: Config,
     pub(crate) mode: ApprovalMode,
+    pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
     /// The sandbox that is asked for: `BuiltIn` means that commands run in one
     /// or not at all, `Off` that they run in none.
     pub sandbox: ProgramSandbox,
@@ -173,7 +184,8 @@ impl Launch {
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
         let sandbox = program_sandbox::asked(options.sandbox.as_deref(), &config)?;
-        Ok(Self { options, config, mode, sandbox, warnings })
+        let extensions = Arc::default();
+        Ok(Self { options, config, mode, extensions, sandbox, warnings })
     }
 
     /// What it was prepared from, to prepare another.
@@ -219,6 +231,13 @@ fn approval_mode(
             FailureKind::Config,
             "yolo mode is switched off by the setting `security.disableYoloMode`".to_owned(),
         ));
+    }
+    if mode == ApprovalMode::Plan && !config.settings.flag("general.plan.enabled") {
+        warnings.push(
+            "plan mode is switched off (`general.plan.enabled`): the approval mode is `default`"
+                .to_owned(),
+        );
+        return Ok(ApprovalMode::Default);
     }
     if !config.trust.trusted && mode > ApprovalMode::Default {
         warnings.push(format!(

@@ -7,17 +7,24 @@
 //! gives an [`OpenSession`]: orders in, events out.
 
 pub mod about;
+pub mod agents;
 pub mod at_paths;
+mod budget;
 pub mod chats;
 pub mod clipboard;
+mod clone;
 pub mod commands;
 pub mod credential;
 pub mod custom_commands;
 pub mod demo;
+mod discovery;
 pub mod edit_arguments;
 pub mod editor;
 pub mod editors;
 pub mod expand;
+pub mod export;
+pub mod extending;
+pub mod extensions;
 mod facts;
 mod files;
 pub mod git;
@@ -25,15 +32,21 @@ mod history;
 pub mod hooks;
 mod launch;
 mod mcp;
+pub mod mcp_view;
 mod memory;
 mod model;
 mod near;
 mod open;
 pub mod past;
+pub mod plans;
 mod program_sandbox;
+pub mod retention;
+mod routing;
 mod rule_files;
 mod rules;
 mod sandbox;
+pub mod session_moves;
+pub mod session_search;
 pub mod session_stats;
 pub mod sessions;
 pub mod settings;
@@ -48,6 +61,7 @@ pub mod undo;
 mod versions;
 mod yolo;
 
+pub use budget::RunLimits;
 pub use expand::Expander;
 pub use launch::{Answers, Launch, LaunchOptions, Recording, SessionChoice};
 pub use mcp::{McpProbe, ProbeState};
@@ -58,6 +72,7 @@ pub use parallax_engine::EventReader;
 pub use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_protocol::op::Op;
 pub use program_sandbox::Enclosure;
+pub use routing::fallback_policy;
 pub use sessions::{Origin, SessionEntry};
 
 /// Sends orders to the session. Bounded: a face that floods waits.

@@ -23,7 +23,7 @@ impl Launch {
     pub fn mcp_servers(&self) -> McpServers {
         let allowed = self.options.allowed_mcp_servers.clone();
         let choice = McpChoice { allowed, disabled: Vec::new() };
-        self.config.mcp_servers(&[], &choice)
+        self.config.mcp_servers(&self.extensions().servers(), &choice)
     }
 
     /// Servers whose tools do not ask: trusted ones, and those that are allowed
@@ -63,7 +63,7 @@ impl Launch {
         (Some(Servers::new(self.servers_options(found.servers, processes, roots))), warnings)
     }
 
-    fn servers_options(
+    pub(crate) fn servers_options(
         &self,
         servers: Vec<McpServer>,
         processes: Processes,

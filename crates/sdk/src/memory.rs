@@ -51,6 +51,7 @@ fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
         names: &settings.memory_file_names(),
         boundary_markers: &settings.memory_boundary_markers(),
         more_folders: &more,
+        extension_files: &launch.extensions().context_files(),
         import_format: settings.import_format(),
         trusted: launch.config.trust.trusted,
         ignored: &|path| workspace.is_ignored(path).is_some() || is_of_strangers(launch, path),
@@ -139,7 +140,7 @@ impl OpenSession {
                 text: file.text,
             }
         };
-        let project = memory.project.into_iter().map(row(false));
+        let project = memory.extensions.into_iter().chain(memory.project).map(row(false));
         memory.global.into_iter().map(row(true)).chain(project).collect()
     }
 

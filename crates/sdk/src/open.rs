@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_engine::{
-    Approvals, EventHub, EventReader, Metered, Room, SessionHandle, SessionOptions,
+    AgreedPlan, Approvals, EventHub, EventReader, Metered, Room, SessionHandle, SessionOptions,
 };
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_mcp::Servers;
+use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -17,9 +18,10 @@ use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::store::{NoStore, Record, Store};
-use parallax_protocol::tool::ToolSource;
 
+use crate::agents::SessionAgents;
 use crate::custom_commands::{self, Commands};
+use crate::discovery::MoreTools;
 use crate::expand::Expander;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, failure};
@@ -44,6 +46,8 @@ pub struct OpenSession {
     pub expander: Expander,
     /// The custom slash commands.
     pub commands: Commands,
+    /// Where plans go, links resolved.
+    pub(crate) plans: PathBuf,
     past: Arc<[Record]>,
     handle: SessionHandle,
     pub(crate) toolbox: toolbox::Toolbox,
@@ -51,9 +55,15 @@ pub struct OpenSession {
     pub(crate) launch: Launch,
     versions: Option<Arc<Versions>>,
     servers: Option<Servers>,
+    agents: Option<Arc<SessionAgents>>,
 }
 
 impl OpenSession {
+    /// The sub-agents, unless they are switched off.
+    pub fn agents(&self) -> Option<Arc<SessionAgents>> {
+        self.agents.clone()
+    }
+
     /// The MCP servers, when there are any.
     pub fn mcp(&self) -> Option<&Servers> {
         self.servers.as_ref()
@@ -100,6 +110,7 @@ impl Launch {
     pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
         let mut warnings = self.warnings.clone();
         self.require_sandbox()?;
+        warnings.extend(self.extensions().warnings.iter().cloned());
         let resumed = history::open(&self)?;
         warnings.extend(resumed.notices.iter().cloned());
         let (workspace, artifacts) = self.workspace(&resumed)?;
@@ -109,30 +120,29 @@ impl Launch {
         let events = hub.subscribe();
         let model = model::open(&self, workspace.root())?;
         let scripted = model.is_scripted();
-        let metered: Arc<dyn Model> = Arc::new(Metered::new(Arc::clone(&model), hub.clone()));
+        let budget = self.budget(&resumed.records, model.as_ref());
+        let metered: Arc<dyn Model> =
+            Arc::new(Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger()));
         let model_name = self.model_name();
         let shell = toolbox::shell_options(&self, artifacts.clone());
         let skills = self.skills();
         warnings.extend(skills.warnings.iter().cloned());
-        let entries = skills::entries(&skills);
-        let toolbox = toolbox::build(
-            &self,
-            &workspace,
-            &seen,
-            artifacts.clone(),
-            metered,
-            &model_name,
-            entries,
-        );
-        let (policy, notices) = self.policy();
+        let entries = skills::entries(&skills, &self.extensions());
+        let plans = self.plans_folder(&workspace, &mut warnings);
+        let toolbox =
+            toolbox::build(&self, &workspace, &seen, artifacts.clone(), metered, entries, &plans);
+        let (policy, notices) = self.policy_for(Some(plans.clone()));
         let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
         warnings.extend(self.sandbox_table().1);
+        let (agents, notices) = self.session_agents(&workspace, toolbox.processes());
+        warnings.extend(notices);
         let (servers, notices) = self.open_servers(&workspace, toolbox.processes());
         warnings.extend(notices);
         if let Some(servers) = &servers {
             servers.start();
         }
+        let discovered = self.discover(shell.clone(), toolbox.processes(), hub.clone());
         let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
         warnings.extend(memory.warnings);
         let settings = &self.config.settings;
@@ -145,14 +155,13 @@ impl Launch {
             if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
         let versions = self.versions(&id, &workspace);
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
-        let expander = Expander::new(&workspace, &seen, servers.clone());
-        let plans = workspace.temp().join("plans");
+        let expander = Expander::new(&workspace, &seen, servers.clone(), agents.clone());
         let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
             transcript: self.homes().journal(&self.options.directory, &id),
-            plans,
+            plans: plans.clone(),
         })?;
         warnings.extend(notices);
         let commands = self.commands(custom_commands::Surroundings {
@@ -161,14 +170,17 @@ impl Launch {
             judge: Arc::clone(&judge),
             shell,
             processes: toolbox.processes(),
+            servers: servers.clone(),
         });
+        let plan = AgreedPlan::of(resumed.records.iter(), resumed.contents.len());
         let handle = parallax_engine::start(
             SessionOptions {
                 id: id.clone(),
                 model,
                 model_name: model_name.clone(),
                 tools: toolbox.tools(),
-                more_tools: servers.clone().map(|servers| Arc::new(servers) as Arc<dyn ToolSource>),
+                more_tools: MoreTools { discovered, servers: servers.clone() }.source(),
+                agents: agents.clone().map(|agents| agents as Arc<dyn Agents>),
                 judge,
                 store,
                 mode: self.mode,
@@ -184,6 +196,8 @@ impl Launch {
                     system::in_git(workspace.root()),
                     switched_off,
                     skills::section(&skills) + &memory.system,
+                    agents.clone(),
+                    plans.clone(),
                 ),
                 preface: memory.preface,
                 pending: resumed.pending,
@@ -201,6 +215,8 @@ impl Launch {
                         .max_session_turns()
                         .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX))
                 }),
+                budget,
+                routing: self.routing(),
                 max_attempts: None,
                 loop_detection: settings.loop_detection(),
                 retry_base: self.retry_base(),
@@ -210,12 +226,22 @@ impl Launch {
                 is_build_file: parallax_policy::is_build_file,
                 turns: resumed.turns,
                 prompts: resumed.prompts,
+                plan,
                 shell: Some(toolbox.shell()),
                 hooks,
                 secrets: self.own_keys(),
             },
             hub,
         );
+        let (retention, warning) = self.retention();
+        warnings.extend(warning);
+        if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
+            let (homes, project) = (self.homes(), self.options.directory.clone());
+            let id = id.clone();
+            tokio::task::spawn_blocking(move || {
+                Self::clean_lazily(&homes, &project, &rule, &id);
+            });
+        }
         let session = OpenSession {
             workspace: Arc::clone(&workspace),
             launch: self,
@@ -227,11 +253,13 @@ impl Launch {
             context_files: memory.files,
             expander,
             commands,
+            plans,
             past: resumed.records,
             handle,
             toolbox,
             versions,
             servers,
+            agents,
         };
         Ok((session, events))
     }

@@ -89,7 +89,9 @@ impl Launch {
         let settings = self.config.settings.program_sandbox();
         let homes = &self.config.homes;
         // Made by the engine it would be root's.
-        parallax_exec::create_private_folder(&homes.parallax)
+        container::WRITTEN
+            .iter()
+            .try_for_each(|name| parallax_exec::create_private_folder(&homes.parallax.join(name)))
             .map_err(|source| ProgramSandboxError::Start { program: engine.program(), source })?;
         let variables = self.options.variables.iter().filter_map(|(name, value)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))

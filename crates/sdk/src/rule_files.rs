@@ -25,7 +25,7 @@ impl Launch {
             homes: &self.config.homes,
             cwd,
             trusted: self.config.trust.trusted,
-            extensions: &[],
+            extensions: &self.extensions().policy_folders(),
             instead_of_user: &user,
             admin: &admin,
         })

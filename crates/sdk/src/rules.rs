@@ -17,11 +17,18 @@ const SAVED: &str = "auto-saved.toml";
 impl Launch {
     /// The policy, and what people should hear about its files.
     pub fn policy(&self) -> (Policy, Vec<String>) {
+        // The folder of plans of a session is known to the session only.
+        self.policy_for(self.set_plans_folder().ok().flatten())
+    }
+
+    /// The policy of a session whose plans are in that folder.
+    pub(crate) fn policy_for(&self, plans: Option<PathBuf>) -> (Policy, Vec<String>) {
         let settings = &self.config.settings;
         let mut allowed = settings.allowed_tools();
         allowed.extend(self.options.allowed_tools.iter().cloned());
         let mut exclude = settings.excluded_tools();
         exclude.extend(self.options.exclude_tools.iter().cloned());
+        exclude.extend(self.extensions().excluded_tools());
         let (trusted_servers, allowed_servers) = self.unasked_servers();
         let RuleFiles { files, mut warnings } = self.rule_files();
         let policy = Policy::new(&PolicyOptions {
@@ -35,7 +42,7 @@ impl Launch {
                 true => BuildFileGuard::Ask,
                 false => BuildFileGuard::Off,
             },
-            plans_directory: None,
+            plans_directory: plans,
             home: self.home_folder(),
             workspace_may_allow: self.accepted(&files),
             disable_always_allow: settings.flag("security.disableAlwaysAllow"),

@@ -78,6 +78,7 @@ impl Launch {
     fn sandbox_tier(&self) -> Tier {
         match self.config.environment.get("PARALLAX_SANDBOX_TIER") {
             Some("namespaces") => Tier::Namespaces,
+            Some("bubblewrap") => Tier::Bubblewrap,
             Some("landlock") => Tier::Landlock,
             Some("seccomp") => Tier::Seccomp,
             _ => Tier::Best,

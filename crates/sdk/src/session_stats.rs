@@ -32,6 +32,8 @@ pub struct TurnStats {
     pub requests: u64,
     /// Their tokens together.
     pub tokens: Tokens,
+    /// What they cost, in US dollars.
+    pub cost: f64,
     /// How long it took, once it is over.
     pub duration: Option<Duration>,
 }
@@ -79,6 +81,7 @@ impl SessionStats {
         if let Some(turn) = self.turn(turn) {
             turn.requests += 1;
             turn.tokens.add(&call.usage);
+            turn.cost += call.cost.map_or(0.0, |cost| cost.total());
         }
     }
 
@@ -166,6 +169,7 @@ mod tests {
                 model: "m".into(),
                 role: role.into(),
                 usage,
+                cost: None,
                 latency_ms: 7,
                 request_bytes: 0,
                 error: error.map(str::to_owned),

@@ -20,7 +20,11 @@ impl Launch {
 
     /// What the settings say about the screen.
     pub fn ui(&self) -> UiSettings {
-        UiSettings::of(&self.config.settings)
+        let mut ui = UiSettings::of(&self.config.settings);
+        for (name, theme) in self.extensions().themes() {
+            ui.custom_themes.entry(name).or_insert(theme);
+        }
+        ui
     }
 
     /// Writes a setting into a file of ours; `None` takes it out. It counts in

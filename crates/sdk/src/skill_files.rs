@@ -2,17 +2,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use parallax_config::skills::{SKILL_FILE, Skill, SkillTier, read_skill, skill_files};
+use parallax_files::archive::{ArchiveLimits, unpack};
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
+use crate::clone::{clone, is_git_address};
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 
-/// How long git may take.
-const CLONE_TIME: Duration = Duration::from_secs(180);
 /// Files of one skill.
 const MOST_FILES: usize = 5_000;
 /// Bytes of one skill.
@@ -59,16 +58,18 @@ impl Launch {
             true => {
                 let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
                 let folder = folder.map_err(|error| refused(error.to_string()))?;
-                clone(source, folder.path())?;
+                clone(source, None, folder.path(), None).map_err(refused)?;
                 (folder.path().join("repository"), Some(folder))
             }
             false => (self.config.cwd.join(self.expand_home(Path::new(source))), None),
         };
-        if folder.is_file() {
-            return Err(refused(format!(
-                "`{source}` is a file: unpack it, and install the folder that holds `{SKILL_FILE}`"
-            )));
-        }
+        let (folder, kept) = match folder.is_file() {
+            true => {
+                let unpacked = unpacked(&folder, source)?;
+                (unpacked.path().to_owned(), Some(unpacked))
+            }
+            false => (folder, kept),
+        };
         let root = real(&folder, source)?;
         let place = match path {
             None => root.clone(),
@@ -210,45 +211,18 @@ impl Launch {
     }
 }
 
-fn is_git_address(source: &str) -> bool {
-    let schemes = ["https://", "http://", "ssh://", "git://", "file://", "git@"];
-    schemes.iter().any(|scheme| source.starts_with(scheme))
-}
-
-/// Nothing of what is cloned runs: git's own hooks come with no clone, and
-/// filters and submodules are left alone.
-fn clone(address: &str, folder: &Path) -> Result<(), Failure> {
-    let arguments = [
-        "-c",
-        "core.hooksPath=/dev/null",
-        "-c",
-        "protocol.ext.allow=never",
-        "clone",
-        "--quiet",
-        "--depth",
-        "1",
-        "--no-recurse-submodules",
-        "--",
-        address,
-        "repository",
-    ];
-    let variables = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_LFS_SKIP_SMUDGE", "1")];
-    let cloned = parallax_exec::program::output(
-        "git",
-        arguments,
-        folder,
-        &variables,
-        1024 * 1024,
-        CLONE_TIME,
-    );
-    cloned.map(drop).ok_or_else(|| {
-        refused(format!("`{address}` cannot be cloned: try `git clone {address}` to see why"))
-    })
-}
-
 fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(path)
         .map_err(|error| refused(format!("`{source}` ({}): {error}", path.display())))
+}
+
+/// A `.skill` file is an archive.
+fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
+    let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
+    let folder = folder.map_err(|error| refused(error.to_string()))?;
+    let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
+    unpack(file, folder.path(), limits).map_err(|error| refused(format!("`{source}`: {error}")))?;
+    Ok(folder)
 }
 
 /// The skills of a folder, also of its `skills` folder.

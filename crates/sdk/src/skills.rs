@@ -1,9 +1,11 @@
 //! The skills of a session: told to the model by name and description only.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use parallax_config::skills::{Skill, Skills, find_skills, skill_folders};
-use parallax_tools::activate_skill::SkillEntry;
+use parallax_config::extensions::Extensions;
+use parallax_config::skills::{Skill, SkillTier, Skills, find_skills, skill_folders};
+use parallax_tools::activate_skill::{Fill, SkillEntry};
 
 use crate::launch::Launch;
 
@@ -19,19 +21,27 @@ impl Launch {
         if !config.settings.flag("skills.enabled") {
             return Skills::default();
         }
-        let folders = skill_folders(&config.homes, &config.cwd, config.trust.trusted);
+        let mut folders = self.extensions().skill_folders();
+        folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
         find_skills(&folders, &config.settings.list("skills.disabled"))
     }
 }
 
-/// Those that can be activated, for the tool.
-pub(crate) fn entries(skills: &Skills) -> Vec<SkillEntry> {
+/// Those that can be activated, for the tool. In those of an extension its
+/// variables are filled in, secrets left out.
+pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntry> {
+    let fill = |skill: &Skill| -> Option<Fill> {
+        let SkillTier::Extension(name) = &skill.tier else { return None };
+        let variables = extensions.find(name)?.variables.clone();
+        Some(Arc::new(move |text| variables.fill_shown(text)))
+    };
     let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
     enabled
         .map(|skill| SkillEntry {
             name: skill.name.clone(),
             description: skill.description.clone(),
             file: skill.file.clone(),
+            fill: fill(skill),
         })
         .collect()
 }
@@ -74,8 +84,6 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use parallax_config::skills::SkillTier;
-
     use super::*;
 
     fn skill(name: &str, description: &str) -> Skill {

@@ -7,8 +7,12 @@ use parallax_protocol::event::{
     CallDecision, Event, EventBody, ItemDone, ModelCall, ToolDone, ToolStatus,
 };
 use parallax_protocol::model::Usage;
+use parallax_protocol::routing::{Fallback, Route, RouteSource};
 use parallax_protocol::tool::Display;
 use serde::Serialize;
+
+/// Entries that are kept of choices of models.
+const MOST_ENTRIES: usize = 100;
 
 /// Everything counted so far. Serialises as `stats` of the json output.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -19,6 +23,87 @@ pub struct Stats {
     pub tools: ToolStats,
     /// Of changed files.
     pub files: FileStats,
+    /// How the models of prompts were chosen, where the program chose; the
+    /// newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routing: Vec<Route>,
+    /// Models that took the place of others; the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Fallback>,
+    /// In money; left out where nothing was paid for.
+    #[serde(skip_serializing_if = "CostStats::is_nothing")]
+    pub cost: CostStats,
+}
+
+/// A conversation may last: only the newest entries are kept.
+fn keep<T: Clone>(list: &mut Vec<T>, entry: &T) {
+    if list.len() >= MOST_ENTRIES {
+        list.remove(0);
+    }
+    list.push(entry.clone());
+}
+
+/// What was spent, in US dollars by the table of prices.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CostStats {
+    /// All of it.
+    #[serde(serialize_with = "dollars")]
+    pub usd: f64,
+    /// For tokens of prompts that were not cached.
+    #[serde(serialize_with = "dollars")]
+    pub input_usd: f64,
+    /// For those that were.
+    #[serde(serialize_with = "dollars")]
+    pub cached_usd: f64,
+    /// For answers, thinking included.
+    #[serde(serialize_with = "dollars")]
+    pub output_usd: f64,
+    /// The share of the prompts' tokens that were cached, 0 to 1.
+    #[serde(serialize_with = "share")]
+    pub cached_share: f64,
+    /// Models that were asked and whose price is not known: the sum lacks them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unpriced: Vec<String>,
+    #[serde(skip)]
+    prompt: u64,
+    #[serde(skip)]
+    cached: u64,
+}
+
+impl CostStats {
+    fn is_nothing(&self) -> bool {
+        self.usd == 0.0 && self.unpriced.is_empty()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    fn add(&mut self, call: &ModelCall) {
+        self.prompt += call.usage.prompt_token_count;
+        self.cached += call.usage.cached_content_token_count;
+        self.cached_share = self.cached as f64 / self.prompt.max(1) as f64;
+        match &call.cost {
+            Some(cost) => {
+                self.input_usd += cost.input;
+                self.cached_usd += cost.cached;
+                self.output_usd += cost.output;
+                self.usd += cost.total();
+            }
+            None if call.usage == Usage::default() => {}
+            None if self.unpriced.contains(&call.model) => {}
+            None => self.unpriced.push(call.model.clone()),
+        }
+    }
+}
+
+/// Without the noise of sums of binary fractions.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's way")]
+fn dollars<S: serde::Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((amount * 1e9).round() / 1e9)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's way")]
+fn share<S: serde::Serializer>(share: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((share * 1e4).round() / 1e4)
 }
 
 /// What one model was asked.
@@ -28,6 +113,9 @@ pub struct ModelStats {
     pub api: ApiStats,
     /// Their tokens.
     pub tokens: Tokens,
+    /// What they cost, in US dollars.
+    #[serde(skip)]
+    pub cost: f64,
     /// By purpose (`main`, `web_search`, …).
     pub roles: BTreeMap<String, RoleStats>,
 }
@@ -221,6 +309,8 @@ pub struct StreamStats {
     duration_ms: u64,
     tool_calls: u64,
     models: BTreeMap<String, StreamTokens>,
+    #[serde(skip_serializing_if = "CostStats::is_nothing")]
+    cost: CostStats,
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -238,12 +328,18 @@ impl Stats {
         match &event.body {
             EventBody::ModelCall(call) => self.model_call(call),
             EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_call(done),
+            EventBody::Routed(route) if route.source != RouteSource::Override => {
+                keep(&mut self.routing, route);
+            }
+            EventBody::FellBack(fallback) => keep(&mut self.fallbacks, fallback),
             _ => {}
         }
     }
 
     fn model_call(&mut self, call: &ModelCall) {
+        self.cost.add(call);
         let model = self.models.entry(call.model.clone()).or_default();
+        model.cost += call.cost.map_or(0.0, |cost| cost.total());
         let role = model.roles.entry(call.role.clone()).or_default();
         model.api.total_requests += 1;
         model.api.total_latency_ms += call.latency_ms;
@@ -288,6 +384,7 @@ impl Stats {
         let mut stats = StreamStats {
             duration_ms,
             tool_calls: self.tools.total_calls,
+            cost: self.cost.clone(),
             ..StreamStats::default()
         };
         for (name, model) in &self.models {

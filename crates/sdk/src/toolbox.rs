@@ -11,6 +11,9 @@ use parallax_protocol::model::Model;
 use parallax_protocol::shell::Shell;
 use parallax_protocol::tool::Tool;
 use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
+use parallax_tools::ask_user::AskUser;
+use parallax_tools::enter_plan_mode::EnterPlanMode;
+use parallax_tools::exit_plan_mode::{ExitPlanMode, PlanPlace};
 use parallax_tools::glob::Glob;
 use parallax_tools::google_web_search::GoogleWebSearch;
 use parallax_tools::grep_search::GrepSearch;
@@ -21,6 +24,8 @@ use parallax_tools::read_background_output::ReadBackgroundOutput;
 use parallax_tools::read_file::ReadFile;
 use parallax_tools::replace::Replace;
 use parallax_tools::run_shell_command::RunShellCommand;
+use parallax_tools::tracker::{Tracker, tracker_tools};
+use parallax_tools::update_topic::UpdateTopic;
 use parallax_tools::web_fetch::{WebFetch, WebFetchOptions};
 use parallax_tools::write_file::{UnseenOverwrite, WriteFile};
 use parallax_tools::write_todos::WriteTodos;
@@ -119,15 +124,16 @@ pub(crate) fn build(
     seen: &Arc<SeenFiles>,
     artifacts: PathBuf,
     model: Arc<dyn Model>,
-    model_name: &str,
     skills: Vec<SkillEntry>,
+    plans: &Path,
 ) -> Toolbox {
     let settings = &launch.config.settings;
-    let main = Arc::new(RwLock::new(model_name.to_owned()));
+    let main = Arc::new(RwLock::new(launch.model_name()));
     let main_model: MainModel = {
         let (main, model) = (Arc::clone(&main), Arc::clone(&model));
         Arc::new(move || model.resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
     };
+    let tasks = artifacts.join("tracker");
     let shell = shell_options(launch, artifacts);
     let sandbox = shell.sandbox.as_ref();
     let leftovers = sandbox
@@ -140,7 +146,11 @@ pub(crate) fn build(
         direct: settings.flag("experimental.directWebFetch"),
     };
     let (work, files) = (|| Arc::clone(workspace), || Arc::clone(seen));
-    let mut tools: Vec<Arc<dyn Tool>> = vec![
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    if settings.flag("general.topicUpdateNarration") {
+        tools.push(Arc::new(UpdateTopic::new()));
+    }
+    let others: [Arc<dyn Tool>; 12] = [
         Arc::new(ListDirectory::new(work())),
         Arc::new(ReadFile::new(work(), files())),
         Arc::new(GrepSearch::new(work(), SEARCH_LIMIT)),
@@ -154,8 +164,21 @@ pub(crate) fn build(
         Arc::new(KillBackgroundProcess::new(processes.clone())),
         Arc::new(GoogleWebSearch::new(model, main_model)),
     ];
-    if settings.use_write_todos() {
+    tools.extend(others);
+    if settings.flag("experimental.taskTracker") {
+        let tracker = Arc::new(Tracker::new(tasks));
+        tools.extend(tracker_tools(&tracker));
+    } else if settings.use_write_todos() {
         tools.push(Arc::new(WriteTodos::new()));
+    }
+    // Where nobody can answer nobody is asked.
+    if launch.options.interactive {
+        tools.push(Arc::new(AskUser::new()));
+    }
+    if launch.has_plan_mode() {
+        let place = PlanPlace { folder: plans.to_owned(), unattended: launch.mode_after_plan() };
+        tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
+        tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
     if !skills.is_empty() {
         tools.push(Arc::new(ActivateSkill::new(skills, work())));

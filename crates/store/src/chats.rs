@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use parallax_protocol::store::Store as _;
 
 use crate::journal::Journal;
-use crate::list::{Origin, files, gemini_folders, modified};
+use crate::list::{Origin, files, modified};
 use crate::load::LoadedSession;
 use crate::paths::{Homes, create_private_dir, project_folder};
+use crate::session_files::gemini_folders;
 
 /// A file name holds 255 bytes, ending and beginning included.
 const LONGEST_NAME: usize = 200;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::list::gemini_folders;
 use crate::paths::{Homes, create_private_dir, project_folder, set_mode};
+use crate::session_files::gemini_folders;
 
 /// How much of the end of our log is read.
 const TAIL: u64 = 2 * 1024 * 1024;

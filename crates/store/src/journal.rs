@@ -277,6 +277,16 @@ fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
+/// One record as the line of a journal, its end included.
+///
+/// # Errors
+/// When it holds what JSON cannot.
+pub fn record_line(record: &Record) -> serde_json::Result<String> {
+    let line = line_of(record)?;
+    // JSON is UTF-8.
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
 fn is_no_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),

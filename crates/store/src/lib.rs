@@ -15,10 +15,14 @@ mod inputs;
 mod journal;
 mod list;
 mod load;
+mod moving;
 mod outputs;
 mod paths;
+mod retention;
 mod scan;
+mod search;
 mod select;
+mod session_files;
 
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
@@ -27,12 +31,18 @@ pub use checkpoints::{
 };
 pub use import::import;
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
-pub use journal::{Journal, OpenError};
-pub use list::{Origin, SessionEntry, list};
+pub use journal::{Journal, OpenError, record_line};
+pub use list::{Origin, SessionEntry, list, list_all};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
+pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::keep_output;
-pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder};
-pub use scan::{count_messages, may_hold};
+pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder, project_hash};
+pub use retention::{
+    Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,
+    remove_stray_outputs, session_folders,
+};
+pub use scan::count_messages;
+pub use search::{Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, TurnText};
 pub use select::{DeleteError, FindError, delete, find};
 
 /// The time now as the journal writes it: RFC 3339, UTC, milliseconds.

@@ -3,23 +3,26 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use parallax_protocol::content::{PartView, Role};
-use parallax_protocol::store::{ContentRecord, Record};
+use parallax_protocol::store::{ContentRecord, Record, SessionHead};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::import;
 use crate::load::read_record;
-use crate::paths::{Homes, path_hash};
+use crate::paths::Homes;
+use crate::session_files::{self, SessionFile};
 
 /// How much of a file is read for its title.
 const HEAD: u64 = 1024 * 1024;
 /// How much of its end, for a summary written later.
 const TAIL: u64 = 16 * 1024;
+/// How much behind the first prompt, for a name.
+const NEAR: u64 = 64 * 1024;
 /// A title's length in characters.
 const TITLE: usize = 100;
 
@@ -51,6 +54,10 @@ pub struct SessionEntry {
     pub path: PathBuf,
     /// Whose file it is.
     pub origin: Origin,
+    /// Its project's folder; empty where that is not known.
+    pub project: PathBuf,
+    /// The session that it is a copy of.
+    pub forked_from: Option<String>,
 }
 
 impl SessionEntry {
@@ -75,32 +82,23 @@ pub(crate) fn age(time: Timestamp) -> String {
 /// All sessions of a project, oldest first. Files that cannot be read or hold
 /// no conversation are left out.
 pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
-    let mut found: HashMap<String, SessionEntry> = HashMap::new();
-    let mut add = |entry: Option<SessionEntry>| {
-        let Some(entry) = entry else { return };
-        match found.get(&entry.id) {
+    newest_of_each(session_files::of_project(homes, project))
+}
+
+/// The sessions of all projects, oldest first; their numbers are those of the
+/// whole list. As for one project, of two files with one id in one project the
+/// one used last counts.
+pub fn list_all(homes: &Homes) -> Vec<SessionEntry> {
+    newest_of_each(session_files::of_all(homes))
+}
+
+fn newest_of_each(files: Vec<SessionFile>) -> Vec<SessionEntry> {
+    let mut found: HashMap<(PathBuf, String), SessionEntry> = HashMap::new();
+    for entry in files.iter().filter_map(read_entry) {
+        let key = (entry.project.clone(), entry.id.clone());
+        match found.get(&key) {
             Some(known) if known.last_used >= entry.last_used => {}
-            _ => drop(found.insert(entry.id.clone(), entry)),
-        }
-    };
-    for path in files(&homes.sessions(project)) {
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            add(read_ours(&path));
-        }
-    }
-    for folder in gemini_folders(homes, project) {
-        for path in files(&folder.join("chats")) {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            if name.is_some_and(|name| name.starts_with("session-") && name.contains(".json")) {
-                add(read_gemini(&path));
-            }
-        }
-    }
-    for path in files(&homes.parallax) {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let stem = name.as_deref().and_then(|name| name.strip_suffix(".json"));
-        if stem.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit())) {
-            add(read_parallax_cli(&path));
+            _ => drop(found.insert(key, entry)),
         }
     }
     let mut entries: Vec<SessionEntry> = found.into_values().collect();
@@ -111,41 +109,23 @@ pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
     entries
 }
 
+/// What a list tells of a file; `None` when it holds no conversation.
+pub(crate) fn read_entry(file: &SessionFile) -> Option<SessionEntry> {
+    let project = file.project.clone().unwrap_or_default();
+    match file.origin {
+        Origin::Parallax => read_ours(&file.path),
+        Origin::GeminiCli => read_gemini(&file.path, project),
+        Origin::ParallaxCli => read_parallax_cli(&file.path),
+    }
+}
+
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
     entries.map(|entry| entry.path()).take(100_000).collect()
 }
 
-/// The folders in which Gemini CLI may keep this project's things.
-pub(crate) fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
-    #[derive(Deserialize)]
-    struct Registry {
-        projects: HashMap<String, String>,
-    }
-    let tmp = homes.gemini.join("tmp");
-    let mut folders = vec![tmp.join(path_hash(project))];
-    let registry = read_start(&homes.gemini.join("projects.json"), 16 * HEAD);
-    let registry: Option<Registry> = registry.and_then(|text| serde_json::from_str(&text).ok());
-    let slug =
-        registry.and_then(|mut registry| registry.projects.remove(&*project.to_string_lossy()));
-    let fits = |slug: &String| {
-        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !slug.is_empty() && slug.bytes().all(allowed)
-    };
-    folders.extend(slug.filter(fits).map(|slug| tmp.join(slug)));
-    for entry in fs::read_dir(&tmp).into_iter().flatten().flatten().take(10_000) {
-        let owner = read_start(&entry.path().join(".project_root"), 8192);
-        if owner.is_some_and(|owner| Path::new(owner.trim()) == project) {
-            folders.push(entry.path());
-        }
-    }
-    folders.sort();
-    folders.dedup();
-    folders
-}
-
-fn read_start(path: &Path, limit: u64) -> Option<String> {
+pub(crate) fn read_start(path: &Path, limit: u64) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -155,23 +135,41 @@ pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok()?.try_into().ok()
 }
 
-fn entry(
-    path: &Path,
-    origin: Origin,
-    id: String,
-    start: Option<&str>,
-    title: &str,
-) -> Option<SessionEntry> {
+fn entry(path: &Path, origin: Origin, about: About<'_>) -> Option<SessionEntry> {
     let last_used = modified(path)?;
     Some(SessionEntry {
         index: 0,
-        id,
-        title: clean_title(title),
-        start: start.and_then(|text| text.parse().ok()).unwrap_or(last_used),
+        id: about.id,
+        title: clean_title(about.title),
+        start: about.start.parse().unwrap_or(last_used),
         last_used,
         path: path.to_owned(),
         origin,
+        project: about.project,
+        forked_from: about.forked_from,
     })
+}
+
+/// What a session's file says of it.
+struct About<'a> {
+    id: String,
+    /// RFC 3339; empty: not known.
+    start: &'a str,
+    title: &'a str,
+    project: PathBuf,
+    forked_from: Option<String>,
+}
+
+impl<'a> About<'a> {
+    fn of_ours(head: &'a SessionHead, title: &'a str) -> Self {
+        Self {
+            id: head.session_id.0.clone(),
+            start: &head.start_time,
+            title,
+            project: PathBuf::from(&head.project),
+            forked_from: head.forked_from.clone(),
+        }
+    }
 }
 
 fn read_ours(path: &Path) -> Option<SessionEntry> {
@@ -191,8 +189,8 @@ fn read_ours(path: &Path) -> Option<SessionEntry> {
                 more = true;
                 if let Some(title) = prompt_of(&content) {
                     let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
-                    let (id, start) = (head.session_id.0, head.start_time);
-                    return entry(path, Origin::Parallax, id, Some(&start), &title);
+                    let title = named(&mut reader, path).unwrap_or(title);
+                    return entry(path, Origin::Parallax, About::of_ours(&head, &title));
                 }
             }
             _ => {}
@@ -200,8 +198,32 @@ fn read_ours(path: &Path) -> Option<SessionEntry> {
     }
     // A first prompt that is larger than what is read here.
     let head = head.filter(|_| more || reader.limit() == 0)?;
-    let (id, start) = (head.session_id.0, head.start_time);
-    entry(path, Origin::Parallax, id, Some(&start), "(no prompt)")
+    let title = named(&mut reader, path);
+    let title = title.as_deref().unwrap_or("(no prompt)");
+    entry(path, Origin::Parallax, About::of_ours(&head, title))
+}
+
+/// The name of a session, which stands soon behind its first prompt or near its
+/// end. `reader` is behind the prompt.
+fn named(reader: &mut impl BufRead, path: &Path) -> Option<String> {
+    let mut near = Vec::new();
+    reader.take(NEAR).read_to_end(&mut near).ok()?;
+    let mut tail = Vec::new();
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    let newest = |bytes: &[u8]| {
+        let mut names = bytes.split(|byte| *byte == b'\n').rev();
+        names.find_map(|line| {
+            let line = line.strip_prefix(b"{\"name\":").map(|_| line)?;
+            match read_record(std::str::from_utf8(line).ok()?)? {
+                Record::Name(name) if !name.text.trim().is_empty() => Some(name.text),
+                _ => None,
+            }
+        })
+    };
+    newest(&tail).or_else(|| newest(&near))
 }
 
 /// What the person said with a content, if it was a person.
@@ -301,7 +323,7 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-fn read_gemini(path: &Path) -> Option<SessionEntry> {
+fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let mut facts = GeminiFacts::default();
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -333,7 +355,9 @@ fn read_gemini(path: &Path) -> Option<SessionEntry> {
     }
     let title = facts.summary.filter(|text| !text.trim().is_empty()).or(facts.prompt);
     let title = title.unwrap_or_else(|| "(no prompt)".to_owned());
-    entry(path, Origin::GeminiCli, facts.id?, facts.start.as_deref(), &title)
+    let start = facts.start.as_deref().unwrap_or_default();
+    let about = About { id: facts.id?, start, title: &title, project, forked_from: None };
+    entry(path, Origin::GeminiCli, about)
 }
 
 fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
@@ -344,12 +368,14 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
         Record::Content(content) => prompt_of(content),
         _ => None,
     });
-    let start = Some(session.head.start_time.as_str());
-    entry(path, Origin::ParallaxCli, id, start, &prompt.unwrap_or_else(|| "(no prompt)".to_owned()))
+    let title = prompt.as_deref().unwrap_or("(no prompt)");
+    let start = session.head.start_time.as_str();
+    let about = About { id, start, title, project: PathBuf::new(), forked_from: None };
+    entry(path, Origin::ParallaxCli, about)
 }
 
 /// One line without control characters, at most 100 characters.
-fn clean_title(text: &str) -> String {
+pub(crate) fn clean_title(text: &str) -> String {
     let is_hidden = |char: char| {
         char.is_control()
             || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

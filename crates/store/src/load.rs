@@ -102,6 +102,7 @@ impl LoadedSession {
         self.prompts.retain(|mark| mark.at < keep);
         let mut before = 0;
         self.records.retain(|record| match record {
+            Record::Name(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
             Record::Content(_) | Record::Round(_) => {
                 before += 1;
@@ -279,7 +280,7 @@ impl Builder {
                 self.contents.push(sealed);
                 return;
             }
-            Record::TurnEnd { .. } => {}
+            Record::TurnEnd { .. } | Record::Name(_) | Record::Plan(_) => {}
             Record::Truncate { keep } => {
                 self.truncate(*keep);
                 return;
@@ -365,6 +366,7 @@ impl Builder {
         self.contents.truncate(keep);
         self.compactions.retain(|compaction| compaction.at <= keep);
         self.records.retain(|(at, record)| match record {
+            Record::Name(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,
             _ => *at < keep,
         });
@@ -431,7 +433,7 @@ pub(crate) fn read_record(text: &str) -> Option<Record> {
 }
 
 fn is_unknown_kind(text: &str) -> bool {
-    const KNOWN: [&str; 9] = [
+    const KNOWN: [&str; 10] = [
         "session",
         "content",
         "result",
@@ -440,6 +442,7 @@ fn is_unknown_kind(text: &str) -> bool {
         "truncate",
         "compaction",
         "compaction_undone",
+        "name",
         "escaped",
     ];
     let object: Result<BTreeMap<String, serde::de::IgnoredAny>, _> = serde_json::from_str(text);

@@ -89,6 +89,11 @@ pub(crate) fn slug(name: &str) -> String {
     if slug.is_empty() { "project".to_owned() } else { slug.to_owned() }
 }
 
+/// What Gemini CLI's records call a project: SHA-256 of the path's bytes in hex.
+pub fn project_hash(project: &Path) -> String {
+    path_hash(project)
+}
+
 /// SHA-256 of the path's bytes in hex.
 pub(crate) fn path_hash(path: &Path) -> String {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());

@@ -2,7 +2,7 @@
 //! in memory.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -75,37 +75,4 @@ fn count_ours(path: &Path) -> io::Result<usize> {
         }
     }
     Ok(contents.into_iter().filter(|is_message| *is_message).count())
-}
-
-/// Whether the text can stand in the file, upper and lower case alike: a quick
-/// look before the session is read. Texts that JSON may write in another way
-/// can always. Stops with `false` when `stop` says so.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn may_hold(path: &Path, text: &str, stop: &dyn Fn() -> bool) -> io::Result<bool> {
-    let plain = |byte: u8| (byte.is_ascii_graphic() || byte == b' ') && !b"\"\\/".contains(&byte);
-    if text.is_empty() || !text.bytes().all(plain) {
-        return Ok(true);
-    }
-    let wanted = text.to_ascii_lowercase().into_bytes();
-    let mut file = File::open(path)?;
-    let mut window: Vec<u8> = Vec::with_capacity(CHUNK + wanted.len());
-    loop {
-        if stop() {
-            return Ok(false);
-        }
-        let kept = window.len().min(wanted.len() - 1);
-        window.drain(..window.len() - kept);
-        let read = file.by_ref().take(CHUNK as u64).read_to_end(&mut window)?;
-        if read == 0 {
-            return Ok(false);
-        }
-        if let Some(new) = window.get_mut(kept..) {
-            new.make_ascii_lowercase();
-        }
-        if memchr::memmem::find(&window, &wanted).is_some() {
-            return Ok(true);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! `activate_skill`: gives the model the instructions of a skill, and leave to
 //! read the files that belong to it.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,8 +23,11 @@ const ENTRIES: usize = 200;
 /// Folders below each other in it.
 const DEPTH: usize = 6;
 
+/// Fills variables into the instructions of a skill.
+pub type Fill = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// A skill that can be activated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct SkillEntry {
     /// Its name.
     pub name: String,
@@ -31,11 +35,24 @@ pub struct SkillEntry {
     pub description: String,
     /// Its `SKILL.md`, absolute.
     pub file: PathBuf,
+    /// What its instructions go through first; `None`: they are as written.
+    pub fill: Option<Fill>,
+}
+
+impl fmt::Debug for SkillEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SkillEntry").field("name", &self.name).field("file", &self.file).finish()
+    }
 }
 
 impl SkillEntry {
     fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn instructions(&self) -> std::io::Result<String> {
+        let text = instructions(&self.file)?;
+        Ok(self.fill.as_ref().map_or_else(|| text.clone(), |fill| fill(&text)))
     }
 }
 
@@ -109,7 +126,7 @@ impl Invocation for Call {
         Box::pin(async move {
             let Self { skill, tree, workspace, .. } = *self;
             let reading = tokio::task::spawn_blocking(move || {
-                let body = instructions(&skill.file)?;
+                let body = skill.instructions()?;
                 // Also where it really is: skills are often links.
                 workspace.add_readable(skill.folder());
                 Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
@@ -132,7 +149,7 @@ impl Invocation for Call {
 /// # Errors
 /// When its file cannot be read.
 pub fn activation(skill: &SkillEntry) -> std::io::Result<String> {
-    Ok(activated(skill, &instructions(&skill.file)?, &tree(skill.folder())))
+    Ok(activated(skill, &skill.instructions()?, &tree(skill.folder())))
 }
 
 fn activated(skill: &SkillEntry, body: &str, tree: &str) -> String {
@@ -225,7 +242,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("scripts")).expect("folder");
         std::fs::write(&file, "---\nname: x\n---\nDo it").expect("written");
         std::fs::write(folder.path().join("scripts/run.sh"), "").expect("written");
-        let skill = SkillEntry { name: "x".into(), description: "y".into(), file };
+        let skill = SkillEntry { name: "x".into(), description: "y".into(), file, fill: None };
         let text = activation(&skill).expect("read");
         assert!(
             text.starts_with("<activated_skill name=\"x\">\n<instructions>\nDo it\n"),

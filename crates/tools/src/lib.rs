@@ -7,10 +7,16 @@
 
 pub mod activate_skill;
 pub mod arguments;
+pub mod ask_user;
 mod blocking;
 mod change;
 mod citations;
+pub mod complete_task;
+pub mod discovered;
+pub mod enter_plan_mode;
+pub mod exit_plan_mode;
 pub mod failure;
+pub mod get_internal_docs;
 pub mod glob;
 pub mod google_web_search;
 pub mod grep_search;
@@ -29,7 +35,9 @@ mod shell_options;
 mod suggest;
 #[cfg(test)]
 mod test_support;
+pub mod tracker;
 pub mod untrusted;
+pub mod update_topic;
 pub mod web_fetch;
 pub mod write_file;
 pub mod write_todos;

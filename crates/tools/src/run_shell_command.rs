@@ -5,6 +5,8 @@ mod confined;
 mod confinement;
 mod control;
 mod git;
+mod git_reads;
+mod links;
 mod person;
 mod reads;
 mod refusal;
@@ -270,7 +272,7 @@ fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathB
 /// disk tell: as a call of the tool says it. Blocking.
 pub fn command_effects(command: &str, directory: &Path, roots: &[PathBuf]) -> Effects {
     let line = bash::analyse(command);
-    let mut reads = reads::reads(command, directory, roots);
+    let reads::Found { paths: mut reads, links } = reads::reads(command, directory, roots);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shadowed = takes_programs_of(&line, &path, directory, roots);
     if shadowed {
@@ -279,6 +281,7 @@ pub fn command_effects(command: &str, directory: &Path, roots: &[PathBuf]) -> Ef
     }
     Effects {
         reads,
+        links,
         runs: vec![command.to_owned()],
         only_reads: !shadowed && bash::known_safe(&line, &SafePlace { directory, roots }),
         directory: Some(directory.to_owned()),
@@ -304,8 +307,8 @@ pub fn sandboxed(
         line: bash::analyse(command),
         directory: directory.to_owned(),
         roots: roots.to_vec(),
-        places: reads::reads(command, directory, roots),
-        layers: options.tier != Tier::Landlock,
+        places: reads::reads(command, directory, roots).paths,
+        layers: !matches!(options.tier, Tier::Bubblewrap | Tier::Landlock),
         mode,
         permissions: permissions.clone(),
         environment,

@@ -1,16 +1,22 @@
 //! The state of the face and how it changes: input and events in, effects out.
 //! It draws nothing by itself ([`view`]) and does no I/O.
 
+mod agents;
 mod complete;
 mod custom;
 mod dialogs;
 mod engine_events;
+mod extending;
+mod extensions;
 mod keys;
 mod lists;
+mod mcp;
+mod model_why;
 mod mouse;
 mod outside;
 mod overlay;
 mod plain;
+mod plan;
 mod run_command;
 mod settings;
 mod setup;
@@ -22,15 +28,18 @@ mod view;
 pub(crate) use theme_choice::choose as choose_theme;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{ItemId, SteerId};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::{Fallback, Route};
 use parallax_protocol::tool::Todo;
 use parallax_screen::{InputEvent, Line};
 use parallax_sdk::Launch;
-use parallax_sdk::custom_commands::Commands;
+use parallax_sdk::agents::SessionAgents;
+use parallax_sdk::custom_commands::{Commands, PromptCommand};
 use parallax_sdk::session_stats::SessionStats;
 
 pub(crate) use overlay::{Overlay, Purpose};
@@ -40,7 +49,7 @@ pub(crate) use view::{Layout, cut};
 use crate::completion::Completion;
 use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
-use crate::dialog::QuestionDialog;
+use crate::dialog::{ListItem, QuestionDialog};
 use crate::effect::Effect;
 use crate::footer::Facts;
 use crate::keymap::Keymap;
@@ -49,6 +58,7 @@ use crate::theme::Theme;
 use crate::title;
 use crate::transcript::{Anchor, LocalItem, Transcript, ViewOptions};
 use custom::Waiting;
+use extensions::Consent;
 
 /// How long a hint stands above the composer, in milliseconds.
 const TOAST_MS: u64 = 3_000;
@@ -84,6 +94,10 @@ pub(crate) struct App {
     pub(crate) completion: Completion,
     pub(crate) overlay: Option<Overlay>,
     pub(crate) questions: VecDeque<QuestionDialog>,
+    /// How the model of the newest prompt was chosen.
+    pub(crate) route: Option<Route>,
+    /// Models that took the place of others.
+    pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) working: Option<Working>,
     /// Prompts that wait for the end of the turn.
     pub(crate) queued: Vec<String>,
@@ -137,7 +151,16 @@ pub(crate) struct App {
     pub(crate) terminal_background: Option<(u8, u8, u8)>,
     /// Commands of people's own, by name, with what they are for.
     pub(crate) custom: Vec<(String, String)>,
+    /// Prompts of MCP servers, which are commands too.
+    pub(crate) prompts: Vec<PromptCommand>,
     pub(crate) commands: Option<Commands>,
+    /// Hooks were switched in their panel.
+    changed_hooks: bool,
+    /// Questions about extensions, the first of them open.
+    waiting_consent: VecDeque<(String, Vec<Line>, Vec<ListItem>, Consent)>,
+    looked_for_updates: bool,
+    /// The sub-agents of the session.
+    agents: Option<Arc<SessionAgents>>,
     waiting_command: Option<Waiting>,
     /// Prompts under way, with the files that were read for them.
     pub(crate) read_for: Vec<(String, Vec<String>)>,
@@ -177,6 +200,8 @@ impl App {
             completion: Completion::default(),
             overlay: None,
             questions: VecDeque::new(),
+            route: None,
+            fallbacks: Vec::new(),
             working: None,
             queued: Vec::new(),
             steering: Vec::new(),
@@ -214,7 +239,12 @@ impl App {
             confirm: None,
             terminal_background: None,
             custom: Vec::new(),
+            prompts: Vec::new(),
             commands: None,
+            changed_hooks: false,
+            waiting_consent: VecDeque::new(),
+            looked_for_updates: false,
+            agents: None,
             waiting_command: None,
             read_for: Vec::new(),
             not_read: Vec::new(),
@@ -382,7 +412,7 @@ impl App {
     fn cycle_mode(&mut self) {
         let next = match self.facts.mode {
             ApprovalMode::Default => ApprovalMode::AutoEdit,
-            ApprovalMode::AutoEdit if !self.is_busy() => ApprovalMode::Plan,
+            ApprovalMode::AutoEdit if !self.is_busy() && self.has_plan_mode() => ApprovalMode::Plan,
             ApprovalMode::AutoEdit | ApprovalMode::Plan | ApprovalMode::Yolo => {
                 ApprovalMode::Default
             }

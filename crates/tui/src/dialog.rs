@@ -1,5 +1,6 @@
 //! What lies over the composer until it is answered: lists, fields, questions.
 
+mod answer_form;
 mod field;
 mod list;
 mod question;

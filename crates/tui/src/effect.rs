@@ -10,6 +10,7 @@ use parallax_sdk::trust::TrustAnswer;
 use parallax_sdk::{LaunchOptions, SessionChoice};
 
 use crate::app::App;
+use crate::face::Deliver;
 
 /// Work that blocks: done on a thread of its own, then the app goes on with
 /// what came of it.
@@ -34,6 +35,8 @@ pub(crate) enum Effect {
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
     /// Do blocking work.
     Run(Job),
+    /// Do blocking work that has something to tell while it goes on.
+    Tell(Box<dyn FnOnce(Deliver) + Send>),
     /// Answer the question about trust and go on with the start.
     Trust(TrustAnswer),
     /// Close the session if one is open, and open another.

@@ -50,6 +50,11 @@ impl Deliver {
     pub(crate) fn send(&self, then: Then) {
         let _ = self.0.blocking_send(then);
     }
+
+    /// From where nothing may wait; while the face is too busy it is lost.
+    pub(crate) fn send_soon(&self, then: Then) {
+        let _ = self.0.try_send(then);
+    }
 }
 
 /// How the program ended.

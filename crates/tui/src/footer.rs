@@ -12,6 +12,8 @@ use crate::theme::Theme;
 pub(crate) struct Facts {
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
+    /// The model that answers, where it is another than the one set.
+    pub(crate) routed: Option<String>,
     pub(crate) workspace: String,
     pub(crate) branch: Option<String>,
     /// How commands are confined, in a word or two.
@@ -23,6 +25,8 @@ pub(crate) struct Facts {
     pub(crate) context: (u64, u64),
     /// Tokens sent in the session, and those of them that were cached.
     pub(crate) sent: (u64, u64),
+    /// What the session cost, in US dollars.
+    pub(crate) cost: f64,
     /// Tokens received.
     pub(crate) received: u64,
     pub(crate) session: String,
@@ -102,7 +106,10 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
             let (text, style) = mode(facts.mode, theme);
             vec![Span::styled(text, style)]
         }
-        FooterItem::ModelName => plain(facts.model.clone()),
+        FooterItem::ModelName => plain(match &facts.routed {
+            Some(routed) => format!("{} → {routed}", facts.model),
+            None => facts.model.clone(),
+        }),
         FooterItem::Workspace => plain(facts.workspace.clone()),
         FooterItem::GitBranch => plain(
             facts
@@ -122,6 +129,8 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
         FooterItem::Trust => vec![Span::styled("untrusted", theme.warning)],
         FooterItem::ContextUsed => context(facts, theme),
         FooterItem::TokenCount => tokens(facts, theme),
+        FooterItem::Cost if facts.cost == 0.0 => Vec::new(),
+        FooterItem::Cost => plain(dollars(facts.cost)),
         // The service tells of a quota when it is spent, not before.
         FooterItem::Quota => Vec::new(),
         FooterItem::SessionId => plain(facts.session.chars().take(8).collect()),
@@ -179,6 +188,14 @@ fn tokens(facts: &Facts, theme: &Theme) -> Vec<Span> {
     };
     let text = format!("{}↑{share} {}↓", count(sent), count(facts.received));
     vec![Span::styled(text, theme.secondary)]
+}
+
+/// An amount of money, as precise as it is small.
+pub(crate) fn dollars(amount: f64) -> String {
+    match amount {
+        ..0.1 => format!("${amount:.4}"),
+        _ => format!("${amount:.2}"),
+    }
 }
 
 /// A count in four characters or so.

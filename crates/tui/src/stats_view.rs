@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, truncate};
 use parallax_sdk::session_stats::SessionStats;
 
 use crate::app::cut;
-use crate::footer::count;
+use crate::footer::{count, dollars};
 use crate::status::time;
 use crate::theme::Theme;
 
@@ -74,7 +74,33 @@ fn session(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
         ),
         theme,
     ));
+    rows.extend(cost(stats, theme));
     rows.extend(plot(stats, width, theme));
+    rows
+}
+
+/// What it cost, and what of the prompts was cached.
+fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+    let cost = &stats.totals.cost;
+    let mut rows = Vec::new();
+    if cost.usd > 0.0 {
+        let told = format!(
+            "{} (new input {}, cached input {}, answers {}); {:.0}% of the input was cached",
+            dollars(cost.usd),
+            dollars(cost.input_usd),
+            dollars(cost.cached_usd),
+            dollars(cost.output_usd),
+            cost.cached_share * 100.0,
+        );
+        rows.push(row("cost", told, theme));
+    }
+    if !cost.unpriced.is_empty() {
+        let told = format!(
+            "of {} not known: see `modelConfigs.prices`",
+            cost.unpriced.iter().map(|name| truncate(name, 40)).collect::<Vec<_>>().join(", ")
+        );
+        rows.push(row("price", told, theme));
+    }
     rows
 }
 
@@ -120,8 +146,8 @@ fn output(tokens: &parallax_sdk::stats::Tokens) -> u64 {
 fn models(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let mut rows = vec![Line::styled(
         format!(
-            "{:<28} {:>4} {:>4} {:>8} {:>8} {:>7} {:>8} {:>8}",
-            "Model", "asks", "errs", "time", "in", "cached", "out", "thought"
+            "{:<28} {:>4} {:>4} {:>8} {:>8} {:>7} {:>8} {:>8} {:>9}",
+            "Model", "asks", "errs", "time", "in", "cached", "out", "thought", "cost"
         ),
         theme.accent.bold(),
     )];
@@ -131,7 +157,7 @@ fn models(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
         let share = model.tokens.cached * 100 / model.tokens.prompt.max(1);
         rows.push(Line::styled(
             format!(
-                "{:<28} {:>4} {:>4} {:>7.1}s {:>8} {:>6}% {:>8} {:>8}",
+                "{:<28} {:>4} {:>4} {:>7.1}s {:>8} {:>6}% {:>8} {:>8} {:>9}",
                 truncate(name, 28),
                 api.total_requests,
                 api.total_errors,
@@ -140,6 +166,7 @@ fn models(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
                 share,
                 count(model.tokens.candidates),
                 count(model.tokens.thoughts),
+                dollars(model.cost),
             ),
             theme.text,
         ));

@@ -7,6 +7,7 @@
 //!
 //! Not here: keys, questions, the status row, and anything that draws.
 
+mod agent_rows;
 mod answer;
 mod describe;
 mod draw;
@@ -20,6 +21,7 @@ mod query;
 mod release;
 mod tool;
 mod tool_rows;
+mod topic_rows;
 mod words;
 
 use std::collections::HashMap;

@@ -21,6 +21,11 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
             global.extend(reader.read(&home.join(name), home, &|_| false));
         }
     }
+    let mut extensions = Vec::new();
+    for path in options.extension_files {
+        let root = path.parent().unwrap_or(path);
+        extensions.extend(reader.read(path, root, &|_| false));
+    }
     let mut project = Vec::new();
     if options.trusted {
         let folders = upwards(options.cwd, options.boundary_markers);
@@ -36,7 +41,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
             }
         }
     }
-    Memory { global, project, warnings: reader.warnings }
+    Memory { global, extensions, project, warnings: reader.warnings }
 }
 
 /// The folders from the top of the project down to `cwd`.

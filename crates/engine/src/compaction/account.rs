@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use parallax_protocol::content::{Content, Part, PartView, Role, SYNTHETIC_SIGNATURE};
 use parallax_protocol::store::PromptMark;
@@ -74,6 +75,17 @@ impl Facts {
             Some((tag, Value::Object(newest.args.clone()).to_string()))
         });
         Self { context, prompts: prompts.collect(), files, lists: lists.collect() }
+    }
+
+    /// With the plan that the work follows in the place of one that is only
+    /// written.
+    pub(crate) fn with_plan(mut self, plan: Option<&Path>) -> Self {
+        if let Some(plan) = plan {
+            self.lists.retain(|(tag, _)| *tag != "plan");
+            let words = format!("Agreed to by the user; follow it: {}", plan.display());
+            self.lists.push(("plan", words));
+        }
+        self
     }
 
     /// The facts as text.

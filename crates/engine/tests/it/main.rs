@@ -2,11 +2,15 @@
 
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
 
+mod agents;
 mod approvals;
+mod budget;
 mod calls;
 mod commands;
 mod compaction;
+mod planning;
 mod rewind;
+mod routing;
 mod steering;
 mod stream;
 mod support;

@@ -21,6 +21,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{
     ApprovalMode, Decision, Judge, Query, RuleDraft, RuleKeeper, Verdict,
 };
+use parallax_protocol::routing::{Routes, Scale, Substitute, Unasked};
 use parallax_protocol::store::{Record, Store, StoreError};
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
@@ -168,7 +169,26 @@ impl Model for Script {
     }
 
     fn resolve(&self, name: &str) -> String {
-        name.to_owned()
+        if name == "auto" { "strong".to_owned() } else { name.to_owned() }
+    }
+
+    fn routes(&self, name: &str) -> Option<Routes> {
+        (name == "auto").then(|| Routes {
+            strong: "strong".into(),
+            fast: "fast".into(),
+            classifier: "small".into(),
+            scale: Scale::Score,
+        })
+    }
+
+    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+        let other = match model {
+            "strong" => "fast",
+            "fast" if chosen => "strong",
+            _ => return Vec::new(),
+        };
+        let unasked = if chosen { Unasked::Passing } else { Unasked::Never };
+        vec![Substitute { model: other.into(), unasked }]
     }
 }
 
@@ -318,6 +338,9 @@ pub struct Setup {
     pub history: Vec<Sealed>,
     pub pending: std::collections::BTreeMap<usize, Box<serde_json::value::RawValue>>,
     pub max_turns: Option<u32>,
+    pub budget: parallax_engine::Budget,
+    pub routing: parallax_engine::RoutingOptions,
+    pub model: Option<&'static str>,
     pub unattended: bool,
     pub keeper: Option<Arc<dyn RuleKeeper>>,
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
@@ -325,6 +348,7 @@ pub struct Setup {
     pub prompts: Vec<parallax_protocol::store::PromptMark>,
     pub compactions: Vec<parallax_protocol::store::CompactionRecord>,
     pub room: parallax_engine::Room,
+    pub agents: Option<Arc<dyn parallax_protocol::agent::Agents>>,
 }
 
 pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
@@ -336,9 +360,10 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
         SessionOptions {
             id: SessionId::from("test"),
             model: script.clone(),
-            model_name: "gemini-test".into(),
+            model_name: setup.model.unwrap_or("gemini-test").into(),
             tools: setup.tools,
             more_tools: None,
+            agents: setup.agents,
             judge: Arc::new(ByName::default()),
             store: store.clone(),
             mode: ApprovalMode::Default,
@@ -355,6 +380,8 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             room: setup.room,
             generation: Object::new(),
             max_turns: setup.max_turns,
+            budget: setup.budget,
+            routing: setup.routing,
             requests_made: 0,
             max_attempts: None,
             loop_detection: true,
@@ -365,6 +392,7 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             is_build_file: |_| false,
             turns: setup.prompts.iter().map(|mark| mark.turn).max().unwrap_or(0),
             prompts: setup.prompts,
+            plan: None,
             shell: setup.shell,
             hooks: None,
             secrets: vec!["hush-hush-hush".into()],

@@ -149,6 +149,8 @@ async fn records_come_before_the_next_step() {
             Record::Round(_) => "round",
             Record::TurnEnd { .. } => "end",
             Record::Truncate { .. } => "truncate",
+            Record::Plan(_) => "plan",
+            Record::Name(_) => "name",
             Record::Compaction(_) => "compaction",
             Record::CompactionUndone { .. } => "compaction undone",
         })

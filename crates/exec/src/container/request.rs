@@ -20,7 +20,7 @@ pub struct Request {
     pub home: PathBuf,
     /// `~/.gemini`.
     pub gemini: PathBuf,
-    /// `~/.parallax`, which must exist.
+    /// `~/.parallax`, which must exist with the folders [`super::WRITTEN`].
     pub parallax: PathBuf,
     /// The folder for temporary files.
     pub temporary: PathBuf,
@@ -58,7 +58,6 @@ impl Request {
     /// Paths whose existence matters for the command line.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.gemini.clone(), self.home.join(".config/gcloud")];
-        paths.extend(super::GUARDED.iter().map(|name| self.parallax.join(name)));
         paths.extend(self.variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from));
         paths.extend(self.sandbox_mounts().into_iter().flatten().map(|mount| mount.from));
         paths.extend(self.allowed_paths.iter().cloned());

@@ -9,16 +9,22 @@
     reason = "a test says what it expects, and what it leaves out"
 )]
 
+mod agents;
+mod budget;
 mod commands;
 mod container;
 mod conversation;
 mod disk;
+mod extensions;
 mod hooks;
 mod kill;
 mod limits;
 mod mcp;
 mod mcp_real;
+mod own_tools;
+mod plan;
 mod privacy;
+mod routing;
 mod safety;
 mod scenarios;
 mod sessions;

@@ -14,7 +14,7 @@ fn script() -> String {
 }
 
 /// A stdio server that does these things.
-fn stdio(world: &World, r#do: &str) -> Value {
+pub(crate) fn stdio(world: &World, r#do: &str) -> Value {
     let log = world.home.root().join("log").display().to_string();
     json!({"command": "python3", "args": [script(), "--log", log, "--do", r#do]})
 }
@@ -503,4 +503,22 @@ fn twenty_servers_known_from_before_cost_no_time() {
         with < without + std::time::Duration::from_millis(500),
         "{with:?}, {without:?} with none"
     );
+}
+
+#[test]
+fn a_prompt_of_a_server_is_a_command_of_a_run() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let settings =
+        json!({"mcpServers": {"test": stdio(&world, "")}, "mcp": {"firstWaitMs": 15_000}});
+    set(&world, &settings);
+    let refused = world.run(&["-p", "/greet-me"]);
+    assert_eq!(refused.code(), 42);
+    assert!(refused.err().contains("missing: --"), "{}", refused.err());
+    let help = world.run(&["-p", "/test.greet-me help"]);
+    assert!(help.err().contains("it takes `--"), "{}", help.err());
+    world.run_well(&["-p", "/greet-me \"Ada L\""]);
+    let contents = request(&world, 0)["contents"].to_string();
+    assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");
+    let unknown = world.run(&["-p", "/no-such-prompt"]);
+    assert!(unknown.err().contains("no command `/no-such-prompt`"), "{}", unknown.err());
 }

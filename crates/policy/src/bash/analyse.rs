@@ -4,7 +4,7 @@ use super::builtins;
 use super::danger;
 use super::found::{Found, Simple, Token, Values};
 use super::grammar;
-use super::line::{Command, Line, Place, RedirectionKind, Word};
+use super::line::{Assignment, Command, Line, Place, RedirectionKind, Word};
 use super::reader;
 use super::wrappers::{self, Inside, shells};
 
@@ -44,6 +44,7 @@ struct Analysis {
 struct Context {
     place: Place,
     wrappers: Vec<String>,
+    handed_on: bool,
     background: bool,
     depth: usize,
     /// The shell may be another one than bash.
@@ -108,6 +109,7 @@ impl Analysis {
 
     fn command(&mut self, mut simple: Simple, context: &Context, found: &mut Found) {
         simple.command.wrappers = context.wrappers.clone();
+        simple.command.handed_on = context.handed_on;
         simple.command.background |= context.background;
         for assignment in &simple.command.assignments {
             if matches!(assignment.name.as_str(), "BASH_CMDS" | "BASH_ALIASES") {
@@ -151,23 +153,12 @@ impl Analysis {
                 Inside::Words { words, assignments } => {
                     let names = assignments.iter().map(|assignment| assignment.name.clone());
                     self.values.assigned.extend(names);
-                    let wrapped = Simple {
-                        tokens: words.iter().map(token).collect(),
-                        command: Command {
-                            assignments,
-                            place: command.place,
-                            background: command.background,
-                            source: words
-                                .iter()
-                                .map(|word| word.source.as_str())
-                                .collect::<Vec<_>>()
-                                .join(" "),
-                            words,
-                            wrappers: Vec::new(),
-                        },
-                        redirections: simple.redirections.clone(),
-                        start: None,
-                    };
+                    let wrapped = wrapped(simple, words, assignments);
+                    self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
+                }
+                Inside::HandedOn(words) => {
+                    inner.handed_on = true;
+                    let wrapped = wrapped(simple, words, Vec::new());
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
                 Inside::Script { text, plain_sh } => {
@@ -185,7 +176,7 @@ impl Analysis {
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
                                 Inside::Unclear(why) => found.trouble(why),
-                                Inside::Words { .. } => {}
+                                Inside::Words { .. } | Inside::HandedOn(_) => {}
                             }
                         }
                     }
@@ -193,6 +184,24 @@ impl Analysis {
                 },
             }
         }
+    }
+}
+
+/// A command that another one starts.
+fn wrapped(outer: &Simple, words: Vec<Word>, assignments: Vec<Assignment>) -> Simple {
+    let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
+    Simple {
+        tokens: words.iter().map(token).collect(),
+        command: Command {
+            assignments,
+            place: outer.command.place,
+            background: outer.command.background,
+            source,
+            words,
+            ..Command::default()
+        },
+        redirections: outer.redirections.clone(),
+        start: None,
     }
 }
 

@@ -47,6 +47,11 @@ impl Line {
         parts.extend(self.features.iter().map(|feature| format!("has a {feature}")));
         if commands <= 1 && parts.len() == commands { Vec::new() } else { parts }
     }
+
+    /// The commands that need leave of their own.
+    pub fn own_commands(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter().filter(|command| !command.handed_on)
+    }
 }
 
 fn one_line(text: &str) -> String {
@@ -63,6 +68,10 @@ pub struct Command {
     pub assignments: Vec<Assignment>,
     /// Wrappers that start it, outermost first, by base name.
     pub wrappers: Vec<String>,
+    /// Whether it is part of the words of a command that finds programs (`uv run
+    /// x`, `npx x`): what allows that command allows this one, and what is
+    /// forbidden of this one is forbidden of both.
+    pub handed_on: bool,
     /// Where it stands.
     pub place: Place,
     /// Whether it is started with `&` or as a co-process.
@@ -128,6 +137,8 @@ pub struct Redirection {
     pub kind: RedirectionKind,
     /// The file; for `2>&1` the number; for here-documents the text.
     pub target: Word,
+    /// Whether no command stands with it: then the file is only emptied.
+    pub alone: bool,
 }
 
 /// Ways of a redirection.

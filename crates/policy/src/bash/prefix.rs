@@ -71,6 +71,15 @@ const BY_SECOND: &[(&str, &str)] = &[
     ("bun", "run"),
     ("npm", "exec"),
     ("uv", "run"),
+    ("uv", "tool"),
+    ("pnpm", "exec"),
+    ("pnpm", "dlx"),
+    ("yarn", "exec"),
+    ("yarn", "dlx"),
+    ("bun", "x"),
+    ("npm", "x"),
+    ("hatch", "run"),
+    ("rye", "run"),
     ("poetry", "run"),
     ("pdm", "run"),
     ("pipenv", "run"),
@@ -140,7 +149,7 @@ pub fn narrowest_prefixes(line: &Line) -> Vec<Vec<String>> {
     let place = SafePlace { directory: nowhere, roots: &roots };
     let mut found: Vec<Vec<String>> = Vec::new();
     for command in &line.commands {
-        if command_is_safe(command, &place) || starts_another(line, command) {
+        if command.handed_on || command_is_safe(command, &place) || starts_another(line, command) {
             continue;
         }
         for prefix in prefixes(command) {

@@ -165,6 +165,8 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &Where<'_>) -> 
                     || word.has_letter(&['X', 'l'])
                     || word.is_long("--paginate", 4)
             }) && stays()
+                && (arguments.iter().any(|word| word.text == "--no-dereference")
+                    || none(&|word| word.has_letter(&['r']) || word.is_long("--recursive", 5)))
         }
         "date" => arguments.iter().all(|word| {
             word.text.starts_with('+')

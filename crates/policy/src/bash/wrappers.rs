@@ -3,6 +3,7 @@
 mod find;
 mod git;
 mod options;
+mod runners;
 pub(super) mod shells;
 mod xargs;
 
@@ -15,6 +16,9 @@ pub(super) enum Inside {
     Words { words: Vec<Word>, assignments: Vec<Assignment> },
     /// A text that bash or sh reads. `plain_sh`: it may be another shell than bash.
     Script { text: String, plain_sh: bool },
+    /// A program and its words, which belong to the command that starts it: who
+    /// allows `uv run x` has allowed `x`.
+    HandedOn(Vec<Word>),
     /// It cannot be told.
     Unclear(String),
 }
@@ -164,12 +168,6 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
         "find" | "gfind" => find::inside(arguments),
         "fd" | "fdfind" => find::fd(arguments),
         "git" => git::inside(arguments),
-        "npx" => shells::call(arguments),
-        "npm"
-            if arguments.iter().any(|word| matches!(word.text.as_deref(), Some("exec" | "x"))) =>
-        {
-            shells::call(arguments)
-        }
         "split" | "gsplit" => filter(arguments),
         "man" => pager(arguments),
         "direnv" if arguments.first().and_then(|word| word.text.as_deref()) == Some("exec") => {
@@ -182,7 +180,7 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
         _ if CLOSED.contains(&name) => {
             vec![Inside::Unclear(format!("`{name}` starts other programs"))]
         }
-        _ => Vec::new(),
+        _ => runners::inside(name, arguments),
     }
 }
 

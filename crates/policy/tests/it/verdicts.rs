@@ -10,6 +10,7 @@ const TABLE: &str = include_str!("verdicts.txt");
 const RULES: &[(&str, &str)] = &[
     ("none", ""),
     ("git", "commandPrefix = [\"git log\", \"git status\", \"git commit\"]\ndecision = \"allow\""),
+    ("runner", "commandPrefix = [\"uv run\", \"npx tsc\"]\ndecision = \"allow\""),
     ("regex", "commandRegex = \"git (log|status)\"\ndecision = \"allow\""),
     ("shell", "decision = \"allow\""),
     ("deny", "commandPrefix = [\"rm\", \"git push\"]\ndecision = \"deny\""),

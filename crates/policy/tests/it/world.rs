@@ -66,7 +66,13 @@ pub(crate) fn with_query<T>(
             // `command => path,path`: what the caller found of its words.
             let (command, reads) = command.split_once(" => ").unwrap_or((command, ""));
             let reads = reads.split(',').filter(|path| !path.is_empty());
-            effects.reads.extend(reads.map(PathBuf::from));
+            for read in reads {
+                // `path->path`: links lead the one to the other.
+                if let Some((link, to)) = read.split_once("->") {
+                    effects.links.insert(link.into(), to.into());
+                }
+                effects.reads.push(read.rsplit("->").next().unwrap_or(read).into());
+            }
             args.insert("command".into(), command.into());
             effects.runs.push(command.into());
             ToolKind::Execute

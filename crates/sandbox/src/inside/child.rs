@@ -25,6 +25,13 @@ pub(crate) enum Confinement {
         /// Whether root may stay root over files of others.
         keep_root: bool,
     },
+    /// The view of files stands already.
+    View {
+        /// What is writable in it.
+        writable: Vec<PathBuf>,
+        /// The environment of the command.
+        environment: Vec<(OsString, OsString)>,
+    },
     Landlock,
     Seccomp,
     Nothing,
@@ -45,7 +52,7 @@ pub(crate) fn run(
     wires: &Wires,
 ) -> ! {
     let failure = match confine(plan, confinement, wires) {
-        Ok(temporary) => start(program, args, temporary),
+        Ok(temporary) => start(program, args, temporary, confinement),
         Err(failure) => failure,
     };
     let _ = rustix::io::write(&wires.report, &failure.encode());
@@ -63,6 +70,13 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::guard_writes(plan, &writable)?;
+            close_gate(plan, wires)?;
+            syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
+            Ok(Some(PathBuf::from("/tmp")))
+        }
+        Confinement::View { writable, .. } => {
+            privileges::drop_all_but_files(false)?;
+            rules::guard_writes(plan, writable)?;
             close_gate(plan, wires)?;
             syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
             Ok(Some(PathBuf::from("/tmp")))
@@ -106,9 +120,17 @@ fn step_below(wires: &Wires) -> Outcome<()> {
     clippy::disallowed_methods,
     reason = "this process becomes the command; nothing is spawned"
 )]
-fn start(program: &OsStr, args: &[OsString], temporary: Option<PathBuf>) -> Failure {
+fn start(
+    program: &OsStr,
+    args: &[OsString],
+    temporary: Option<PathBuf>,
+    confinement: &Confinement,
+) -> Failure {
     let mut command = Command::new(program);
     command.args(args);
+    if let Confinement::View { environment, .. } = confinement {
+        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+    }
     if let Some(temporary) = temporary {
         command.env("TMPDIR", temporary);
     }

@@ -6,7 +6,7 @@
 
 pub(crate) mod notify;
 
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -104,6 +104,19 @@ pub(crate) fn unblock_signals() {
 pub(crate) fn close_for_good_from(first: u32) {
     // SAFETY: the only caller never returns and uses none of these files again.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// An open file that this process was started with, by its number. From now on
+/// it is closed by exec.
+pub(crate) fn inherited(number: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: only a flag changes; a number that is no open file is an error.
+    let open = number > 2 && unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+    if !open {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: it is open, and was opened by nothing in this process, which has
+    // just started: its number was told to it, once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Marks all open files from `first` on to be closed by exec.

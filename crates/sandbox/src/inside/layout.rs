@@ -38,6 +38,11 @@ const KEPT_OF_RUN: [&str; 8] = [
     "/run/nscd",
 ];
 
+/// Folders of the system of which every session has its own, and the names of
+/// these in its private folder.
+pub(crate) const PRIVATE: [(&str, &str); 3] =
+    [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/run", "run")];
+
 /// One thing to do at a path, done in the order of depth.
 enum Step {
     /// A tree that was cloned before anything was covered; true: a writable one.
@@ -134,14 +139,13 @@ impl View<'_> {
         for path in &plan.writable {
             let tree = self.open(path).map_err(|error| unusable(path, error))?;
             writable.push(path.clone());
-            if !self.lies_open(path) {
+            if !lies_open(plan, path) {
                 steps.push((path.clone(), Step::Show(clone(&tree, WRITABLE)?, true)));
             }
         }
         let mut private = Vec::new();
-        for (path, name) in [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/run", "run")] {
-            let path = Path::new(path);
-            let Ok(real) = path.canonicalize() else { continue };
+        for (path, name) in PRIVATE {
+            let Ok(real) = Path::new(path).canonicalize() else { continue };
             if plan.writable.contains(&real) || private.contains(&real) {
                 continue;
             }
@@ -150,16 +154,7 @@ impl View<'_> {
             writable.push(real.clone());
             private.push(real);
         }
-        let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
-        let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
-        let links = kept.clone().filter(|path| path.is_symlink());
-        links.for_each(|link| covers::copy_link(&link, &plan.temporary.join("run")));
-        let shown = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
-        for path in shown.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned()) {
-            let within = plan.writable.iter().any(|tree| path.starts_with(tree));
-            if within && !plan.hidden.iter().any(|hidden| path.starts_with(hidden)) {
-                continue;
-            }
+        for path in shown(plan, around, &private) {
             let Ok(tree) = self.open(&path) else { continue };
             steps.push((path, Step::Show(clone(&tree, READ_ONLY)?, false)));
         }
@@ -175,17 +170,6 @@ impl View<'_> {
         let hidden = plan.hidden.iter().chain(&around.listening);
         steps.extend(hidden.map(|path| (path.clone(), Step::Hide)));
         Ok((steps, writable))
-    }
-
-    /// Whether a writable path is writable already as part of a larger tree. A
-    /// mount of its own would only make renames across its edge fail.
-    fn lies_open(&self, path: &Path) -> bool {
-        let plan = self.plan;
-        let closed = |tree: &Path| {
-            let mut between = plan.read_only.iter().chain(&plan.hidden);
-            between.any(|closed| closed.starts_with(tree) && path.starts_with(closed))
-        };
-        plan.writable.iter().any(|tree| path != tree && path.starts_with(tree) && !closed(tree))
     }
 
     /// Opens a path in which no component is a symbolic link.
@@ -205,45 +189,12 @@ impl View<'_> {
         let target = match self.open(path) {
             Ok(target) => target,
             Err(error) if is_missing(error) || error == Errno::LOOP => self
-                .make_target(path, is_folder(tree)?)
+                .open(Path::new("/"))
+                .and_then(|root| make_target(root, path, is_folder(tree).unwrap_or(true)))
                 .refused(format!("a place for `{}`", path.display()))?,
             Err(error) => return Err(unusable(path, error)),
         };
         mount(tree, &target).refused(format!("`{}` cannot be mounted", path.display()))
-    }
-
-    fn make_target(&self, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
-        let mut at = self.open(Path::new("/"))?;
-        let mut names = names_of(path).peekable();
-        while let Some(name) = names.next() {
-            let want_folder = folder || names.peek().is_some();
-            let next = open_entry(&at, name);
-            let usable = match &next {
-                Ok(next) => fstat(next).map(|stat| {
-                    (FileType::from_raw_mode(stat.st_mode) == FileType::Directory) == want_folder
-                })?,
-                Err(error) if is_missing(*error) => false,
-                Err(error) => return Err(*error),
-            };
-            at = match next {
-                Ok(next) if usable => next,
-                other => {
-                    if other.is_ok() {
-                        // Something a command left in its private folder.
-                        rustix::fs::unlinkat(&at, name, rustix::fs::AtFlags::empty())?;
-                    }
-                    if want_folder {
-                        mkdirat(&at, name, Mode::from_raw_mode(0o755))?;
-                    } else {
-                        let flags =
-                            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                        openat(&at, name, flags, Mode::from_raw_mode(0o644))?;
-                    }
-                    open_entry(&at, name)?
-                }
-            };
-        }
-        Ok(at)
     }
 
     /// Makes a path below a writable tree read-only, and every folder on the
@@ -340,12 +291,71 @@ impl View<'_> {
     }
 }
 
+/// Whether a writable path is writable already as part of a larger tree. A
+/// mount of its own would only make renames across its edge fail.
+pub(crate) fn lies_open(plan: &Plan, path: &Path) -> bool {
+    let closed = |tree: &Path| {
+        let mut between = plan.read_only.iter().chain(&plan.hidden);
+        between.any(|closed| closed.starts_with(tree) && path.starts_with(closed))
+    };
+    plan.writable.iter().any(|tree| path != tree && path.starts_with(tree) && !closed(tree))
+}
+
+/// What is to be read although a private folder or a cover lies over it.
+pub(crate) fn shown(plan: &Plan, around: &Surroundings, private: &[PathBuf]) -> Vec<PathBuf> {
+    let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
+    let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
+    let links = kept.clone().filter(|path| path.is_symlink());
+    links.for_each(|link| covers::copy_link(&link, &plan.temporary.join("run")));
+    let around = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
+    let all = around.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
+    let open = |path: &Path| {
+        plan.writable.iter().any(|tree| path.starts_with(tree))
+            && !plan.hidden.iter().any(|hidden| path.starts_with(hidden))
+    };
+    all.filter(|path| !open(path)).collect()
+}
+
 /// A path as seen from an open root folder.
 pub(crate) fn below_root(path: &Path) -> &Path {
     match path.strip_prefix("/") {
         Ok(rest) if !rest.as_os_str().is_empty() => rest,
         _ => Path::new("."),
     }
+}
+
+/// Makes a file or folder at a path below an open folder, to be mounted over.
+/// What stands there in its way and is no folder goes.
+pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
+    let mut names = names_of(path).peekable();
+    while let Some(name) = names.next() {
+        let want_folder = folder || names.peek().is_some();
+        let next = open_entry(&at, name);
+        let usable = match &next {
+            Ok(next) => fstat(next).map(|stat| {
+                (FileType::from_raw_mode(stat.st_mode) == FileType::Directory) == want_folder
+            })?,
+            Err(error) if is_missing(*error) => false,
+            Err(error) => return Err(*error),
+        };
+        at = match next {
+            Ok(next) if usable => next,
+            other => {
+                if other.is_ok() {
+                    // Something a command left in its private folder.
+                    rustix::fs::unlinkat(&at, name, rustix::fs::AtFlags::empty())?;
+                }
+                if want_folder {
+                    mkdirat(&at, name, Mode::from_raw_mode(0o755))?;
+                } else {
+                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                    openat(&at, name, flags, Mode::from_raw_mode(0o644))?;
+                }
+                open_entry(&at, name)?
+            }
+        };
+    }
+    Ok(at)
 }
 
 fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {
@@ -382,7 +392,7 @@ pub(crate) fn mount(tree: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
     move_mount(tree, "", target, "", flags)
 }
 
-fn unusable(path: &Path, error: Errno) -> Failure {
+pub(crate) fn unusable(path: &Path, error: Errno) -> Failure {
     let path = path.display();
     Failure::Refused(match error {
         Errno::LOOP => format!("`{path}` has a symbolic link in it; name the real path"),

@@ -5,24 +5,29 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
 
 /// More would be no help: each is a mount.
 const MOST: usize = 256;
 
-/// Sockets with a name in the file system that somebody listens on and that
-/// lie outside of what the command may write.
+/// Sockets with a name in the file system that programs of the machine listen
+/// on, as far as the command is not to reach those. In the workspace such names
+/// count too: servers of a session in its own network are not in this table.
 pub(crate) fn elsewhere(plan: &Plan) -> Vec<PathBuf> {
     let Ok(file) = File::open("/proc/net/unix") else { return Vec::new() };
     let lines = BufReader::new(file.take(4 << 20)).lines().map_while(Result::ok);
     let mut found: Vec<PathBuf> = lines
         .filter_map(|line| listening(&line))
         .filter(|path| {
-            let own = plan.writable.iter().any(|tree| path.starts_with(tree));
-            let private = ["/run", "/var/run", "/tmp", "/var/tmp", "/dev"]
-                .iter()
-                .any(|top| path.starts_with(top));
-            !own && !private && !plan.sockets.contains(path)
+            let within = |tree: &PathBuf| path.starts_with(tree);
+            let covered = match plan.writable.iter().any(within) {
+                true => !matches!(plan.network, Network::Host | Network::Loopback),
+                // Other folders of these names are shown in their place.
+                false => !["/run", "/var/run", "/tmp", "/var/tmp", "/dev"]
+                    .iter()
+                    .any(|top| path.starts_with(top)),
+            };
+            covered && !plan.sockets.contains(path)
         })
         .collect();
     found.sort();
@@ -35,10 +40,21 @@ pub(crate) fn elsewhere(plan: &Plan) -> Vec<PathBuf> {
 /// socket accepts connections.
 fn listening(line: &str) -> Option<PathBuf> {
     const ACCEPTS: u32 = 0x1_0000;
-    let mut words = line.split_whitespace();
-    let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
-    let datagram = words.next()? == "0002";
-    let path = words.nth(2)?;
+    let mut rest = line;
+    let mut word = || {
+        let (word, behind) = rest.trim_start().split_once(' ')?;
+        rest = behind;
+        Some(word)
+    };
+    word()?;
+    word()?;
+    word()?;
+    let flags = u32::from_str_radix(word()?, 16).ok()?;
+    let datagram = word()? == "0002";
+    word()?;
+    word()?;
+    // Behind one blank stands the name, which may hold blanks itself.
+    let path = rest;
     (path.starts_with('/') && (datagram || flags & ACCEPTS != 0)).then(|| PathBuf::from(path))
 }
 
@@ -52,6 +68,7 @@ mod tests {
             format!("0000000000000000: 00000002 00000000 {flags} 0001 01 1234 {path}")
         };
         assert_eq!(listening(&line("00010000", "/run/d.sock")), Some("/run/d.sock".into()));
+        assert_eq!(listening(&line("00010000", "/w/my  d.sock")), Some("/w/my  d.sock".into()));
         assert_eq!(listening(&line("00000000", "/run/d.sock")), None);
         assert_eq!(listening(&line("00010000", "@abstract")), None);
         assert_eq!(listening("Num RefCount Protocol Flags Type St Inode Path"), None);

@@ -1,15 +1,14 @@
 //! Tries each means of confinement in a process that is thrown away.
 
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::{self, Side};
-use crate::inside::{cell, covers, devices, gate, layout, syscalls};
+use crate::inside::{bubblewrap, cell, covers, devices, gate, layout, syscalls};
 use crate::support::{Finding, Support};
 
 /// Tries everything.
@@ -40,7 +39,10 @@ pub(crate) fn look() -> Support {
         kernel::unshare(UnshareFlags::NEWNS).unsupported("a mount namespace")?;
         overlay_works()
     }));
-    let bubblewrap = if namespaces.works { Finding::default() } else { bubblewrap() };
+    let bubblewrap = match mounts.works {
+        true => Finding { works: false, why: "not needed: this program makes its own".to_owned() },
+        false => bubblewrap::probe(),
+    };
     Support { landlock, seccomp, gate, namespaces, mounts, own_proc, overlay, bubblewrap }
 }
 
@@ -99,31 +101,5 @@ fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
                 (None, _) => Err(Failure::Unsupported("the process that tried it died".to_owned())),
             }
         }
-    }
-}
-
-/// A `bwrap` with rights that this program has not may make namespaces.
-#[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
-fn bubblewrap() -> Finding {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found: Option<PathBuf> = std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join("bwrap"))
-        .find(|program| program.is_file());
-    let Some(program) = found else {
-        return Finding { works: false, why: "no `bwrap` on the search path".to_owned() };
-    };
-    let tried = Command::new(&program)
-        .args(["--ro-bind", "/", "/", "true"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match tried {
-        Ok(status) if status.success() => {
-            Finding { works: true, why: program.display().to_string() }
-        }
-        Ok(status) => Finding { works: false, why: format!("`bwrap` ended with {status}") },
-        Err(error) => Finding { works: false, why: format!("`bwrap`: {error}") },
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,7 +19,7 @@ use crate::inside::ended::Ended;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
-use crate::inside::{cell, gate, keeper, surroundings};
+use crate::inside::{bubblewrap, cell, gate, keeper, surroundings};
 use crate::launch::refuse;
 use crate::plan::{Network, Plan, Tier};
 
@@ -56,8 +57,9 @@ fn attempt_all(
 ) -> Outcome<Ended> {
     let tiers: &[Tier] = match plan.tier {
         _ if !plan.confine => &[Tier::Nothing],
-        Tier::Best => &[Tier::Namespaces, Tier::Landlock],
+        Tier::Best => &[Tier::Namespaces, Tier::Bubblewrap, Tier::Landlock],
         Tier::Namespaces => &[Tier::Namespaces],
+        Tier::Bubblewrap => &[Tier::Bubblewrap],
         Tier::Landlock => &[Tier::Landlock],
         Tier::Seccomp => &[Tier::Seccomp],
         Tier::Nothing => &[Tier::Nothing],
@@ -66,6 +68,7 @@ fn attempt_all(
     for tier in tiers {
         let command = Command { plan, program, args, parent, tier: *tier };
         let outcome = match tier {
+            Tier::Bubblewrap => bubblewrap::run(plan, program, args, parent),
             Tier::Namespaces => command.attempt(None),
             _ => keeper::keep(parent, |waiting| command.attempt(Some(waiting))),
         };
@@ -75,6 +78,20 @@ fn attempt_all(
         }
     }
     Err(last)
+}
+
+/// Runs the program in a view of files that stands already, and that `first`,
+/// a process whose end is the end of all, holds.
+pub(crate) fn in_view(
+    plan: &Plan,
+    program: &OsStr,
+    args: &[OsString],
+    first: &OwnedFd,
+    writable: Vec<PathBuf>,
+    environment: Vec<(OsString, OsString)>,
+) -> Outcome<Ended> {
+    let command = Command { plan, program, args, parent: first, tier: Tier::Bubblewrap };
+    command.run(Confinement::View { writable, environment }, None, None, None)
 }
 
 struct Command<'a> {
@@ -104,8 +121,18 @@ impl Command<'_> {
             }
             Tier::Landlock => (Confinement::Landlock, None),
             Tier::Seccomp => (Confinement::Seccomp, None),
-            Tier::Nothing => (Confinement::Nothing, None),
+            Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),
         };
+        self.run(confinement, below, apart, waiting)
+    }
+
+    fn run(
+        &self,
+        confinement: Confinement,
+        below: Option<Identity>,
+        apart: Option<gate::Apart>,
+        waiting: Option<&OwnedFd>,
+    ) -> Outcome<Ended> {
         let (sync, child_sync) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,
@@ -142,7 +169,8 @@ impl Command<'_> {
             self.keep_gate(&pidfd, &sync, apart)?;
         }
         drop(sync);
-        let ended = self.wait(child, &pidfd, waiting)?;
+        let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
+        let ended = wait(child, &pidfd, &others)?;
         let mut said = Vec::new();
         // Only a child that ran nothing has written, and it has ended.
         let mut report = std::fs::File::from(report);
@@ -167,32 +195,33 @@ impl Command<'_> {
         if let Some(apart) = apart {
             return apart.keep(&listener, child);
         }
-        let gate = gate::Gate::new(self.plan, listener, self.parent, false)?;
+        let gate =
+            gate::Gate::new(self.plan, listener, self.parent, self.tier == Tier::Bubblewrap)?;
         // This process is the keeper, and is above all that the command starts:
         // only so may it look into them.
         let thread = std::thread::Builder::new().spawn(move || gate.keep());
         thread.map(drop).refused("the gate of the network")
     }
+}
 
-    fn wait(&self, child: Pid, pidfd: &OwnedFd, waiting: Option<&OwnedFd>) -> Outcome<Ended> {
-        loop {
-            let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
-            let watched = [Some(self.parent), waiting].into_iter().flatten();
-            fds.extend(watched.map(|process| PollFd::new(process, PollFlags::IN)));
-            match poll(&mut fds, None) {
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error).refused("waiting"),
-                Ok(_) => {}
-            }
-            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-            if ready.next() == Some(true) {
-                return reap(child);
-            }
-            if ready.any(|ready| ready) {
-                let _ = pidfd_send_signal(pidfd, Signal::KILL);
-                surroundings::kill_descendants();
-                kernel::leave(crate::launch::REFUSED);
-            }
+/// Waits for the end of the child. The end of one of `others` is the end of all.
+pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<Ended> {
+    loop {
+        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+        fds.extend(others.iter().map(|process| PollFd::new(*process, PollFlags::IN)));
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error).refused("waiting"),
+            Ok(_) => {}
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        if ready.next() == Some(true) {
+            return reap(child);
+        }
+        if ready.any(|ready| ready) {
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+            surroundings::kill_descendants();
+            kernel::leave(crate::launch::REFUSED);
         }
     }
 }

@@ -66,6 +66,7 @@ const REFUSED: [libc::c_long; 49] = [
 
 // Numbers that are the same on every architecture since they are new.
 const QUOTACTL_FD: libc::c_long = 443;
+const FCHMODAT2: libc::c_long = 452;
 const OPEN_TREE_ATTR: libc::c_long = 467;
 #[cfg(target_arch = "x86_64")]
 const KEXEC_FILE_LOAD: libc::c_long = 320;
@@ -129,7 +130,7 @@ impl Sockets {
 /// which they would not come past it are closed.
 pub(crate) fn filter(sockets: Sockets, gated: bool) -> Outcome<()> {
     // The last filter first: each one must still allow the next to be set.
-    for program in [refused_calls(sockets, gated)?, new_clone()?, other_numbers()] {
+    for program in [refused_calls(sockets, gated)?, as_old_kernel()?, other_numbers()] {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
         }
@@ -152,6 +153,7 @@ fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     flags.push(bit(NEW_TIME)?);
     rules.insert(libc::SYS_unshare, flags);
 
+    rules.extend(set_user_id()?);
     // Typing into the terminal that the user sits at.
     let types = |request: u64| rule(vec![(1, SeccompCmpOp::Eq, request)]);
     rules.insert(libc::SYS_ioctl, vec![types(0x5412)?, types(0x541C)?]);
@@ -173,6 +175,39 @@ fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     }
     rules.insert(libc::SYS_socket, refused);
     compile(rules, libc::EPERM)
+}
+
+/// Calls that would make a program run as its owner, whoever starts it.
+fn set_user_id() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
+    const SET: u64 = 0o4000;
+    let mode = |argument| (argument, SeccompCmpOp::MaskedEq(SET), SET);
+    // Without these flags the mode is whatever the register held before.
+    let makes = |argument, flag: i32| {
+        let flag = u64::from(flag.cast_unsigned());
+        (argument, SeccompCmpOp::MaskedEq(flag), flag)
+    };
+    const NAMELESS: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
+    let opens = |flags, of_mode| -> Outcome<Vec<SeccompRule>> {
+        Ok(vec![
+            rule(vec![makes(flags, libc::O_CREAT), mode(of_mode)])?,
+            rule(vec![makes(flags, NAMELESS), mode(of_mode)])?,
+        ])
+    };
+    let mut rules = vec![
+        (libc::SYS_fchmod, vec![rule(vec![mode(1)])?]),
+        (libc::SYS_fchmodat, vec![rule(vec![mode(2)])?]),
+        (FCHMODAT2, vec![rule(vec![mode(2)])?]),
+        (libc::SYS_mknodat, vec![rule(vec![mode(2)])?]),
+        (libc::SYS_openat, opens(2, 3)?),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([
+        (libc::SYS_chmod, vec![rule(vec![mode(1)])?]),
+        (libc::SYS_creat, vec![rule(vec![mode(1)])?]),
+        (libc::SYS_mknod, vec![rule(vec![mode(1)])?]),
+        (libc::SYS_open, opens(1, 2)?),
+    ]);
+    Ok(rules)
 }
 
 /// Sockets of the internet whose protocol names addresses elsewhere than in
@@ -215,10 +250,15 @@ fn other_routes() -> Outcome<Vec<SeccompRule>> {
     .collect()
 }
 
-/// `clone3` has its flags where no filter can look. Answered as by an old
-/// kernel, so that programs take `clone`.
-fn new_clone() -> Outcome<BpfProgram> {
-    compile(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+/// Calls with their flags where no filter can look, answered as by an old
+/// kernel, so that programs take the older ones.
+fn as_old_kernel() -> Outcome<BpfProgram> {
+    let mut calls = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    if rustix::process::geteuid().is_root() {
+        // A program that runs as root for everybody would be a way out.
+        calls.insert(libc::SYS_openat2, Vec::new());
+    }
+    compile(calls, libc::ENOSYS)
 }
 
 /// The second set of numbers for the same calls that some kernels of this

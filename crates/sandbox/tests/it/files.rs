@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use parallax_sandbox::{Access, Network, Refusal, Tier};
 
-use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers};
+use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers, viewed};
 
 #[test]
 fn only_the_workspace_and_the_private_folder_can_be_written() {
@@ -26,28 +26,27 @@ fn only_the_workspace_and_the_private_folder_can_be_written() {
 
 #[test]
 fn protected_paths_stay_and_cannot_be_moved_away() {
-    if !has(Tier::Namespaces) {
-        return;
+    for tier in viewed() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        place.works(&plan, &["write", text(&place.work.join(".git/objects/1"))]);
+        place.refused(&plan, &["write", text(&place.work.join(".git/hooks/pre-commit"))], &[EROFS]);
+        place.refused(&plan, &["write", text(&place.work.join(".git/config"))], &[EROFS]);
+        for script in [
+            "mv .git .git2",
+            "mv .git/hooks .git/h && mkdir .git/hooks",
+            "rm -rf .git/hooks && mkdir .git/hooks && touch .git/hooks/x",
+            "echo x > c && mv c .git/config",
+            "ln .git/config l && echo x > l",
+            "chmod 777 .git/hooks",
+        ] {
+            let (code, said) = place.shell(&plan, script);
+            assert_ne!(code, 0, "{script}: {said}");
+        }
+        assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "secret");
+        assert_eq!(fs::read_dir(place.work.join(".git/hooks")).unwrap().count(), 0);
+        assert_eq!(plan.unguarded(), [place.work.join(".vscode")]);
     }
-    let place = Place::new();
-    let plan = place.plan(Tier::Namespaces);
-    place.works(&plan, &["write", text(&place.work.join(".git/objects/1"))]);
-    place.refused(&plan, &["write", text(&place.work.join(".git/hooks/pre-commit"))], &[EROFS]);
-    place.refused(&plan, &["write", text(&place.work.join(".git/config"))], &[EROFS]);
-    for script in [
-        "mv .git .git2",
-        "mv .git/hooks .git/h && mkdir .git/hooks",
-        "rm -rf .git/hooks && mkdir .git/hooks && touch .git/hooks/x",
-        "echo x > c && mv c .git/config",
-        "ln .git/config l && echo x > l",
-        "chmod 777 .git/hooks",
-    ] {
-        let (code, said) = place.shell(&plan, script);
-        assert_ne!(code, 0, "{script}: {said}");
-    }
-    assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "secret");
-    assert_eq!(fs::read_dir(place.work.join(".git/hooks")).unwrap().count(), 0);
-    assert_eq!(plan.unguarded(), [place.work.join(".vscode")]);
 }
 
 #[test]
@@ -59,7 +58,7 @@ fn hidden_paths_answer_permission_denied() {
             place.refused(&plan, &["read", text(&place.home.join(path))], &[EACCES]);
         }
         place.works(&plan, &["read", text(&place.home.join(".profile"))]);
-        if tier == Tier::Namespaces {
+        if tier != Tier::Landlock {
             place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
             place.refused(&plan, &["read", text(&place.work.join(".env"))], &[EACCES]);
             place.refused(&plan, &["write", text(&place.home.join(".ssh/id"))], &[EACCES, EROFS]);
@@ -81,7 +80,7 @@ fn an_exception_from_a_hidden_folder_is_seen_alone() {
         place.works(&plan, &["read", text(&place.home.join(".ssh/known_hosts"))]);
         place.refused(&plan, &["read", text(&place.home.join(".ssh/id"))], &[EACCES, ENOENT]);
         place.refused(&plan, &["write", text(&place.home.join(".ssh/new"))], &[EACCES, EROFS]);
-        if tier == Tier::Namespaces {
+        if tier != Tier::Landlock {
             place.refused(&plan, &["list", text(&place.home.join(".ssh"))], &[EACCES]);
         }
     }
@@ -113,38 +112,36 @@ fn a_link_in_place_of_a_path_of_the_plan_leads_nowhere() {
 
 #[test]
 fn a_granted_folder_below_a_protected_one_can_be_written() {
-    if !has(Tier::Namespaces) {
-        return;
+    for tier in viewed() {
+        let place = Place::new();
+        let granted = place.work.join(".git/hooks/mine");
+        fs::create_dir(&granted).unwrap();
+        let mut plan = place.plan(tier);
+        plan.writable.push(granted.clone());
+        place.works(&plan, &["write", text(&granted.join("a"))]);
+        place.refused(&plan, &["write", text(&place.work.join(".git/hooks/b"))], &[EROFS]);
     }
-    let place = Place::new();
-    let granted = place.work.join(".git/hooks/mine");
-    fs::create_dir(&granted).unwrap();
-    let mut plan = place.plan(Tier::Namespaces);
-    plan.writable.push(granted.clone());
-    place.works(&plan, &["write", text(&granted.join("a"))]);
-    place.refused(&plan, &["write", text(&place.work.join(".git/hooks/b"))], &[EROFS]);
 }
 
 #[test]
 fn the_temporary_folder_is_private_and_lasts() {
-    if !has(Tier::Namespaces) {
-        return;
-    }
-    let place = Place::new();
-    let plan = place.plan(Tier::Namespaces);
-    let name = format!("/tmp/sandbox-test-{}", std::process::id());
-    place.works(&plan, &["write", &name]);
-    place.works(&plan, &["read", &name]);
-    assert!(!fs::exists(&name).unwrap());
-    let listed = place.shell(&plan, "echo /tmp/* /run/*; touch /dev/shm/a && echo shm").1;
-    assert!(listed.contains(&name) && listed.contains("shm"), "{listed}");
-    // Something left where a mount must go does not stop the next command.
-    let place_of_home = place.home.ancestors().find(|p| p.parent() == Some("/tmp".as_ref()));
-    if let Some(top) = place_of_home {
-        let left = place.temporary.join("tmp").join(top.file_name().unwrap());
-        fs::remove_dir_all(&left).unwrap();
-        symlink("/etc", &left).unwrap();
-        place.works(&plan, &["write", text(&place.work.join("after"))]);
+    for tier in viewed() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let name = format!("/tmp/sandbox-test-{}", std::process::id());
+        place.works(&plan, &["write", &name]);
+        place.works(&plan, &["read", &name]);
+        assert!(!fs::exists(&name).unwrap());
+        let listed = place.shell(&plan, "echo /tmp/* /run/*; touch /dev/shm/a && echo shm").1;
+        assert!(listed.contains(&name) && listed.contains("shm"), "{listed}");
+        // Something left where a mount must go does not stop the next command.
+        let place_of_home = place.home.ancestors().find(|p| p.parent() == Some("/tmp".as_ref()));
+        if let Some(top) = place_of_home {
+            let left = place.temporary.join("tmp").join(top.file_name().unwrap());
+            fs::remove_dir_all(&left).unwrap();
+            symlink("/etc", &left).unwrap();
+            place.works(&plan, &["write", text(&place.work.join("after"))]);
+        }
     }
 }
 

@@ -36,6 +36,7 @@ pub fn has(tier: Tier) -> bool {
     let best = support().tier();
     let has = match tier {
         Tier::Namespaces => best == Tier::Namespaces,
+        Tier::Bubblewrap => support().seccomp.works && bubblewrap_works(),
         Tier::Landlock => support().landlock.works && support().seccomp.works,
         Tier::Seccomp => support().seccomp.works,
         Tier::Best | Tier::Nothing => true,
@@ -46,9 +47,28 @@ pub fn has(tier: Tier) -> bool {
     has
 }
 
-/// Both tiers that refuse writes, as far as they work here.
+/// Whether the system's `bwrap` works here by itself.
+fn bubblewrap_works() -> bool {
+    static WORKS: OnceLock<bool> = OnceLock::new();
+    *WORKS.get_or_init(|| {
+        let mut command = Command::new("/usr/bin/bwrap");
+        command.args(["--unshare-pid", "--unshare-ipc", "--unshare-net", "--ro-bind", "/", "/"]);
+        command.args(["--dev", "/dev", "--proc", "/proc", "true"]);
+        command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    })
+}
+
+/// The tiers with a view of files of the command's own, as far as they work here.
+pub fn viewed() -> Vec<Tier> {
+    [Tier::Namespaces, Tier::Bubblewrap].into_iter().filter(|tier| has(*tier)).collect()
+}
+
+/// The tiers that refuse writes, as far as they work here.
 pub fn tiers() -> Vec<Tier> {
-    [Tier::Namespaces, Tier::Landlock].into_iter().filter(|tier| has(*tier)).collect()
+    [Tier::Namespaces, Tier::Bubblewrap, Tier::Landlock]
+        .into_iter()
+        .filter(|tier| has(*tier))
+        .collect()
 }
 
 /// The tiers in which other machines and this one's servers come apart.

@@ -9,7 +9,7 @@ use parallax_sandbox::{Plan, Tier};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use crate::place::{EACCES, ENOENT, Place, cell, confine, has, text, tiers};
+use crate::place::{EACCES, ENOENT, Place, cell, confine, text, tiers, viewed};
 
 fn all(place: &Place) -> Vec<Plan> {
     let mut plans: Vec<Plan> = tiers().into_iter().map(|tier| place.plan(tier)).collect();
@@ -158,25 +158,24 @@ fn a_daemon_is_found_by_its_mark_and_dies_with_the_cell() {
 
 #[test]
 fn without_a_cell_a_daemon_dies_with_its_command() {
-    if !has(Tier::Namespaces) {
-        return;
+    for tier in viewed() {
+        let place = Place::new();
+        let mark = format!("own-{}", std::process::id());
+        let plan = place.plan(tier);
+        let mut child = place
+            .command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; read x")])
+            .env("MARK", &mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let all = marked(&mark);
+        assert!(all.len() >= 3, "{all:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        all.into_iter().for_each(wait_for_end);
     }
-    let place = Place::new();
-    let mark = format!("own-{}", std::process::id());
-    let plan = place.plan(Tier::Namespaces);
-    let mut child = place
-        .command(&plan, &["sh", "-c", &format!("{DAEMON}; echo; read x")])
-        .env("MARK", &mark)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-    let all = marked(&mark);
-    assert!(all.len() >= 3, "{all:?}");
-    drop(child.stdin.take());
-    child.wait().unwrap();
-    all.into_iter().for_each(wait_for_end);
 }
 
 #[test]
@@ -276,6 +275,26 @@ fn namespaces_and_mounts_are_closed_to_the_command() {
         ] {
             let (code, said) = place.shell(&plan, script);
             assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+    }
+}
+
+#[test]
+fn no_program_that_runs_as_its_owner_is_left() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for tier in tiers() {
+        let place = Place::new();
+        let plan = place.plan(tier);
+        for script in ["touch a && chmod 4755 a", "touch b && chmod u+s b", "install -m 4755 src c"]
+        {
+            let (code, said) = place.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+        let (code, said) = place.shell(&plan, "touch d && chmod 755 d && mkdir -m 2775 e");
+        assert_eq!((code, said.as_str()), (0, ""), "{tier:?}");
+        for entry in fs::read_dir(&place.work).unwrap().flatten() {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o4000, 0, "{:?}", entry.path());
         }
     }
 }

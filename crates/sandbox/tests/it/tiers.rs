@@ -16,7 +16,7 @@ fn the_support_is_told_in_words() {
             "{lines:#?}"
         );
     }
-    assert_eq!(support.protected_unenforced(), support.tier() != Tier::Namespaces);
+    assert_eq!(support.protected_unenforced(), support.tier() > Tier::Bubblewrap);
 }
 
 #[test]

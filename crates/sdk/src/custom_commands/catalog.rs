@@ -42,6 +42,7 @@ const RESERVED: &[&str] = &[
     "memory",
     "model",
     "new",
+    "parallax",
     "permissions",
     "plan",
     "policies",

@@ -31,6 +31,12 @@ enum Step {
     Text(String),
     File(String),
     Shell(Judged),
+    /// The messages of a server's prompt.
+    Prompt {
+        server: String,
+        prompt: String,
+        values: Vec<(String, String)>,
+    },
 }
 
 /// What a command came to.
@@ -79,6 +85,19 @@ impl Prepared {
             steps.push(Step::Text(format!("\n\n{}", line.trim_end())));
         }
         Ok(Self { shared, name, steps, arguments: arguments.to_owned(), mode })
+    }
+
+    /// The prompt of a server.
+    pub(super) fn of_prompt(
+        shared: Arc<Shared>,
+        name: String,
+        server: String,
+        prompt: String,
+        values: Vec<(String, String)>,
+    ) -> Self {
+        let steps = vec![Step::Prompt { server, prompt, values }];
+        // Files that the arguments name are the server's business.
+        Self { shared, name, steps, arguments: String::new(), mode: ApprovalMode::Default }
     }
 
     /// The command's name.
@@ -137,6 +156,11 @@ impl Prepared {
                     parts.extend(brought.parts);
                     notices.extend(brought.notices);
                 }
+                Step::Prompt { server, prompt, values } => {
+                    let Some(servers) = &shared.servers else { continue };
+                    let asking = servers.prompt(&server, &prompt, &values);
+                    parts.extend(asking.await.map_err(refused)?);
+                }
                 Step::Shell(judged) => {
                     let output = shell::run(&shared, &judged, mode, cancel).await;
                     let output = output.map_err(|why| {
@@ -154,7 +178,7 @@ impl Prepared {
             return Err(refused("it gives an empty prompt".to_owned()));
         }
         // Files that the person names in the arguments are read as in any prompt.
-        let expander = Expander::new(&shared.workspace, &shared.seen, None);
+        let expander = Expander::new(&shared.workspace, &shared.seen, None, None);
         let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
         prompt.attachments.extend(named.attachments);

@@ -174,6 +174,7 @@ pub(super) mod tests {
         Hook {
             event: HookEvent::BeforeTool,
             source: HookSource::User,
+            extension: None,
             file: "/s.json".into(),
             matcher: String::new(),
             sequential: false,

@@ -1,7 +1,7 @@
 //! Lists of sessions, conversations with names, and what was typed.
 
-use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::SessionId;
+use parallax_sdk::session_search::{MARKS, Search};
 use parallax_sdk::sessions::{self, Origin};
 use parallax_sdk::{SessionChoice, past};
 
@@ -16,19 +16,20 @@ async fn sessions_are_counted_searched_and_deleted() {
     let entries = launch.sessions();
     let counts: Vec<_> = entries.iter().map(sessions::message_count).collect();
     assert_eq!(counts, [Some(4), Some(2)]);
-    let search = |text: &str, cancel: &CancellationToken| {
-        let mut hits = Vec::new();
-        sessions::search(&entries, text, cancel, |hit| hits.push((hit.id, hit.snippet)));
-        hits
+    let search = |text: &str, stop: bool| {
+        let search = Search { text: text.to_owned(), here: true, limit: 10, rebuild: false };
+        let hits = launch.search_sessions(&search, &|| stop).expect("searched");
+        hits.into_iter().map(|hit| (hit.id, hit.snippet.replace(MARKS, "|"))).collect::<Vec<_>>()
     };
-    let go = CancellationToken::new();
-    assert_eq!(search("parser", &go), [(one.clone(), "mend the Parser".to_owned())]);
-    assert_eq!(search("a \"POEM", &go), [(two.clone(), "write a \"poem\"".to_owned())]);
-    assert_eq!(search("the answer", &go).len(), 2);
-    assert_eq!(search("nowhere", &go), []);
-    let over = CancellationToken::new();
-    over.cancel();
-    assert_eq!(search("the answer", &over), []);
+    assert_eq!(search("the answer", true), [], "it was stopped before it had read anything");
+    assert_eq!(
+        search("parser", false),
+        [(one.clone(), "mend the |Parser|".to_owned())]
+            .map(|(id, text)| (id, format!("{text} the answer")))
+    );
+    assert_eq!(search("a \"POEM", false)[0].0, two);
+    assert_eq!(search("the answer", false).len(), 2);
+    assert_eq!(search("nowhere", false), []);
     launch.delete_session(&one).expect("deleted");
     assert_eq!(launch.sessions().iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
 }
@@ -101,7 +102,7 @@ async fn a_conversation_is_given_away_as_a_document() {
     let whole: serde_json::Value =
         serde_json::from_slice(&std::fs::read(file).expect("the file")).expect("a document");
     assert_eq!(whole["sessionId"], id.as_str());
-    assert!(whole["records"].as_array().is_some_and(|records| records.len() >= 2));
+    assert!(whole["messages"].as_array().is_some_and(|messages| messages.len() >= 2));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod browsing;
 mod commands;
+mod every_project;
 mod keys;
 mod support;
 mod switching;

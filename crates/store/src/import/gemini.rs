@@ -155,7 +155,8 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
                 return None;
             }
             let display = raw.display_content.as_deref().map(|raw| text_of(&read_parts(raw)));
-            let synthetic = is_context(&text);
+            // Context and what was typed may be one message; then it says so.
+            let synthetic = display.is_none() && is_context(&text);
             let display = display.or((!synthetic && !text.is_empty()).then_some(text));
             Some(Message { time, parts, display, synthetic, ..Message::default() })
         }

@@ -65,6 +65,15 @@ impl Entry {
             }
             None => None,
         };
+        let network = match &plan {
+            Some(plan) => matches!(plan.network, Network::Host | Network::Outward),
+            None => permissions.network || mode == ApprovalMode::Yolo,
+        };
+        if !network && !permissions.repository_programs {
+            // To read an object that is missing git would call a remote of the
+            // repository, which may be a program beside it.
+            environment.push(("GIT_NO_LAZY_FETCH".into(), "1".into()));
+        }
         Ok(Prepared { plan, environment })
     }
 }
@@ -194,4 +203,32 @@ fn listens(table: &str, port: u16) -> bool {
         let mut fields = line.split_whitespace().skip(1);
         fields.next().is_some_and(|local| local.ends_with(&suffix)) && fields.nth(1) == Some("0A")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_fetches_no_missing_object_without_the_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let fetches = |mode, network, repository_programs| {
+            let entry = Entry {
+                line: bash::analyse("git show x"),
+                directory: folder.path().to_owned(),
+                roots: vec![folder.path().to_owned()],
+                places: Vec::new(),
+                layers: false,
+                mode,
+                permissions: Permissions { network, repository_programs, ..Permissions::default() },
+                environment: Vec::new(),
+            };
+            let environment = entry.prepare(None).unwrap().environment;
+            !environment.iter().any(|(name, value)| name == "GIT_NO_LAZY_FETCH" && value == "1")
+        };
+        assert!(!fetches(ApprovalMode::Default, false, false));
+        assert!(fetches(ApprovalMode::Default, true, false));
+        assert!(fetches(ApprovalMode::Default, false, true));
+        assert!(fetches(ApprovalMode::Yolo, false, false));
+    }
 }

@@ -149,9 +149,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
     let approved = |command: &bash::Command| {
         command.name().is_some_and(|name| row.approved_tools.iter().any(|tool| tool == name))
     };
-    let commands = &subject.line.commands;
+    let line = subject.line;
     let all_approved =
-        subject.line.trouble.is_none() && !commands.is_empty() && commands.iter().all(approved);
+        line.trouble.is_none() && !line.commands.is_empty() && line.own_commands().all(approved);
     if !row.readonly || all_approved {
         plan.writable.extend(subject.roots.iter().cloned());
     }
@@ -198,7 +198,7 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
     let permissions = subject.permissions;
     let by_command = subject.line.trouble.is_none()
         && !subject.line.commands.is_empty()
-        && subject.line.commands.iter().all(|command| {
+        && subject.line.own_commands().all(|command| {
             let row = command.name().and_then(|name| options.table.command(name));
             row.is_some_and(|row| row.allow_network)
         });
@@ -217,7 +217,7 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
 /// them to all.
 fn allowed_paths(options: &SandboxOptions, subject: &Subject<'_>) -> Vec<PathBuf> {
     let mut paths: Option<Vec<PathBuf>> = None;
-    for command in &subject.line.commands {
+    for command in subject.line.own_commands() {
         let row = command.name().and_then(|name| options.table.command(name));
         let given: Vec<PathBuf> = row.map_or_else(Vec::new, |row| {
             row.allowed_paths.iter().map(|path| expand(path, &options.home)).collect()

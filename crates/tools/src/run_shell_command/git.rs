@@ -18,8 +18,9 @@ const SIZE: u64 = 1024 * 1024;
 const MOST_PAIRS: usize = 2_000;
 
 /// A stand-in for a repository's `diff.external`: the plain difference.
-const PLAIN_DIFF: &str =
-    "sh -c 'git --no-pager diff --no-index --no-ext-diff --no-textconv -- \"$2\" \"$5\" || true' -";
+const PLAIN_DIFF: &str = "sh -c 'a=a/$1 b=b/$1; printf \"diff --git %s %s\\n\" \"$a\" \"$b\"; \
+     test \"$2\" = /dev/null && a=/dev/null; test \"$5\" = /dev/null && b=/dev/null; \
+     diff -u -L \"$a\" -L \"$b\" -- \"$2\" \"$5\" || true' -";
 
 /// What stays in force of the programs that a repository names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,10 +109,38 @@ fn overrides(
     (pairs, obstacles)
 }
 
+/// The values of the keys (in lower case) in the configuration of a repository,
+/// each with the folder that a relative one is seen from.
+pub(super) fn files_of_configuration(
+    repository: &Path,
+    keys: &[&str],
+    directory: &Path,
+) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for file in ["config", "config.worktree"].map(|name| repository.join(name)) {
+        let names = repository::bytes_of(&file, SIZE).map(|bytes| {
+            let text = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+            let last = |key: &&str| key.rsplit('.').next().is_some_and(|name| text.contains(name));
+            keys.iter().any(last) || text.contains("[include")
+        });
+        if names != Some(true) {
+            continue;
+        }
+        for (key, value) in listing::entries(&file, directory).into_iter().flatten() {
+            if keys.contains(&key.to_ascii_lowercase().as_str()) && !value.starts_with('~') {
+                found.push((repository.to_owned(), value));
+            }
+        }
+    }
+    found
+}
+
 /// Whether no other entry can take the meaning of this one away: of these the
 /// first counts, not the last.
 fn is_stubborn(key: &str) -> bool {
-    key.eq_ignore_ascii_case("core.gitproxy")
+    let key = key.to_ascii_lowercase();
+    let of_remote = key.strip_prefix("remote.").and_then(|rest| rest.rsplit('.').next());
+    key == "core.gitproxy" || matches!(of_remote, Some("uploadpack" | "receivepack"))
 }
 
 /// What takes the meaning of one entry of a repository's configuration away.
@@ -152,8 +181,6 @@ fn neutral(
             }
         }
         ("alias", _) if value.trim_start().starts_with('!') => set("help"),
-        ("remote", "uploadpack") => set("git-upload-pack"),
-        ("remote", "receivepack") => set("git-receive-pack"),
         ("remote", "vcs" | "proxy") => set(""),
         ("submodule", "update") if value.trim_start().starts_with('!') => set("none"),
         ("uploadpack", "packobjectshook") => set(""),
@@ -454,8 +481,12 @@ mod tests {
         let mut environment = Vec::new();
         assert!(neutralise(&mut environment, Path::new("/"), &[hostile.root()]).is_ok());
         assert!(environment.iter().any(|(_, value)| value == "diff.external"));
-        hostile.plain(&["config", "core.gitProxy", "evil"]);
-        let told = obstacles(&hostile.root()).iter().map(Obstacle::to_string).collect::<String>();
-        assert!(told.starts_with("the key `core.gitproxy` in `/"), "{told}");
+        for key in ["core.gitproxy", "remote.origin.uploadpack", "remote.a.b.receivepack"] {
+            hostile.plain(&["config", key, "evil"]);
+            let found = obstacles(&hostile.root());
+            let told = found.iter().map(Obstacle::to_string).collect::<String>();
+            assert!(told.starts_with(&format!("the key `{key}` in `/")), "{told}");
+            hostile.plain(&["config", "--unset", key]);
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Which files and folders the words of a command name, as the disk has them:
 //! a judge that looks at text alone does not see where a link leads.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::git;
+use super::{git, git_reads, links};
 
 /// Words that are looked at, paths that are given, folders that a `cd` may lead
 /// to, and look-ups in all.
@@ -14,11 +15,11 @@ const MOST_LOOKUPS: usize = 4_096;
 
 /// What the command, run in `directory`, reads as far as its words tell;
 /// resolved. With the root of the disk in it when that cannot be told.
-pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
-    let mut reads = Reads::default();
+pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found {
+    let mut reads = Found::default();
     let Some(words) = words(command) else {
         reads.push(PathBuf::from("/"));
-        return reads.paths;
+        return reads;
     };
     let moves = words.iter().any(|word| word == "cd" || word == "pushd");
     let mut bases = vec![directory.to_owned()];
@@ -35,9 +36,21 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Vec<P
             lookups += 1;
             if lookups > MOST_LOOKUPS {
                 reads.push(PathBuf::from("/"));
-                return reads.paths;
+                return reads;
             }
-            let Ok(real) = std::fs::canonicalize(base.join(path)) else { continue };
+            let by_text = links::by_text(&base.join(path));
+            let led = links::destination(&base.join(path)).filter(|place| *place != by_text);
+            let Ok(real) = std::fs::canonicalize(base.join(path)) else {
+                // It may be made, where the links on the way lead.
+                if let Some(place) = led {
+                    reads.push(place.clone());
+                    reads.links.insert(by_text, place);
+                }
+                continue;
+            };
+            if let Some(place) = led {
+                reads.links.insert(by_text, place);
+            }
             if moves && !bases.contains(&real) && real.is_dir() {
                 match bases.len() < MOST_BASES {
                     true => bases.push(real.clone()),
@@ -60,6 +73,11 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Vec<P
         let folders = if named.is_empty() { bases.clone() } else { named };
         folders.iter().filter_map(|folder| closed_below(folder)).for_each(|path| reads.push(path));
     }
+    if words.iter().any(|word| word.rsplit('/').next() == Some("diff")) {
+        let named: Vec<PathBuf> =
+            reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
+        named.iter().flat_map(|folder| linked_in(folder)).for_each(|path| reads.push(path));
+    }
     if words.iter().any(|word| word.rsplit('/').next() == Some("git")) {
         for base in &bases {
             for obstacle in git::obstacles(base) {
@@ -69,9 +87,10 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Vec<P
                 }
                 reads.push(obstacle.file);
             }
+            git_reads::outside(base, roots).into_iter().for_each(|path| reads.push(path));
         }
     }
-    reads.paths
+    reads
 }
 
 /// Whether the line may search whole folders for text.
@@ -132,12 +151,23 @@ fn is_closed_name(path: &Path) -> bool {
     matches!(name.as_str(), ".git" | ".env") || name.starts_with("gha-creds-")
 }
 
-#[derive(Default)]
-struct Reads {
-    paths: Vec<PathBuf>,
+/// What links in the folder lead to: `diff` of folders reads it.
+fn linked_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter_map(|link| link.path().canonicalize().ok()).take(MOST_PATHS).collect()
 }
 
-impl Reads {
+/// What the words name on this disk.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What there is, resolved; and what may be made behind a link.
+    pub(super) paths: Vec<PathBuf>,
+    /// Paths by their text, and where links lead them.
+    pub(super) links: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl Found {
     fn push(&mut self, path: PathBuf) {
         if self.paths.contains(&path) {
             return;
@@ -209,7 +239,7 @@ mod tests {
         symlink("/etc", root.join("sub/deep/etcl")).expect("a link");
         let found = |command: &str| {
             let roots = [root.clone()];
-            let mut reads = reads(command, &root, &roots);
+            let mut reads = reads(command, &root, &roots).paths;
             reads.sort();
             reads.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
         };
@@ -244,7 +274,9 @@ mod tests {
         std::fs::create_dir(root.join("clean")).expect("folder");
         std::fs::write(root.join("src/deep/.env"), "K=1").expect("file");
         let closed = |command: &str| {
-            reads(command, &root, std::slice::from_ref(&root)).contains(&root.join("src/deep/.env"))
+            reads(command, &root, std::slice::from_ref(&root))
+                .paths
+                .contains(&root.join("src/deep/.env"))
         };
         for command in
             ["grep -rn K .", "grep -r K", "rg --hidden K", "grep -d recurse K src", "rg -uu K src"]
@@ -266,9 +298,9 @@ mod tests {
             symlink(&root, name.join("up")).expect("a link");
         }
         let all: String = (0..200).map(|number| format!("cd {number}/up; ")).collect();
-        assert!(!reads(&all, &root, std::slice::from_ref(&root)).is_empty());
+        assert!(!reads(&all, &root, std::slice::from_ref(&root)).paths.is_empty());
         let names: String = (0..200).map(|number| format!(" {number}")).collect();
-        let reads = reads(&format!("cd {names}"), &root, std::slice::from_ref(&root));
+        let reads = reads(&format!("cd {names}"), &root, std::slice::from_ref(&root)).paths;
         assert!(reads.contains(&PathBuf::from("/")), "{reads:?}");
     }
 }

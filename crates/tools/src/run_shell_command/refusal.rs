@@ -31,10 +31,12 @@ pub(super) trait Confinement {
     fn listens_outside(&self, port: u16) -> bool;
 }
 
-const DENIED: [&str; 7] = [
+const DENIED: [&str; 8] = [
     "permission denied",
     "read-only file system",
     "operation not permitted",
+    // A file that is mounted over cannot be replaced.
+    "device or resource busy",
     "eacces",
     "erofs",
     "eperm",
@@ -68,9 +70,7 @@ const OUTSIDE: [&str; 6] = [
 /// Whether the line ends as a failed call does: so it counts also when the
 /// command as a whole went well (`… | tail`).
 fn ends_in_denial(line: &str) -> bool {
-    ["permission denied", "read-only file system", "operation not permitted"]
-        .iter()
-        .any(|words| line.trim_end().ends_with(words))
+    DENIED.iter().take(4).any(|words| line.trim_end().ends_with(words))
 }
 
 /// What the command lacked, as far as its output and the confinement tell.
@@ -136,8 +136,9 @@ fn ask_for(
     missing: &mut Permissions,
 ) -> bool {
     let files = &mut missing.file_system;
-    let to_read =
-        confinement.refuses(path, Access::Read) && !line.contains("read-only file system");
+    let only_writing = ["read-only file system", "device or resource busy"];
+    let to_read = confinement.refuses(path, Access::Read)
+        && !only_writing.iter().any(|words| line.contains(words));
     if !to_read && !confinement.refuses(path, Access::Write) {
         return false;
     }
@@ -244,6 +245,10 @@ mod tests {
                 "error: could not lock config file .git/config: Read-only file system",
                 &["to write /w/.git/config"],
             ),
+            (
+                "error: could not write config file .git/config: Device or resource busy",
+                &["to write /w/.git/config"],
+            ),
             ("curl: (6) Could not resolve host: example.com", &["network"]),
             ("npm error code EAI_AGAIN", &["network"]),
             ("connect ECONNREFUSED 127.0.0.1:5432", &["servers of this machine"]),
@@ -267,6 +272,10 @@ mod tests {
             );
             assert_eq!(missing.words(), expected, "{output}");
         }
+        // Also where the command as a whole went well.
+        let busy = "error: could not write config file .git/config: Device or resource busy\nfine";
+        let well = missing(busy, false, Path::new("/w"), Path::new("/h"), &Box { offline: false });
+        assert_eq!(well.words(), ["to write /w/.git/config"]);
         let online = missing(
             "Could not resolve host",
             true,

@@ -58,11 +58,21 @@ pub(super) struct Configurations {
     pub(super) unreadable: Vec<PathBuf>,
 }
 
+/// The folders of the repository around `folder`, as git finds them.
+pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
+    let repository = folder.ancestors().take(HIGHEST).find_map(repository_at);
+    let Some(Ok(folder)) = repository else { return Vec::new() };
+    let common = line_of(&folder.join("commondir")).map(|common| folder.join(common));
+    std::iter::once(folder).chain(common).collect()
+}
+
 /// What the configurations of the repository around `folder` are, with those of
 /// its submodules.
 pub(super) fn configurations(folder: &Path) -> Configurations {
     let mut found = Configurations::default();
     let mut folders = Vec::new();
+    // A file is in the folder that holds it.
+    let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
     let mut working = vec![folder.to_owned()];
     while let Some(place) = working.pop() {
         let Some(repository) = place.ancestors().take(HIGHEST).find_map(repository_at) else {
@@ -197,13 +207,13 @@ fn may_hold_submodules(index: &Path) -> bool {
 }
 
 /// The text of a file of one line.
-fn line_of(path: &Path) -> Option<String> {
+pub(super) fn line_of(path: &Path) -> Option<String> {
     let bytes = bytes_of(path, 16 * 1024)?;
     String::from_utf8(bytes).ok().map(|text| text.trim().to_owned())
 }
 
 /// The bytes of a regular file, when it is not larger.
-fn bytes_of(path: &Path, limit: u64) -> Option<Vec<u8>> {
+pub(super) fn bytes_of(path: &Path, limit: u64) -> Option<Vec<u8>> {
     // A pipe would keep whoever opens it waiting.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -289,6 +299,23 @@ mod tests {
             "# editor = x\n; [include]",
         ] {
             assert!(!names_programs(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_repository_with_submodules_is_read_from_its_files_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        let git = |line: &[&str]| {
+            let done = parallax_exec::program::output("git", line, root, &[], LIST, TIME);
+            assert!(done.is_some(), "{line:?}");
+        };
+        git(&["init", "-q"]);
+        fs::write(root.join("a"), "").expect("a file");
+        let link = "160000,1111111111111111111111111111111111111111,sub";
+        git(&["update-index", "--add", "--cacheinfo", link]);
+        for place in ["", "a"] {
+            assert_eq!(configurations(&root.join(place)).unreadable, [""; 0].map(PathBuf::from));
         }
     }
 

@@ -8,7 +8,9 @@ use parallax_sdk::{Expander, OpenSession};
 
 use super::App;
 use crate::commands::{CommandSpec, TABLE};
-use crate::completion::{Argument, CommandInfo, CompletionAction, FileSource, Finder, Found};
+use crate::completion::{
+    Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, Found,
+};
 use crate::effect::Then;
 
 /// The session's files, for the finder's thread.
@@ -69,6 +71,23 @@ impl App {
                 ..CommandInfo::default()
             });
         }
+        for prompt in &self.prompts {
+            let arguments: Vec<Argument> = prompt
+                .arguments
+                .iter()
+                .map(|(name, what, _)| Argument {
+                    value: format!("--{name}=\""),
+                    description: super::lists::clean(what),
+                })
+                .collect();
+            commands.push(CommandInfo {
+                name: prompt.name.clone(),
+                description: super::lists::clean(&prompt.description),
+                auto_execute: arguments.is_empty(),
+                completer: (!arguments.is_empty()).then(|| prompt_arguments(arguments)),
+                ..CommandInfo::default()
+            });
+        }
         if let Some(launch) = &self.launch {
             let names: Vec<Argument> = launch
                 .model_choices()
@@ -87,6 +106,20 @@ impl App {
         }
         self.completion.set_commands(commands);
     }
+}
+
+/// Those that are not given yet, behind what is typed.
+fn prompt_arguments(arguments: Vec<Argument>) -> Completer {
+    Arc::new(move |typed| {
+        let (before, last) = match typed.rfind(' ') {
+            Some(at) => typed.split_at(at + 1),
+            None => ("", typed),
+        };
+        let is_open = |it: &&Argument| !before.contains(&it.value) && it.value.starts_with(last);
+        let whole =
+            |it: &Argument| Argument { value: format!("{before}{}", it.value), ..it.clone() };
+        arguments.iter().filter(is_open).map(whole).collect()
+    })
 }
 
 fn info(spec: &CommandSpec) -> CommandInfo {

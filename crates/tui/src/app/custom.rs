@@ -16,7 +16,8 @@ pub(crate) struct Waiting(pub(super) Prepared);
 impl App {
     /// The names of custom commands, as far as they were read.
     pub(super) fn custom_names(&self) -> Vec<String> {
-        self.custom.iter().map(|(name, _)| name.clone()).collect()
+        let own = self.custom.iter().map(|(name, _)| name.clone());
+        own.chain(self.prompts.iter().map(|prompt| prompt.name.clone())).collect()
     }
 
     pub(super) fn custom_help(&self) -> Vec<Line> {

@@ -55,6 +55,8 @@ impl App {
             Purpose::DeleteSession(_) => self.sessions_dialog(),
             Purpose::CustomShell => self.custom_answer("no"),
             Purpose::Outside { text, steer, .. } => self.outside_left(&text, steer.as_ref()),
+            Purpose::Consent => self.consent_answer("no"),
+            Purpose::Hooks => self.hooks_closed(),
             _ => {}
         }
     }
@@ -130,6 +132,7 @@ impl App {
                 self.overlay = None;
                 match ApprovalMode::parse(id) {
                     Some(ApprovalMode::Yolo) => self.want_yolo(),
+                    Some(ApprovalMode::Plan) => self.plan(""),
                     Some(mode) => self.set_mode(mode),
                     None => {}
                 }
@@ -148,6 +151,12 @@ impl App {
             Purpose::Queue => self.take_queued(id),
             Purpose::Outside { text, steer, paths } => {
                 self.outside_answer(id == "yes", text, steer, paths);
+            }
+            Purpose::Hooks => self.hook_chosen(id),
+            Purpose::Consent => self.consent_answer(id),
+            Purpose::ExtensionSettings(name) => self.extension_setting_chosen(&name, id),
+            Purpose::ExtensionValue(name, variable) => {
+                self.extension_value_typed(&name, &variable, id);
             }
         }
     }
@@ -266,6 +275,10 @@ impl App {
 
     /// The change that is asked about, into the person's editor.
     pub(super) fn edit_change(&mut self) {
+        let preview = self.questions.front().and_then(|question| question.ask.preview.clone());
+        if let Some(Preview::Plan { path, text }) = preview {
+            return self.edit_plan(path, text);
+        }
         let Some(change) = self.asked_change() else { return };
         let change = match change {
             Ok(change) => change,

@@ -79,6 +79,7 @@ impl App {
                 self.waiting(!self.questions.is_empty());
             }
             EventBody::ModelCall(call) => {
+                self.facts.cost += call.cost.map_or(0.0, |cost| cost.total());
                 self.facts.sent.0 += call.usage.prompt_token_count;
                 self.facts.sent.1 += call.usage.cached_content_token_count;
                 self.facts.received +=
@@ -108,7 +109,16 @@ impl App {
                 self.background.clone_from(processes);
                 self.tasks_changed();
             }
+            EventBody::Routed(route) => {
+                let other = route.model != self.facts.model;
+                self.facts.routed = other.then(|| route.model.clone());
+                self.route = Some(route.as_ref().clone());
+            }
+            EventBody::FellBack(fallback) => self.fallbacks.push(fallback.as_ref().clone()),
             EventBody::StateChanged { model, mode } => {
+                if self.facts.model != *model {
+                    self.facts.routed = None;
+                }
                 self.facts.model.clone_from(model);
                 self.facts.mode = *mode;
             }

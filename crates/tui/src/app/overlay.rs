@@ -39,6 +39,14 @@ pub(crate) enum Purpose {
     /// This mode although the folder is one that holds everything.
     Yolo(ApprovalMode),
     Tasks,
+    /// The panel of hooks.
+    Hooks,
+    /// May an extension be installed, linked or updated?
+    Consent,
+    /// Which setting of this extension?
+    ExtensionSettings(String),
+    /// A value for this setting of this extension.
+    ExtensionValue(String, String),
     /// May a command of the person's own run these shell lines?
     CustomShell,
     /// What is queued, to be edited or removed.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::App;
 use super::lists::clean;
+use super::mcp::Detail;
 use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
 use crate::commands::{Command, TABLE};
@@ -27,6 +28,11 @@ impl App {
         let arguments = arguments.trim();
         match command {
             Command::About => self.about(),
+            Command::Agents => self.list_agents(),
+            Command::AgentsConfig => self.agent_config(arguments),
+            Command::AgentsDisable => self.switch_agent(arguments, false),
+            Command::AgentsEnable => self.switch_agent(arguments, true),
+            Command::AgentsReload => self.reload_agents(),
             Command::Auth => self.auth_dialog(None),
             Command::AuthSignOut => self.sign_out(),
             Command::Bug => self.bug(arguments),
@@ -46,6 +52,8 @@ impl App {
                 self.toast("the history is being made shorter");
                 self.effect(Effect::Send(Op::Compact { focus }));
             }
+            Command::CommandsList => self.commands_list(false),
+            Command::CommandsReload => self.commands_list(true),
             Command::CompressUndo => self.effect(Effect::Send(Op::UndoCompaction)),
             Command::Copy => match self.last_answer.is_empty() {
                 true => self.info("There is no answer to copy yet."),
@@ -56,30 +64,60 @@ impl App {
             Command::DirectoryAdd => self.add_directories(arguments),
             Command::Docs => self.info(DOCS),
             Command::Editor => self.editor_dialog(),
+            Command::Extensions
+            | Command::ExtensionsConfig
+            | Command::ExtensionsDisable
+            | Command::ExtensionsEnable
+            | Command::ExtensionsInstall
+            | Command::ExtensionsLink
+            | Command::ExtensionsReload
+            | Command::ExtensionsUninstall
+            | Command::ExtensionsUpdate => self.extensions(command, arguments),
             Command::Help => self.help(),
+            Command::Hooks => self.hooks_dialog(),
+            Command::HooksDisable => self.hooks_switch(Some(arguments), false),
+            Command::HooksDisableAll => self.hooks_switch(None, false),
+            Command::HooksEnable => self.hooks_switch(Some(arguments), true),
+            Command::HooksEnableAll => self.hooks_switch(None, true),
             Command::Init => self.init(),
             Command::Load => self.load(arguments),
+            Command::Mcp => self.mcp_list(Detail::Names),
+            Command::McpAuth => self.mcp_auth(arguments),
+            Command::McpDescriptions => self.mcp_list(Detail::Descriptions),
+            Command::McpDisable => self.mcp_switch(arguments, false),
+            Command::McpEnable => self.mcp_switch(arguments, true),
+            Command::McpReload => self.mcp_reload(),
+            Command::McpSchemas => self.mcp_list(Detail::Schemas),
             Command::Memory => self.memory(true),
             Command::MemoryList => self.memory(false),
             Command::MemoryAdd => self.add_memory(arguments),
             Command::MemoryReload => self.reload(),
             Command::Mode => self.mode_dialog(),
             Command::Model => self.model_dialog(),
+            Command::ModelWhy => self.model_why(),
             Command::ModelSet => match arguments.strip_suffix("--persist") {
                 Some(name) => self.use_model(name.trim(), true),
                 None => self.use_model(arguments, false),
             },
+            Command::Parallax => self.coordinate(arguments),
             Command::Permissions => self.permissions_dialog(),
             Command::PermissionsTrust => self.permissions_chosen(match arguments {
                 "" => "trust",
                 folder => folder,
             }),
+            Command::Plan => self.plan(arguments),
+            Command::PlanCopy => self.copy_plan(arguments),
             Command::Policies => self.policies(),
             Command::Privacy => self.say(plain_rows(PRIVACY)),
             Command::Quit => self.effect(Effect::Quit { delete: arguments == "--delete" }),
             Command::Rewind => self.rewind_dialog(),
             Command::Settings => self.settings_dialog(),
             Command::Shortcuts => self.show_shortcuts = !self.show_shortcuts,
+            Command::Skills => self.skills_list(arguments),
+            Command::SkillsDisable => self.skills_switch(arguments, false),
+            Command::SkillsEnable => self.skills_switch(arguments, true),
+            Command::SkillsLink => self.skills_link(arguments),
+            Command::SkillsReload => self.read_all_again(),
             Command::Stats => self.stats_rows(stats_view::Part::Session),
             Command::StatsModel => self.stats_rows(stats_view::Part::Models),
             Command::StatsTools => self.stats_rows(stats_view::Part::Tools),
@@ -102,7 +140,7 @@ impl App {
     }
 
     /// Runs `work` with the launch on a thread and goes on with what came of it.
-    fn ask<T: Send + 'static>(
+    pub(super) fn ask<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Launch) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
@@ -115,7 +153,7 @@ impl App {
     }
 
     /// The same with the open session, which answers at once.
-    fn ask_session<T: Send + 'static>(
+    pub(super) fn ask_session<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&OpenSession) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
@@ -126,7 +164,7 @@ impl App {
         })));
     }
 
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         usize::from(self.size.0).saturating_sub(1).max(1)
     }
 
@@ -451,6 +489,7 @@ impl App {
         }
         self.effect(Effect::Send(Op::SetModel(name.to_owned())));
         self.facts.model = name.to_owned();
+        self.facts.routed = None;
         if persist {
             self.keep_setting("model.name", Some(Value::String(name.to_owned())));
         }
@@ -608,7 +647,7 @@ impl App {
     }
 
     /// Rows into the transcript, wrapped.
-    fn say_wrapped(&mut self, rows: Vec<Line>) {
+    pub(super) fn say_wrapped(&mut self, rows: Vec<Line>) {
         let width = self.width();
         let indent = [parallax_screen::Span::raw("  ")];
         let rows = rows.iter().flat_map(|row| parallax_screen::wrap(row, width, &indent));

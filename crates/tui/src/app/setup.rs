@@ -129,6 +129,7 @@ impl App {
         }
         self.summary(open);
         self.transcript.resume(items);
+        self.learn_agents(open);
         self.commands = Some(open.commands.clone());
         self.read_commands();
     }
@@ -175,6 +176,9 @@ impl App {
         self.typed.clear();
         self.working = None;
         self.questions.clear();
+        self.route = None;
+        self.fallbacks.clear();
+        self.facts.routed = None;
         self.queued.clear();
         self.steering.clear();
         self.todos.clear();

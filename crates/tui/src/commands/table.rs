@@ -4,6 +4,11 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     About,
+    Agents,
+    AgentsConfig,
+    AgentsDisable,
+    AgentsEnable,
+    AgentsReload,
     Auth,
     AuthSignOut,
     Bug,
@@ -17,6 +22,8 @@ pub(crate) enum Command {
     Commit,
     CommitNoPush,
     CommitPr,
+    CommandsList,
+    CommandsReload,
     Compress,
     CompressUndo,
     Copy,
@@ -25,9 +32,30 @@ pub(crate) enum Command {
     DirectoryAdd,
     Docs,
     Editor,
+    Extensions,
+    ExtensionsConfig,
+    ExtensionsDisable,
+    ExtensionsEnable,
+    ExtensionsInstall,
+    ExtensionsLink,
+    ExtensionsReload,
+    ExtensionsUninstall,
+    ExtensionsUpdate,
     Help,
+    Hooks,
+    HooksDisable,
+    HooksDisableAll,
+    HooksEnable,
+    HooksEnableAll,
     Init,
     Load,
+    Mcp,
+    McpAuth,
+    McpDescriptions,
+    McpDisable,
+    McpEnable,
+    McpReload,
+    McpSchemas,
     Memory,
     MemoryAdd,
     MemoryList,
@@ -35,14 +63,23 @@ pub(crate) enum Command {
     Mode,
     Model,
     ModelSet,
+    Parallax,
+    ModelWhy,
     Permissions,
     PermissionsTrust,
+    Plan,
+    PlanCopy,
     Policies,
     Privacy,
     Quit,
     Rewind,
     Settings,
     Shortcuts,
+    Skills,
+    SkillsDisable,
+    SkillsEnable,
+    SkillsLink,
+    SkillsReload,
     Stats,
     StatsModel,
     StatsTools,
@@ -129,9 +166,30 @@ const CHATS: &[CommandSpec] = &[
         .takes("[FILE]"),
 ];
 
+const EXTENSIONS: &[CommandSpec] = &[
+    plain("list", Command::Extensions, "What is installed"),
+    plain("install", Command::ExtensionsInstall, "From an address, a folder or an archive")
+        .takes("SOURCE"),
+    plain("link", Command::ExtensionsLink, "Use the one of a folder where it is").takes("FOLDER"),
+    plain("update", Command::ExtensionsUpdate, "Bring one or all up to date").takes("NAME|--all"),
+    plain("uninstall", Command::ExtensionsUninstall, "Remove one").aka(&["delete"]).takes("NAME"),
+    plain("enable", Command::ExtensionsEnable, "Switch one on").takes("NAME [workspace]"),
+    plain("disable", Command::ExtensionsDisable, "Switch one off").takes("NAME [workspace]"),
+    plain("config", Command::ExtensionsConfig, "Give its settings their values")
+        .takes("NAME [SETTING]"),
+    plain("reload", Command::ExtensionsReload, "Read all of them again").aka(&["restart"]),
+];
+
 /// All commands, by name.
 pub(crate) static TABLE: &[CommandSpec] = &[
     plain("about", Command::About, "Version, model, sandbox and sign-in").anytime(),
+    plain("agents", Command::Agents, "The sub-agents").with(&[
+        plain("list", Command::Agents, "Their names and what they are for"),
+        plain("reload", Command::AgentsReload, "Read their files again").aka(&["refresh"]),
+        plain("enable", Command::AgentsEnable, "Let one be started").takes("NAME"),
+        plain("disable", Command::AgentsDisable, "Switch one off").takes("NAME"),
+        plain("config", Command::AgentsConfig, "What one is made of").takes("NAME"),
+    ]),
     plain("auth", Command::Auth, "Sign in").with(&[
         plain("signin", Command::Auth, "Sign in").aka(&["login"]),
         plain("signout", Command::AuthSignOut, "Forget the saved key").aka(&["logout"]),
@@ -140,6 +198,10 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("chat", Command::Chat, "Browse, save and share conversations").with(CHATS),
     plain("clear", Command::Clear, "Begin anew: a new session, nothing in its context")
         .aka(&["new"]),
+    plain("commands", Command::CommandsList, "Your own commands, and who brings them").with(&[
+        plain("list", Command::CommandsList, "By whose they are"),
+        plain("reload", Command::CommandsReload, "Read their files again").aka(&["refresh"]),
+    ]),
     plain("commit", Command::Commit, "Have the changes committed and pushed"),
     plain("commit:no-push", Command::CommitNoPush, "Have the changes committed, not pushed"),
     plain("commit:pr", Command::CommitPr, "Have the changes committed, and a pull request opened"),
@@ -156,10 +218,34 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     ]),
     plain("docs", Command::Docs, "Where the documentation is").anytime(),
     plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
+    plain("extensions", Command::Extensions, "Extensions: what is installed, and changing that")
+        .aka(&["extension"])
+        .with(EXTENSIONS),
     plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),
+    plain("hooks", Command::Hooks, "Programs that hear of what happens").with(&[
+        plain("panel", Command::Hooks, "See and switch them").aka(&["list", "show"]),
+        plain("enable", Command::HooksEnable, "Switch one on").takes("NAME"),
+        plain("disable", Command::HooksDisable, "Switch one off").takes("NAME"),
+        plain("enable-all", Command::HooksEnableAll, "Switch all on"),
+        plain("disable-all", Command::HooksDisableAll, "Switch all off"),
+    ]),
     plain("init", Command::Init, "Have a GEMINI.md written for the project"),
     plain("load", Command::Load, "Go on with a session, or with a file of another program")
         .takes("[ID|FILE]"),
+    plain("mcp", Command::Mcp, "MCP servers: how they stand and what they offer").anytime().with(
+        &[
+            plain("list", Command::Mcp, "With the names of what they offer")
+                .aka(&["ls", "nodesc"])
+                .anytime(),
+            plain("desc", Command::McpDescriptions, "With descriptions").anytime(),
+            plain("schema", Command::McpSchemas, "With the schemas of tools").anytime(),
+            plain("auth", Command::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
+            plain("reload", Command::McpReload, "Start them again").aka(&["refresh"]),
+            plain("enable", Command::McpEnable, "Switch a server on").takes("SERVER [--session]"),
+            plain("disable", Command::McpDisable, "Switch a server off")
+                .takes("SERVER [--session]"),
+        ],
+    ),
     plain("memory", Command::Memory, "What the model is told of you and the project").with(&[
         plain("show", Command::Memory, "The whole text"),
         plain("list", Command::MemoryList, "The files"),
@@ -170,13 +256,18 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("model", Command::Model, "Choose the model").with(&[
         plain("manage", Command::Model, "Choose the model"),
         plain("set", Command::ModelSet, "Use a model by name").takes("NAME [--persist]"),
+        plain("why", Command::ModelWhy, "Which model answers, and why").anytime(),
     ]),
+    plain("parallax", Command::Parallax, "Have sub-agents reach a goal, coordinated").takes("GOAL"),
     plain("permissions", Command::Permissions, "Trust of this folder").with(&[plain(
         "trust",
         Command::PermissionsTrust,
         "Trust a folder",
     )
     .takes("[FOLDER]")]),
+    plain("plan", Command::Plan, "Plan first: nothing is changed until you agree to a plan")
+        .takes("[WHAT]")
+        .with(&[plain("copy", Command::PlanCopy, "Copy the plan")]),
     plain("policies", Command::Policies, "The rules in force").with(&[plain(
         "list",
         Command::Policies,
@@ -191,8 +282,18 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .aka(&["tasks", "bg", "background", "bashes"])
         .anytime(),
     plain("shortcuts", Command::Shortcuts, "The keys").anytime(),
-    plain("stats", Command::Stats, "Tokens, cost of time, tools of this session")
-        .aka(&["usage"])
+    plain("skills", Command::Skills, "Skills that the agent can use").takes("[nodesc] [all]").with(
+        &[
+            plain("list", Command::Skills, "Those that are on").takes("[nodesc] [all]"),
+            plain("enable", Command::SkillsEnable, "Switch one on").takes("NAME"),
+            plain("disable", Command::SkillsDisable, "Switch one off").takes("NAME"),
+            plain("link", Command::SkillsLink, "Use those of a folder where they are")
+                .takes("FOLDER [--scope user|workspace]"),
+            plain("reload", Command::SkillsReload, "Read their files again").aka(&["refresh"]),
+        ],
+    ),
+    plain("stats", Command::Stats, "Tokens, cost, time and tools of this session")
+        .aka(&["usage", "cost"])
         .anytime()
         .with(&[
             plain("session", Command::Stats, "The session").anytime(),

@@ -1,17 +1,21 @@
 //! A question of the engine: may this call run? What would happen, why it is
 //! asked, the answers, and the rule that an answer for longer would keep.
 
+use std::cell::RefCell;
+
 use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::policy::{RuleDraft, RuleScope};
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, Line, Span, Style, wrap};
 
+use super::answer_form::{AnswerForm, FormAnswer};
 use super::field::Field;
 use super::{DialogKey, DialogView, rule_text};
 use crate::app::cut;
 use crate::diff_view::{self, DiffLook};
 use crate::hunks::Hunks;
+use crate::markdown::{Look, render};
 use crate::theme::Theme;
 
 /// What came of a key.
@@ -62,17 +66,32 @@ pub(crate) struct QuestionDialog {
     typing: Option<Typing>,
     /// Taking and leaving single hunks.
     hunks: Option<Hunks>,
+    /// The model's own questions, in place of all that.
+    form: Option<AnswerForm>,
+    /// The rows of a plan for a width: they take a while to make.
+    plan: RefCell<(usize, Vec<Line>)>,
 }
 
 impl QuestionDialog {
     pub(crate) fn new(ask: Box<Ask>) -> Self {
         let has = |outcome| ask.outcomes.contains(&outcome);
         let mut choices = vec![Choice::Once];
+        if ask.question == Question::Fallback {
+            let outcomes = [AskOutcome::ProceedAlways, AskOutcome::Retry];
+            choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::Outcome));
+            choices.push(Choice::No);
+            return Self::with(ask, choices);
+        }
         if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
             // Without a rule the engine goes over to auto-edit.
             choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
         }
-        if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
+        if ask.question == Question::ExitPlanMode {
+            // The work begins either way; most people want to see the edits go by.
+            if has(AskOutcome::ProceedAlways) {
+                choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
+            }
+        } else if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
             choices.push(Choice::Keep(RuleScope::Session));
         } else if ask.question != Question::Edit && has(AskOutcome::ProceedAlways) {
             choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
@@ -95,6 +114,14 @@ impl QuestionDialog {
         }
         choices.push(Choice::Tell);
         choices.push(Choice::No);
+        Self::with(ask, choices)
+    }
+
+    fn with(ask: Box<Ask>, choices: Vec<Choice>) -> Self {
+        let form = match &ask.preview {
+            Some(Preview::Questions { questions }) => Some(AnswerForm::new(questions)),
+            _ => None,
+        };
         Self {
             ask,
             choices,
@@ -104,6 +131,8 @@ impl QuestionDialog {
             scroll: 0,
             typing: None,
             hunks: None,
+            form,
+            plan: RefCell::default(),
         }
     }
 
@@ -113,10 +142,13 @@ impl QuestionDialog {
 
     /// Whether letters are text now.
     pub(crate) fn is_typing(&self) -> bool {
-        self.typing.is_some()
+        self.typing.is_some() || self.form.as_ref().is_some_and(AnswerForm::is_typing)
     }
 
     pub(crate) fn paste(&mut self, text: &str) {
+        if let Some(form) = &mut self.form {
+            form.paste(text);
+        }
         match &mut self.typing {
             Some(Typing::Rule(field, _) | Typing::Feedback(field)) => field.insert(text),
             None => {}
@@ -124,6 +156,16 @@ impl QuestionDialog {
     }
 
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> QuestionAnswer {
+        if let Some(form) = &mut self.form {
+            return match form.key(key, raw) {
+                FormAnswer::Stay => QuestionAnswer::Stay,
+                FormAnswer::Dismissed => self.decide(AskOutcome::Cancel),
+                FormAnswer::Done(answers) => QuestionAnswer::Decided(Box::new(Decide {
+                    answers: Some(answers),
+                    ..Decide::new(self.ask.id.clone(), AskOutcome::ProceedOnce)
+                })),
+            };
+        }
         if let Some(typing) = self.typing.take() {
             return self.type_key(typing, key, raw);
         }
@@ -160,6 +202,9 @@ impl QuestionDialog {
                 }
                 Some('j') => return self.key(DialogKey::Down, raw),
                 Some('k') => return self.key(DialogKey::Up, raw),
+                None if key == Key::ctrl('x') && self.choices.contains(&Choice::Editor) => {
+                    return QuestionAnswer::Edit;
+                }
                 Some('e') if self.draft().is_some() => {
                     let text = self.draft().map(rule_text::pattern).unwrap_or_default();
                     self.typing = Some(Typing::Rule(Field::with(text), None));
@@ -246,6 +291,9 @@ impl QuestionDialog {
         waiting: usize,
         theme: &Theme,
     ) -> DialogView {
+        if let Some(form) = &self.form {
+            return form.view(width, height, theme);
+        }
         let mut head = self.head(width, waiting, theme);
         let mut body = self.body(width, theme);
         let (mut foot, cursor) = self.foot(width, theme);
@@ -311,6 +359,9 @@ impl QuestionDialog {
             Question::Exec => "Run this command?",
             Question::Mcp => "Call this tool?",
             Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
+            Question::AskUser => "Your answer?",
+            Question::Fallback => "Shall another model answer?",
+            Question::ExitPlanMode => "Shall the work on this plan begin?",
             Question::Info => "Allow this?",
         };
         let mut title = Line::styled("? ", theme.warning.bold()).and(question, theme.text.bold());
@@ -318,6 +369,19 @@ impl QuestionDialog {
             title = title.and(format!("  1 of {waiting}"), theme.secondary);
         }
         let mut rows = vec![title];
+        if let Some(agent) = &self.ask.agent {
+            rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
+        }
+        if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
+            let place = Line::styled(path.display().to_string(), theme.secondary);
+            rows.extend(wrap(&place, width, &[Span::raw("  ")]));
+            return rows;
+        }
+        if self.ask.question == Question::Fallback {
+            let what = Line::styled(self.ask.title.clone(), theme.text);
+            rows.extend(wrap(&what, width, &[Span::raw("  ")]));
+            return rows;
+        }
         let what = Line::styled(format!("{} ", self.ask.name), theme.text.bold())
             .and(self.ask.title.clone(), theme.text);
         if !matches!(self.ask.preview, Some(Preview::Command { .. })) {
@@ -368,7 +432,9 @@ impl QuestionDialog {
                     rows.extend(wrap(&line, width, &hang));
                 }
             }
-            None => {}
+            Some(Preview::Plan { text, .. }) => rows = self.plan_rows(text, width, theme),
+            // These have a dialog of their own.
+            Some(Preview::Questions { .. }) | None => {}
         }
         if let Some(hunks) = &self.hunks {
             rows = hunks.rows(width, theme);
@@ -393,6 +459,14 @@ impl QuestionDialog {
             let line = Line::styled("  · ", theme.border).and(tabs(part), style);
             rows.extend(wrap(&line, width, &[Span::raw("    ")]));
         }
+    }
+
+    fn plan_rows(&self, text: &str, width: usize, theme: &Theme) -> Vec<Line> {
+        let mut made = self.plan.borrow_mut();
+        if made.0 != width {
+            *made = (width, render(text, &Look::new(theme, width)));
+        }
+        made.1.clone()
     }
 
     fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
@@ -432,6 +506,25 @@ impl QuestionDialog {
 
     fn label(&self, choice: Choice) -> String {
         let rule = || self.draft().map(rule_text::words).unwrap_or_default();
+        if self.ask.question == Question::ExitPlanMode {
+            let words = match choice {
+                Choice::Outcome(_) => "Yes, and edits are applied without a question",
+                Choice::Editor => "Edit the plan first (ctrl+x)",
+                Choice::Tell => "No, and say what should be different",
+                Choice::No => "No, go on planning (esc)",
+                _ => "Yes, and edits are asked about",
+            };
+            return words.to_owned();
+        }
+        if self.ask.question == Question::Fallback {
+            let words = match choice {
+                Choice::Outcome(AskOutcome::Retry) => "Try the same model again",
+                Choice::Outcome(_) => "Yes, for the rest of this session",
+                Choice::No => "No, stop here (esc)",
+                _ => "Yes, for this prompt",
+            };
+            return words.to_owned();
+        }
         match choice {
             Choice::Once => "Yes, once".to_owned(),
             Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
@@ -489,6 +582,7 @@ mod tests {
         Box::new(Ask {
             id: AskId::new("ask-1"),
             call: CallId::new("call-1"),
+            agent: None,
             name: "run_shell_command".to_owned(),
             kind: ToolKind::Execute,
             title: "cargo test".to_owned(),
@@ -546,6 +640,61 @@ mod tests {
         };
         assert_eq!(decide.outcome, AskOutcome::Cancel);
         assert_eq!(decide.feedback.as_deref(), Some("use nextest"));
+    }
+
+    #[test]
+    fn a_plan_is_read_scrolled_and_answered() {
+        let mut plan = ask();
+        plan.question = Question::ExitPlanMode;
+        plan.preview = Some(Preview::Plan {
+            path: "/p/plans/x.md".into(),
+            text: (0..99).map(|step| format!("- **step** {step}\n")).collect(),
+        });
+        plan.rules.clear();
+        plan.outcomes = vec![
+            AskOutcome::ProceedOnce,
+            AskOutcome::ProceedAlways,
+            AskOutcome::ModifyWithEditor,
+            AskOutcome::Cancel,
+        ];
+        let mut dialog = QuestionDialog::new(plan.clone());
+        let text = |dialog: &QuestionDialog| -> Vec<String> {
+            dialog.view(60, 24, 1, &Theme::default()).rows.iter().map(Line::text).collect()
+        };
+        let rows = text(&dialog);
+        assert!(rows.iter().any(|row| row.contains("step 0") && !row.contains("**")), "{rows:?}");
+        assert!(rows.iter().any(|row| row.contains("1. Yes, and edits are applied")), "{rows:?}");
+        press(&mut dialog, Key::plain(KeyCode::PageDown));
+        assert!(!text(&dialog).iter().any(|row| row.ends_with("step 0")));
+        assert!(matches!(press(&mut dialog, Key::ctrl('x')), QuestionAnswer::Edit));
+        for (key, outcome) in [('1', AskOutcome::ProceedAlways), ('2', AskOutcome::ProceedOnce)] {
+            let mut dialog = QuestionDialog::new(plan.clone());
+            let QuestionAnswer::Decided(decide) = press(&mut dialog, plain(key)) else {
+                panic!("not decided");
+            };
+            assert_eq!(decide.outcome, outcome);
+        }
+    }
+
+    #[test]
+    fn another_model_is_taken_once_for_good_or_not() {
+        let mut question = ask();
+        question.question = Question::Fallback;
+        question.preview = None;
+        question.rules.clear();
+        question.outcomes = vec![
+            AskOutcome::ProceedOnce,
+            AskOutcome::ProceedAlways,
+            AskOutcome::Retry,
+            AskOutcome::Cancel,
+        ];
+        for (key, outcome) in ['1', '2', '3', '4'].into_iter().zip(question.outcomes.clone()) {
+            let mut dialog = QuestionDialog::new(question.clone());
+            let QuestionAnswer::Decided(decide) = press(&mut dialog, plain(key)) else {
+                panic!("not decided");
+            };
+            assert_eq!(decide.outcome, outcome);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use parallax_sdk::{SessionChoice, clipboard, editor};
 
 use parallax_screen::{Frame, Progress};
 
-use super::{Face, Left};
+use super::{Deliver, Face, Left};
 use crate::app::App;
 use crate::effect::{Effect, Job, Then};
 
@@ -63,6 +63,10 @@ impl Face {
                 None => self.app.toast("the session is not open"),
             },
             Effect::Run(job) => self.run(job),
+            Effect::Tell(job) => {
+                let deliver = Deliver(self.jobs.clone());
+                tokio::task::spawn_blocking(move || job(deliver));
+            }
             Effect::Expand(prepared) => {
                 let jobs = self.jobs.clone();
                 tokio::spawn(async move {

@@ -5,7 +5,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::trust::{Prepared, TrustQuestion};
-use parallax_sdk::{Launch, SessionChoice};
+use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use tokio::sync::mpsc;
 
 use super::session::Session;
@@ -117,6 +117,22 @@ impl Face {
         }
     }
 
+    /// Hears what MCP servers offer, as long as the session is open.
+    fn follow_servers(&mut self, open: &OpenSession) {
+        let Some(view) = open.mcp_view() else { return self.app.servers_offer(Vec::new()) };
+        self.app.servers_offer(view.resources());
+        let (mut news, jobs) = (view.news(), self.jobs.clone());
+        drop(view);
+        tokio::spawn(async move {
+            while let Some(resources) = news.next().await {
+                let then: Then = Box::new(move |app| app.servers_offer(resources));
+                if jobs.send(then).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+
     fn ask_trust(&mut self, question: Box<TrustQuestion>) {
         let name = |path: &std::path::Path| path.display().to_string();
         let mut items = vec![ListItem::new("folder", "Trust this folder", name(&question.folder))];
@@ -180,6 +196,8 @@ impl Face {
                 }
                 self.app.keyless = false;
                 self.app.opened(&open);
+                self.follow_servers(&open);
+                self.app.update_unasked();
                 self.app.find_files(&open, super::Deliver(self.jobs.clone()));
                 self.session = Some(Session::new(open, events));
                 if let Some(prompt) = self.prompt.take() {

@@ -22,6 +22,12 @@ const TOOLS: &[(&str, &str, ToolKind, &[&str])] = &[
     ("google_web_search", "GoogleSearch", ToolKind::Search, &["query"]),
     ("web_fetch", "WebFetch", ToolKind::Fetch, &["prompt", "url"]),
     ("write_todos", "WriteTodos", ToolKind::Plan, &[]),
+    ("invoke_agent", "Agent", ToolKind::Agent, &["agent_name"]),
+    ("ask_user", "AskUser", ToolKind::Communicate, &[]),
+    ("update_topic", "Topic", ToolKind::Think, &["title", "strategic_intent"]),
+    ("complete_task", "CompleteTask", ToolKind::Other, &[]),
+    ("enter_plan_mode", "EnterPlanMode", ToolKind::Plan, &["reason"]),
+    ("exit_plan_mode", "ExitPlanMode", ToolKind::Plan, &["plan_filename"]),
     ("list_background_processes", "Background Processes", ToolKind::Read, &[]),
     ("read_background_output", "Background Output", ToolKind::Read, &["pid"]),
     ("kill_background_process", "Kill Process", ToolKind::Execute, &["pid"]),
@@ -76,6 +82,7 @@ pub(super) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
         "web_fetch" => "Fetch ",
         "google_web_search" => "Search the web for ",
         "write_todos" => "Todos: ",
+        "ask_user" => "Ask: ",
         _ => return title,
     };
     title.strip_prefix(verb).unwrap_or(title)

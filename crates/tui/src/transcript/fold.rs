@@ -42,6 +42,14 @@ impl Transcript {
                 }
             }
             EventBody::ItemScreen { item, screen } => self.screen(item, screen),
+            EventBody::Agent { item, progress } => {
+                if let Some(at) = self.open.get(item).copied() {
+                    self.memory.forget(at);
+                    if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
+                        tool.agent(progress);
+                    }
+                }
+            }
             EventBody::Retry(retry) => {
                 if self.options.whole_errors {
                     self.items.push(Item::notice(Level::Warning, words::retried(retry)));
@@ -74,6 +82,8 @@ impl Transcript {
             | EventBody::ContextUsed(_)
             | EventBody::SteerEnded(_)
             | EventBody::Prompts { .. }
+            | EventBody::Routed(_)
+            | EventBody::FellBack(_)
             | EventBody::Background { .. }
             | EventBody::StateChanged { .. } => {}
         }

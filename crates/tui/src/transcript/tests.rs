@@ -111,6 +111,7 @@ fn ask(call: &str) -> EventBody {
     EventBody::Ask(Box::new(Ask {
         id: AskId::from("ask"),
         call: CallId::from(call),
+        agent: None,
         name: "run_shell_command".into(),
         kind: ToolKind::Execute,
         title: "cargo test".into(),

@@ -1,6 +1,9 @@
 //! A call: from the model's wish to its end.
 
+use std::sync::Arc;
+
 use parallax_protocol::Object;
+use parallax_protocol::agent::AgentProgress;
 use parallax_protocol::event::{
     Ask, CallDecision, CallPhase, CallState, ToolDone, ToolStart, ToolStatus,
 };
@@ -10,6 +13,7 @@ use parallax_protocol::tool::{Display, FileDiff, Todo, ToolErrorKind, ToolKind};
 
 use super::describe;
 use super::output::{Output, tail_of};
+use super::topic_rows::Topic;
 
 /// The longest text of a finished call that is kept, in bytes.
 const MAX_TEXT: usize = 100_000;
@@ -41,6 +45,8 @@ pub(super) enum State {
 pub(super) struct Open {
     pub(super) stage: Stage,
     pub(super) output: Output,
+    /// What the sub-agent that it started is at.
+    pub(super) agent: Option<Arc<AgentProgress>>,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
 }
@@ -79,6 +85,8 @@ pub(super) enum Body {
     Output(Output),
     Diff(Box<FileDiff>),
     Todos(Vec<Todo>),
+    Agent(Box<AgentProgress>),
+    Topic(Topic),
 }
 
 impl Tool {
@@ -169,8 +177,18 @@ impl Tool {
         }
     }
 
+    /// What the sub-agent that it started is at.
+    pub(super) fn agent(&mut self, progress: &Arc<AgentProgress>) {
+        if let State::Open(open) = &mut self.state {
+            open.agent = Some(Arc::clone(progress));
+        }
+    }
+
     pub(super) fn ask(&mut self, ask: &Ask) {
-        self.title.clone_from(&ask.title);
+        // A question of the sub-agent that it started has a title of its own.
+        if ask.agent.is_none() {
+            self.title.clone_from(&ask.title);
+        }
         if let State::Open(open) = &mut self.state {
             open.stage = Stage::Asked;
         }
@@ -179,6 +197,8 @@ impl Tool {
     pub(super) fn answered(&mut self, outcome: Option<AskOutcome>) {
         if let State::Open(open) = &mut self.state {
             open.stage = match outcome {
+                // A sub-agent goes on whatever was answered.
+                _ if open.agent.is_some() => Stage::Running,
                 Some(AskOutcome::Cancel) | None => Stage::Pending,
                 Some(_) => Stage::Running,
             };
@@ -254,6 +274,12 @@ fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> Body {
             Body::Diff(Box::new(diff))
         }
         Some(Display::Todos { todos }) => Body::Todos(todos.clone()),
+        Some(Display::Agent(progress)) => Body::Agent(Box::new(progress.clone())),
+        Some(Display::Topic { title, summary, intent }) => Body::Topic(Topic {
+            title: title.clone(),
+            summary: summary.clone(),
+            intent: intent.clone(),
+        }),
     }
 }
 

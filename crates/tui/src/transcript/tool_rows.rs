@@ -8,6 +8,7 @@ use super::describe;
 use super::draw::{Draw, Shape, cut};
 use super::tool::{Body, Done, Open, Stage, State, Tool};
 use super::words::seconds;
+use super::{agent_rows, topic_rows};
 use crate::clean;
 use crate::diff_view::{self, DiffLook};
 use crate::layout::{count, shortened};
@@ -31,6 +32,9 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
             let sign = Span::styled(draw.sign("-", "cancelled:"), draw.theme.secondary);
             return (vec![head(tool, sign, "", true, draw.width, draw)], Shape::Compact);
         }
+        State::Done(Done { body: Body::Topic(topic), .. }) => {
+            return (topic_rows::rows(topic, draw), shape(tool, draw.options.whole_results));
+        }
         State::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
             return (vec![compact(tool, done, draw)], Shape::Compact);
         }
@@ -44,7 +48,7 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
 pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     let State::Done(done) = &tool.state else {
         return match &tool.state {
-            State::Open(open) if !open.output.is_empty() => Shape::Block,
+            State::Open(open) if !open.output.is_empty() || open.agent.is_some() => Shape::Block,
             _ => Shape::Compact,
         };
     };
@@ -55,12 +59,14 @@ pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
             let long = text.contains('\n') || (whole && !text.is_empty());
             done.status == ToolStatus::Success && long
         }
-        Body::Output(_) | Body::Diff(_) | Body::Todos(_) => true,
+        Body::Output(_) | Body::Diff(_) | Body::Todos(_) | Body::Agent(_) => true,
+        Body::Topic(topic) => !topic.title.is_empty(),
     };
     let failed =
         done.status == ToolStatus::Error && (done.error.is_some() || done.denied.is_some());
     let command = done.kind == Some(ToolKind::Execute) && done.exit_code.is_some();
-    if done.status == ToolStatus::Cancelled && !matches!(done.body, Body::Output(_)) {
+    let keeps = matches!(done.body, Body::Output(_) | Body::Agent(_));
+    if done.status == ToolStatus::Cancelled && !keeps {
         return Shape::Compact;
     }
     if body || failed || command { Shape::Block } else { Shape::Compact }
@@ -111,6 +117,11 @@ fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
         _ => String::new(),
     };
     let sign = Span::styled(sign, style);
+    if let Some(progress) = &open.agent {
+        let mut rows = vec![head(tool, sign, &note, false, draw.inner(), draw)];
+        rows.extend(agent_rows::live(progress, draw));
+        return draw.boxed(rows, theme.border);
+    }
     if open.output.is_empty() {
         return vec![head(tool, sign, &note, false, draw.width, draw)];
     }
@@ -178,6 +189,9 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
         Body::Todos(todos) => {
             rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, draw)))
         }
+        Body::Agent(progress) => rows.extend(agent_rows::done(progress, draw)),
+        // Drawn as a heading.
+        Body::Topic(_) => {}
     }
     let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
@@ -185,6 +199,8 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
             let text = format!("Denied by the rule {rule}: {why}");
             rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }
+        // What a sub-agent came to is said already.
+        (None, Some(_)) if matches!(done.body, Body::Agent(_)) => {}
         (None, Some((_, message))) => {
             rows.extend(text_rows(message, columns, error_rows, theme.error, draw));
         }

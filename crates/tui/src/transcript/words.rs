@@ -60,6 +60,7 @@ pub(super) fn ended(end: &TurnEnded) -> Option<(Level, String)> {
                  Say `continue` to go on."
             ),
         ),
+        EndReason::Budget(spent) => (Level::Warning, format!("Stopped: {spent}.")),
         EndReason::Loop { detail } => (
             Level::Warning,
             format!("Stopped, because the model repeats itself: {detail}. Say what to do instead."),

@@ -122,3 +122,40 @@ fn a_refused_change_tells_the_model_why() {
     assert!(told(&seat, 1).contains("keep it quiet"));
     assert!(seat.world.read("a.txt").starts_with("one\n"));
 }
+
+const PLAN: &str = r##"[
+    {"calls":[{"name":"write_file","args":{"file_path":"notes/p.md","content":"# The way\n\n- **first** this\n- then that\n"}}]},
+    {"calls":[{"name":"exit_plan_mode","args":{"plan_filename":"p.md"}}]},
+    {"calls":[{"name":"exit_plan_mode","args":{"plan_filename":"p.md"}}]},
+    {"calls":[{"name":"write_file","args":{"file_path":"made.txt","content":"x"}}]},
+    {"text":"That is all."}]"##;
+
+#[test]
+fn a_plan_is_read_sent_back_and_agreed_to() {
+    let world = World::new(PLAN);
+    let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    seat.prompts("/plan");
+    seat.sees("there is no plan yet");
+    seat.prompts("/plan what comes first");
+    seat.sees("Shall the work on this plan begin?");
+    let window = seat.window();
+    for shown in ["The way", "first this", "1. Yes, and edits are applied", "5. No, go on planning"]
+    {
+        assert!(window.contains(shown), "no {shown} in\n{window}");
+    }
+    assert!(!window.contains("**first**"), "{window}");
+    seat.press(Key::Char('4'));
+    seat.types("smaller steps");
+    seat.press(Key::Enter);
+    assert!(told(&seat, 2).contains("User feedback: smaller steps"));
+    seat.sees("Shall the work on this plan begin?");
+    seat.press(Key::Char('1'));
+    seat.sees("That is all.");
+    assert!(exists(&seat, "made.txt"));
+    seat.sees("auto-edit");
+    seat.prompts("/plan copy");
+    seat.prompts("/model why");
+    seat.sees("it is plan mode");
+}

@@ -45,6 +45,11 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                 .collect();
             if targets.is_empty() { None } else { named("`dd` overwrites", targets) }
         }
+        "cp" | "install" if texts(command).any(|text| text == "/dev/null") => {
+            let mut targets = operands(command, "tS", &["--target-directory", "--suffix"]);
+            targets.retain(|word| word.text.as_deref() != Some("/dev/null"));
+            named("it empties files", targets)
+        }
         "shred" => named("it destroys files", operands(command, "ns", &["--iterations", "--size"])),
         "truncate" => {
             named("it cuts files short", operands(command, "sr", &["--size", "--reference"]))
@@ -131,14 +136,13 @@ pub fn emptied(line: &Line) -> Vec<Word> {
             Some("" | ":" | "true") => true,
             Some("cat") => arguments.next() == Some("/dev/null") && arguments.next().is_none(),
             Some("printf") => arguments.next() == Some("") && arguments.next().is_none(),
+            Some("echo") => command.arguments().len() == 1 && arguments.next() == Some("-n"),
             _ => false,
         }
     };
-    if !line.commands.is_empty() && !line.commands.iter().any(says_nothing) {
-        return Vec::new();
-    }
+    let silent = line.commands.iter().any(says_nothing);
     let writes = line.redirections.iter().filter(|found| found.kind == RedirectionKind::Write);
-    let targets = writes.map(|found| found.target.clone());
+    let targets = writes.filter(|found| silent || found.alone).map(|found| found.target.clone());
     targets
         .filter(|word| !word.text.as_deref().is_some_and(|text| text.starts_with("/dev/")))
         .collect()

@@ -46,7 +46,7 @@ impl Reader<'_, '_> {
             redirection: usize::MAX,
             reader: None,
         });
-        Ok(Redirection { kind: RedirectionKind::HereDocument, target: token.word })
+        Ok(Redirection { kind: RedirectionKind::HereDocument, target: token.word, alone: false })
     }
 
     /// The place of the newest here-document among the redirections.

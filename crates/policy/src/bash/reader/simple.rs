@@ -26,6 +26,7 @@ impl Reader<'_, '_> {
         let index = self.found.commands.len();
         let first_waiting = self.waiting_count();
         let first_prefixed = self.found.prefixed.len();
+        let first_redirection = self.found.redirections.len();
         let start = self.at;
         let mut simple = Simple::default();
         let mut here_documents = Vec::new();
@@ -81,6 +82,9 @@ impl Reader<'_, '_> {
         if simple.tokens.is_empty() && simple.command.assignments.is_empty() {
             if simple.redirections.is_empty() {
                 return Err(Refusal::new("a command is missing"));
+            }
+            for redirection in self.found.redirections.iter_mut().skip(first_redirection) {
+                redirection.alone = true;
             }
             return Ok(());
         }
@@ -174,7 +178,7 @@ impl Reader<'_, '_> {
         }) {
             self.found.trouble("a redirection opens a connection");
         }
-        let redirection = Redirection { kind, target: target.word };
+        let redirection = Redirection { kind, target: target.word, alone: false };
         self.found.redirections.push(redirection.clone());
         Ok(Some(redirection))
     }

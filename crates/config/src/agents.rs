@@ -1,0 +1,309 @@
+//! Definitions of sub-agents: Markdown files whose settings stand at the top
+//! and whose text is the agent's system prompt.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::front_matter;
+use crate::homes::Homes;
+use crate::read::{self, ReadError};
+use crate::settings::Settings;
+
+mod fields;
+
+/// Bytes of a definition.
+const LARGEST: u64 = 512 * 1024;
+/// Files of one folder that are looked at.
+const MOST: usize = 500;
+/// Requests that an agent may make unless it says otherwise.
+const TURNS: u32 = 30;
+/// How long an agent may take unless it says otherwise.
+const TIME: Duration = Duration::from_secs(10 * 60);
+
+/// Whose an agent is, the weakest first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AgentTier {
+    /// The program's.
+    BuiltIn,
+    /// An extension's, by its name.
+    Extension(String),
+    /// The user's.
+    User,
+    /// The project's.
+    Project,
+}
+
+impl AgentTier {
+    /// The word for lists.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Extension(_) => "extension",
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// A folder that holds definitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentFolder {
+    /// Whose they are.
+    pub tier: AgentTier,
+    /// The folder; it need not exist.
+    pub folder: PathBuf,
+}
+
+/// What an agent hands over in the end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentOutput {
+    /// The argument of `complete_task`.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// JSON Schema of its value.
+    pub schema: Value,
+}
+
+/// An agent as its file and the settings have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agent {
+    /// What it is called by: `[a-z0-9_-]+`.
+    pub name: String,
+    /// What people see, where that is another name.
+    pub display_name: Option<String>,
+    /// What it is for.
+    pub description: String,
+    /// Whose it is.
+    pub tier: AgentTier,
+    /// Its file; `None` for those of the program.
+    pub file: Option<PathBuf>,
+    /// Its system prompt.
+    pub prompt: String,
+    /// The tools that it may use, `*` and endings in `*` among them; `None`: all.
+    pub tools: Option<Vec<String>>,
+    /// MCP servers of its own, as in settings.
+    pub mcp_servers: Object,
+    /// Its model: a name or an alias; `None`: that of the session.
+    pub model: Option<String>,
+    /// Generation settings, in wire spelling.
+    pub generation: Object,
+    /// Requests that it may make.
+    pub max_turns: u32,
+    /// How long it may take.
+    pub time: Duration,
+    /// The form of its result; `None`: words.
+    pub output: Option<AgentOutput>,
+    /// Whether settings switch it off.
+    pub disabled: bool,
+}
+
+impl Agent {
+    /// An agent with the values that definitions leave out.
+    pub fn new(name: &str, description: &str, tier: AgentTier, prompt: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            display_name: None,
+            description: description.to_owned(),
+            tier,
+            file: None,
+            prompt: prompt.to_owned(),
+            tools: None,
+            mcp_servers: Object::new(),
+            model: None,
+            generation: Object::new(),
+            max_turns: TURNS,
+            time: TIME,
+            output: None,
+            disabled: false,
+        }
+    }
+
+    /// Whether it may use a tool.
+    pub fn may_use(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|patterns| {
+            patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(beginning) => tool.starts_with(beginning),
+                None => pattern == tool,
+            })
+        })
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub struct AgentSet {
+    /// The agents, by name; of equal names only the strongest.
+    pub agents: Vec<Agent>,
+    /// What people should hear, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The folders of the user and, when it is trusted, of the project, the weakest
+/// first.
+pub fn agent_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<AgentFolder> {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut folders: Vec<AgentFolder> = [&homes.gemini, &homes.parallax]
+        .into_iter()
+        .map(|home| AgentFolder { tier: AgentTier::User, folder: home.join("agents") })
+        .collect();
+    // In the home directory the project's files are the user's.
+    if trusted && real(cwd) != real(&homes.user) {
+        for home in [".gemini", ".parallax"] {
+            let folder = cwd.join(home).join("agents");
+            folders.push(AgentFolder { tier: AgentTier::Project, folder });
+        }
+    }
+    folders
+}
+
+/// Puts the agents of the program and those of the folders together, given the
+/// weakest first, and applies `agents.overrides`. Blocking; bounded in files
+/// and bytes.
+pub fn find_agents(built_in: Vec<Agent>, folders: &[AgentFolder], settings: &Settings) -> AgentSet {
+    let mut found: BTreeMap<String, Agent> =
+        built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
+    let mut warnings = Vec::new();
+    for place in folders {
+        for file in agent_files(&place.folder) {
+            let agent = match read_agent(&file, &place.tier) {
+                Ok(agent) => agent,
+                Err(why) => {
+                    warnings.push(format!("{}: this is no agent: {why}", file.display()));
+                    continue;
+                }
+            };
+            let path = file.display();
+            if let Some(weaker) = found.get(&agent.name) {
+                let of = match &weaker.file {
+                    Some(file) => format!("of `{}`", file.display()),
+                    None => "of the program".to_owned(),
+                };
+                warnings.push(format!(
+                    "the agent `{}` {of} is not used: `{path}` has its name",
+                    agent.name
+                ));
+            }
+            found.insert(agent.name.clone(), agent);
+        }
+    }
+    for (name, changes) in settings.agent_overrides() {
+        match found.get_mut(&name) {
+            Some(agent) => warnings.extend(
+                fields::change(agent, &changes)
+                    .into_iter()
+                    .map(|why| format!("`agents.overrides.{name}`: {why}")),
+            ),
+            None => warnings.push(format!("`agents.overrides.{name}`: there is no agent `{name}`")),
+        }
+    }
+    AgentSet { agents: found.into_values().collect(), warnings }
+}
+
+/// The definitions of a folder. Names that begin with `_` are drafts.
+fn agent_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .take(MOST)
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .filter(|path| {
+            path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with(['_', '.']))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Reads one definition.
+///
+/// # Errors
+/// Why it is none.
+pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
+    let text = match read::read_text(file, LARGEST) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Err("the file is gone".to_owned()),
+        Err(ReadError::NotAFile) => return Err("it is no regular file".to_owned()),
+        Err(ReadError::TooLarge) => return Err(format!("it is larger than {LARGEST} bytes")),
+        Err(ReadError::Io(error)) => return Err(error.to_string()),
+    };
+    let parts = front_matter::read(&text).map_err(|broken| match broken.line {
+        Some(line) => format!("line {line}: {}", broken.message),
+        None => broken.message,
+    })?;
+    if parts.fields.is_empty() {
+        return Err("the settings at its top are missing (`name` and `description`)".to_owned());
+    }
+    let mut agent = fields::read(&parts.fields, &parts.body, tier)?;
+    agent.file = Some(file.to_owned());
+    Ok(agent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::write(path, text).expect("written");
+    }
+
+    fn find(root: &Path, trusted: bool, settings: Value) -> AgentSet {
+        let home = root.join("home");
+        let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
+        let homes = Homes { user: home, gemini, parallax };
+        let file = crate::layers::LayerFile {
+            layer: crate::layers::Layer::User,
+            path: "/settings.json".into(),
+            text: String::new(),
+            values: settings.as_object().cloned().unwrap_or_default(),
+        };
+        let environment = crate::environment::Environment::default();
+        let settings = Settings::from_layers(vec![file], &environment, &mut Vec::new());
+        let built_in = vec![Agent::new("helper", "built in", AgentTier::BuiltIn, "p")];
+        find_agents(built_in, &agent_folders(&homes, &root.join("project"), trusted), &settings)
+    }
+
+    #[test]
+    fn the_strongest_of_equal_names_counts_and_drafts_do_not() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path();
+        let agent = |text: &str| format!("---\nname: helper\ndescription: {text}\n---\nDo it.");
+        write(root, "home/.gemini/agents/a.md", &agent("user"));
+        write(root, "project/.parallax/agents/b.md", &agent("project"));
+        write(root, "project/.parallax/agents/_draft.md", "nonsense");
+        write(root, "project/.parallax/agents/c.md", "no settings");
+        let found = find(root, true, serde_json::json!({}));
+        assert_eq!(found.agents.len(), 1);
+        assert_eq!(found.agents[0].description, "project");
+        assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
+        assert_eq!(find(root, false, serde_json::json!({})).agents[0].description, "user");
+    }
+
+    #[test]
+    fn settings_change_an_agent() {
+        let folder = tempfile::tempdir().expect("folder");
+        let found = find(
+            folder.path(),
+            true,
+            serde_json::json!({"agents": {"overrides": {
+                "helper": {"enabled": false, "tools": ["glob"],
+                    "runConfig": {"maxTurns": 3, "maxTimeMinutes": 2},
+                    "modelConfig": {"model": "flash",
+                        "generateContentConfig": {"temperature": 0.5}}},
+                "nobody": {}
+            }}}),
+        );
+        let helper = &found.agents[0];
+        assert!(helper.disabled && helper.max_turns == 3 && helper.time.as_secs() == 120);
+        assert_eq!(helper.model.as_deref(), Some("flash"));
+        assert_eq!(helper.generation["temperature"], 0.5);
+        assert!(helper.may_use("glob") && !helper.may_use("read_file"));
+        assert_eq!(found.warnings, ["`agents.overrides.nobody`: there is no agent `nobody`"]);
+    }
+}

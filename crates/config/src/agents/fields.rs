@@ -1,0 +1,198 @@
+//! The settings of an agent, in its file and in `agents.overrides`.
+
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use super::{Agent, AgentTier};
+use crate::commands::one_line;
+
+/// Characters of a description.
+const DESCRIPTION: usize = 2_000;
+/// Characters of a name.
+const NAME: usize = 64;
+/// Minutes that an agent may be given.
+const MOST_MINUTES: u64 = 24 * 60;
+
+/// The keys of a definition.
+const KEYS: [&str; 10] = [
+    "kind",
+    "name",
+    "description",
+    "display_name",
+    "tools",
+    "mcp_servers",
+    "model",
+    "temperature",
+    "max_turns",
+    "timeout_mins",
+];
+
+/// Names of keys of an MCP server in a definition, and in settings.
+const SERVER_KEYS: [(&str, &str); 3] =
+    [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
+
+/// Makes an agent of the parts of its file.
+pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agent, String> {
+    if let Some(unknown) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("the key `{unknown}` is not known; there are: {}", KEYS.join(", ")));
+    }
+    match fields.get("kind").map(|kind| kind.as_str()) {
+        None | Some(Some("local")) => {}
+        Some(Some("remote")) => return Err("agents of other machines cannot be called".to_owned()),
+        Some(_) => return Err("`kind` must be `local`".to_owned()),
+    }
+    let name = text(fields, "name")?.ok_or("its `name` is missing")?;
+    let is_name =
+        |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "-_".contains(char);
+    if name.len() > NAME || !name.chars().all(is_name) {
+        return Err(format!(
+            "its name `{}` must have lower-case letters, digits, `-` and `_` only, at most {NAME}",
+            one_line(name, NAME)
+        ));
+    }
+    let description = text(fields, "description")?.ok_or("its `description` is missing")?;
+    let mut agent =
+        Agent::new(name, &one_line(description, DESCRIPTION), tier.clone(), body.trim());
+    agent.display_name = text(fields, "display_name")?.map(|name| one_line(name, NAME));
+    if let Some(tools) = fields.get("tools") {
+        agent.tools = Some(texts(tools).ok_or("`tools` must be a list of names")?);
+    }
+    if let Some(servers) = fields.get("mcp_servers") {
+        agent.mcp_servers = mcp_servers(servers)?;
+    }
+    agent.model = text(fields, "model")?.filter(|model| *model != "inherit").map(str::to_owned);
+    if let Some(temperature) = fields.get("temperature") {
+        let number = temperature.as_f64().filter(|number| (0.0..=2.0).contains(number));
+        number.ok_or("`temperature` must be a number from 0 to 2")?;
+        agent.generation.insert("temperature".to_owned(), temperature.clone());
+    }
+    if let Some(turns) = positive(fields, "max_turns")? {
+        agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
+    }
+    if let Some(minutes) = positive(fields, "timeout_mins")? {
+        agent.time = minutes_of(minutes);
+    }
+    Ok(agent)
+}
+
+/// Applies settings of the user's to an agent. Says what is wrong with them.
+pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (key, value) in changes {
+        match (key.as_str(), value) {
+            ("enabled", Value::Bool(on)) => agent.disabled = !on,
+            ("runConfig", Value::Object(limits)) => {
+                for (limit, value) in limits {
+                    match (limit.as_str(), value.as_u64().filter(|number| *number > 0)) {
+                        ("maxTurns", Some(turns)) => {
+                            agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
+                        }
+                        ("maxTimeMinutes", Some(minutes)) => agent.time = minutes_of(minutes),
+                        _ => wrong.push(format!("`runConfig.{limit}` cannot be used")),
+                    }
+                }
+            }
+            ("modelConfig", Value::Object(model)) => {
+                if let Some(name) = model.get("model").and_then(Value::as_str) {
+                    agent.model = (name != "inherit").then(|| name.to_owned());
+                }
+                if let Some(Value::Object(set)) = model.get("generateContentConfig") {
+                    agent.generation.extend(set.clone());
+                }
+            }
+            ("tools", list) if texts(list).is_some() => agent.tools = texts(list),
+            ("mcpServers", Value::Object(servers)) => {
+                agent.mcp_servers.extend(servers.clone());
+            }
+            _ => wrong.push(format!("`{key}` cannot be used")),
+        }
+    }
+    wrong
+}
+
+fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>, String> {
+    match fields.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.trim())),
+        Some(_) => Err(format!("`{key}` must be a text that is not empty")),
+    }
+}
+
+fn positive(fields: &Object, key: &str) -> Result<Option<u64>, String> {
+    let Some(value) = fields.get(key) else { return Ok(None) };
+    let number = value.as_u64().filter(|number| *number > 0);
+    number.map(Some).ok_or_else(|| format!("`{key}` must be a whole number above 0"))
+}
+
+fn minutes_of(minutes: u64) -> Duration {
+    Duration::from_secs(minutes.min(MOST_MINUTES) * 60)
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+fn mcp_servers(value: &Value) -> Result<Object, String> {
+    let Value::Object(servers) = value else {
+        return Err("`mcp_servers` must be a mapping of names".to_owned());
+    };
+    let mut renamed = servers.clone();
+    for (name, server) in &mut renamed {
+        let Value::Object(server) = server else {
+            return Err(format!("`mcp_servers.{name}` must be a mapping"));
+        };
+        for (key, setting) in SERVER_KEYS {
+            if let Some(value) = server.shift_remove(key) {
+                server.insert(setting.to_owned(), value);
+            }
+        }
+    }
+    Ok(renamed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn agent(fields: Value) -> Result<Agent, String> {
+        let Value::Object(fields) = fields else { panic!("an object") };
+        read(&fields, "\nYou look.\n", &AgentTier::User)
+    }
+
+    #[test]
+    fn a_whole_definition_is_read() {
+        let agent = agent(json!({
+            "kind": "local", "name": "looker_1", "description": "looks", "display_name": "Looker",
+            "tools": ["read_file", "mcp_docs_*"], "model": "inherit", "temperature": 0.2,
+            "max_turns": 5, "timeout_mins": 1,
+            "mcp_servers": {"docs": {"http_url": "https://x", "include_tools": ["a"]}}
+        }))
+        .expect("an agent");
+        assert_eq!((agent.prompt.as_str(), agent.model.clone()), ("You look.", None));
+        assert_eq!((agent.max_turns, agent.time.as_secs()), (5, 60));
+        assert!(agent.may_use("mcp_docs_find") && !agent.may_use("write_file"));
+        assert_eq!(agent.generation["temperature"], 0.2);
+        assert_eq!(agent.mcp_servers["docs"]["httpUrl"], "https://x");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (fields, part) in [
+            (json!({"name": "a"}), "`description` is missing"),
+            (json!({"description": "a"}), "`name` is missing"),
+            (json!({"name": "A b", "description": "a"}), "lower-case"),
+            (json!({"name": "a", "description": "a", "tool": []}), "`tool` is not known"),
+            (json!({"name": "a", "description": "a", "tools": "x"}), "list of names"),
+            (json!({"name": "a", "description": "a", "max_turns": 0}), "above 0"),
+            (json!({"name": "a", "description": "a", "temperature": "hot"}), "from 0 to 2"),
+            (json!({"name": "a", "description": "a", "kind": "remote"}), "other machines"),
+        ] {
+            let why = agent(fields.clone()).expect_err("a problem");
+            assert!(why.contains(part), "{fields}: {why}");
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Extensions: folders with a manifest that bring context, MCP servers,
+//! commands, hooks, skills, agents, rules and themes. Read here from both homes;
+//! installing is the sdk's.
+
+mod enablement;
+mod lock;
+mod manifest;
+mod metadata;
+mod values;
+mod variables;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::commands::{CommandFolder, CommandSource, one_line};
+use crate::expand::Expander;
+use crate::load::Config;
+use crate::mcp::{ExtensionServers, expand_servers, is_refused};
+use crate::skills::{SkillFolder, SkillTier};
+use enablement::Enablement;
+use values::ValueFile;
+
+pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
+pub use lock::{Locked, MOST_BYTES, MOST_FILES, content_hash, lock, locked, stays_inside};
+pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
+pub use metadata::{
+    INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository, powers,
+};
+pub use values::{keep_extension_values, set_extension_value};
+pub use variables::ExtensionVariables;
+
+/// The hooks of an extension.
+pub const HOOKS: &str = "hooks/hooks.json";
+/// Folders looked at in one home.
+const MOST: usize = 500;
+
+/// Which home an extension is installed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtensionHome {
+    /// `~/.gemini/extensions`: it is read, never written.
+    Gemini,
+    /// `~/.parallax/extensions`.
+    Parallax,
+}
+
+/// The value of a setting of an extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingValue {
+    /// The setting.
+    pub setting: ExtensionSetting,
+    /// Its value; `None`: nobody gave one.
+    pub value: Option<String>,
+}
+
+/// An extension that is installed.
+#[derive(Debug, Clone)]
+pub struct Extension {
+    /// Its manifest, variables filled in.
+    pub manifest: Manifest,
+    /// What tells it from all others.
+    pub id: String,
+    /// Where its files are.
+    pub folder: PathBuf,
+    /// Its own folder in a home; another one than `folder` when it is linked.
+    pub installed: PathBuf,
+    /// Which home.
+    pub home: ExtensionHome,
+    /// Where it came from.
+    pub install: Option<InstallMetadata>,
+    /// Whether it is on outside of any project's rules.
+    pub enabled_for_user: bool,
+    /// Whether it is on in the working folder.
+    pub enabled_here: bool,
+    /// Whether it counts in this run.
+    pub active: bool,
+    /// What its settings are.
+    pub values: Vec<SettingValue>,
+    /// Its variables, for texts that are read later.
+    pub variables: ExtensionVariables,
+}
+
+impl Extension {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// Its context files, links resolved.
+    pub fn context_files(&self) -> Vec<PathBuf> {
+        self.manifest.context_paths(&self.folder).0
+    }
+
+    /// The settings that have a value, by variable.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let set = |value: &SettingValue| {
+            Some((value.setting.variable.clone(), value.value.clone()?))
+                .filter(|(name, _)| !is_refused(name))
+        };
+        self.values.iter().filter_map(set).collect()
+    }
+
+    /// Its MCP servers with the settings in their variables.
+    fn servers(&self) -> ExtensionServers {
+        let mut servers = self.manifest.servers.clone();
+        for server in servers.values_mut().filter_map(Value::as_object_mut) {
+            if !server.contains_key("command") {
+                continue;
+            }
+            let mut env = match server.remove("env") {
+                Some(Value::Object(env)) => env,
+                // Of another form: the reader of servers says so.
+                Some(odd) => {
+                    server.insert("env".to_owned(), odd);
+                    continue;
+                }
+                None => Object::new(),
+            };
+            for (name, value) in self.environment() {
+                env.entry(name).or_insert(Value::String(value));
+            }
+            server.insert("env".to_owned(), Value::Object(env));
+        }
+        ExtensionServers { extension: self.name().to_owned(), servers }
+    }
+}
+
+/// What the command line says about extensions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExtensionChoice {
+    /// `-e`: only these, whatever else is said; `none`: none. Empty: as they are
+    /// switched.
+    pub only: Vec<String>,
+}
+
+/// The extensions of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Extensions {
+    /// All that are installed, by name; those that do not count are there too.
+    pub all: Vec<Extension>,
+    /// What people should hear, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Extensions {
+    /// Those that count.
+    pub fn active(&self) -> impl Iterator<Item = &Extension> {
+        self.all.iter().filter(|extension| extension.active)
+    }
+
+    /// The extension of a name, letter case aside, or of a source.
+    pub fn find(&self, name: &str) -> Option<&Extension> {
+        let by_source = |extension: &&Extension| {
+            extension.install.as_ref().is_some_and(|install| install.source == name)
+        };
+        self.all
+            .iter()
+            .find(|extension| extension.name().eq_ignore_ascii_case(name))
+            .or_else(|| self.all.iter().find(by_source))
+    }
+
+    /// The MCP servers that they bring.
+    pub fn servers(&self) -> Vec<ExtensionServers> {
+        self.active().map(Extension::servers).collect()
+    }
+
+    /// The folders of their commands.
+    pub fn command_folders(&self) -> Vec<CommandFolder> {
+        let folder = |extension: &Extension| CommandFolder {
+            source: CommandSource::Extension(extension.name().to_owned()),
+            folder: extension.folder.join("commands"),
+        };
+        self.active().map(folder).collect()
+    }
+
+    /// The folders of their skills.
+    pub fn skill_folders(&self) -> Vec<SkillFolder> {
+        let folder = |extension: &Extension| SkillFolder {
+            tier: SkillTier::Extension(extension.name().to_owned()),
+            folder: extension.folder.join("skills"),
+        };
+        self.active().map(folder).collect()
+    }
+
+    /// The folders of their agents, by extension.
+    pub fn agent_folders(&self) -> Vec<(String, PathBuf)> {
+        self.active()
+            .map(|extension| (extension.name().to_owned(), extension.folder.join("agents")))
+            .collect()
+    }
+
+    /// The folders of their rules.
+    pub fn policy_folders(&self) -> Vec<PathBuf> {
+        self.active().map(|extension| extension.folder.join("policies")).collect()
+    }
+
+    /// The context files.
+    pub fn context_files(&self) -> Vec<PathBuf> {
+        self.active().flat_map(Extension::context_files).collect()
+    }
+
+    /// The tools that they keep from the model.
+    pub fn excluded_tools(&self) -> Vec<String> {
+        let mut tools: Vec<String> =
+            self.active().flat_map(|extension| extension.manifest.exclude_tools.clone()).collect();
+        tools.sort();
+        tools.dedup();
+        tools
+    }
+
+    /// Their themes by the names that lists show: `theme (extension)`.
+    pub fn themes(&self) -> Object {
+        let mut themes = Object::new();
+        for extension in self.active() {
+            for theme in &extension.manifest.themes {
+                let name = theme.get("name").and_then(Value::as_str).unwrap_or_default();
+                if !name.is_empty() {
+                    let name = format!("{} ({})", one_line(name, 60), extension.name());
+                    themes.insert(name, Value::Object(theme.clone()));
+                }
+            }
+        }
+        themes
+    }
+
+    /// The folder of plans that the first of them names.
+    pub fn plan_directory(&self) -> Option<&str> {
+        self.active().find_map(|extension| extension.manifest.plan_directory.as_deref())
+    }
+}
+
+impl Config {
+    /// The folder that extensions are installed in.
+    pub fn extension_home(&self) -> PathBuf {
+        self.homes.parallax.join("extensions")
+    }
+
+    /// Reads the extensions of both homes; of one name ours counts. Blocking;
+    /// two looks where there are none.
+    pub fn extensions(&self, choice: &ExtensionChoice) -> Extensions {
+        let mut found = Extensions::default();
+        if self.settings.get("admin.extensions.enabled") == Some(&Value::Bool(false)) {
+            return found;
+        }
+        let theirs = self.homes.gemini.join("extensions");
+        let ours = self.extension_home();
+        let mut places: Vec<(PathBuf, ExtensionHome)> = Vec::new();
+        for (folder, home) in [(ours, ExtensionHome::Parallax), (theirs, ExtensionHome::Gemini)] {
+            places.extend(folders_in(&folder).into_iter().map(|folder| (folder, home)));
+        }
+        if places.is_empty() {
+            return found;
+        }
+        let enablement = Enablement::read(&self.homes, &mut found.warnings);
+        let values = ValueFile::read(&self.homes, &mut found.warnings);
+        let mut names: HashMap<String, ExtensionHome> = HashMap::new();
+        for (installed, home) in places {
+            match self.extension(&installed, home, &enablement, &values) {
+                Ok((extension, notes)) => {
+                    let name = extension.name().to_owned();
+                    match names.get(&name) {
+                        None => drop(names.insert(name.clone(), home)),
+                        // A copy of ours has taken its place.
+                        Some(first) if *first != home => continue,
+                        Some(_) => {
+                            found.warnings.push(format!(
+                                "the extension in `{}` is skipped: another one is called `{name}` \
+                                 too",
+                                installed.display()
+                            ));
+                            continue;
+                        }
+                    }
+                    let told = notes.into_iter().map(|note| format!("extension `{name}`: {note}"));
+                    found.warnings.extend(told);
+                    found.all.push(extension);
+                }
+                Err(why) => found.warnings.push(format!(
+                    "`{}` is no extension and is skipped: {why}",
+                    installed.display()
+                )),
+            }
+        }
+        found.all.sort_by(|one, other| one.name().cmp(other.name()));
+        choose(&mut found, choice);
+        found
+    }
+
+    fn extension(
+        &self,
+        installed: &Path,
+        home: ExtensionHome,
+        enablement: &Enablement,
+        values: &ValueFile,
+    ) -> Result<(Extension, Vec<String>), String> {
+        let install = InstallMetadata::read(installed);
+        let folder = match &install {
+            Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
+            _ => installed.to_owned(),
+        };
+        let mut manifest = Manifest::read(&folder)?;
+        let mut notes = std::mem::take(&mut manifest.notes);
+        let name = manifest.name.clone();
+        let known = values.of(&name, installed, &self.cwd);
+        let of_project = self.environment.dotenv_file() == Some(self.cwd.join(".env").as_path());
+        let value = |setting: &ExtensionSetting| {
+            let here = of_project
+                && self.environment.dotenv_names().any(|known| known == setting.variable);
+            let here = here.then(|| self.environment.variable(&setting.variable)).flatten();
+            here.map(str::to_owned).or_else(|| known.get(&setting.variable).cloned())
+        };
+        let values: Vec<SettingValue> = manifest
+            .settings
+            .iter()
+            .map(|setting| SettingValue {
+                setting: setting.clone(),
+                value: value(setting).filter(|value| !value.is_empty()),
+            })
+            .collect();
+        let pairs = |sensitive: bool| -> Vec<(String, String)> {
+            let counting = values.iter().filter(|value| value.setting.sensitive == sensitive);
+            counting
+                .filter_map(|value| Some((value.setting.variable.clone(), value.value.clone()?)))
+                .collect()
+        };
+        let (plain, secret) = (pairs(false), pairs(true));
+        let variables = ExtensionVariables::new(&folder, &self.cwd, &plain, &secret);
+        let mut servers = Value::Object(std::mem::take(&mut manifest.servers));
+        variables.fill_value(&mut servers);
+        // The person's own variables stand below what the settings say.
+        let mut environment = self.environment.clone();
+        environment.put(&plain);
+        environment.put(&secret);
+        expand_servers(&mut servers, &mut Expander::new(&environment));
+        if let Value::Object(servers) = servers {
+            manifest.servers = servers;
+        }
+        manifest.plan_directory =
+            manifest.plan_directory.map(|directory| variables.fill(&directory));
+        notes.extend(manifest.context_paths(&folder).1);
+        if home == ExtensionHome::Parallax
+            && install.as_ref().is_some_and(|install| install.kind != InstallKind::Link)
+            && locked(&self.homes, &name).is_some_and(|locked| locked.powers != powers(&folder))
+        {
+            notes.push(
+                "its manifest, hooks or rules are not what was installed: install it again if it \
+                 was not you who changed them"
+                    .to_owned(),
+            );
+        }
+        let enabled_here = enablement.is_on(&name, &self.cwd);
+        let extension = Extension {
+            id: extension_id(&name, install.as_ref()),
+            folder,
+            installed: installed.to_owned(),
+            home,
+            install,
+            enabled_for_user: enablement.is_on(&name, &self.homes.user),
+            enabled_here,
+            active: enabled_here,
+            values,
+            variables,
+            manifest,
+        };
+        Ok((extension, notes))
+    }
+}
+
+/// `-e` replaces what is switched.
+fn choose(found: &mut Extensions, choice: &ExtensionChoice) {
+    if choice.only.is_empty() {
+        return;
+    }
+    let none = choice.only.len() == 1 && choice.only.iter().any(|name| name == "none");
+    let named = |name: &str| choice.only.iter().any(|only| only.eq_ignore_ascii_case(name));
+    for extension in &mut found.all {
+        extension.active = !none && named(extension.name());
+    }
+    if none {
+        return;
+    }
+    for name in &choice.only {
+        if found.find(name).is_none() {
+            found.warnings.push(format!(
+                "there is no extension `{}`; `parallax --list-extensions` lists them",
+                one_line(name, 60)
+            ));
+        }
+    }
+}
+
+/// The folders in a home, by name; names with a dot in front are ours.
+fn folders_in(home: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .take(MOST)
+        .collect();
+    folders.sort();
+    folders
+}
+
+#[cfg(test)]
+mod tests;

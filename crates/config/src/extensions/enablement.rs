@@ -1,0 +1,225 @@
+//! Where an extension is switched on: rules about folders, the last that fits
+//! counts, and without any it is on.
+
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::cst::CstInputValue;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+const FILE: &str = "extensions/extension-enablement.json";
+/// The rule for all folders.
+const EVERYWHERE: &str = "/*";
+
+/// For which folders a switch counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtensionScope<'a> {
+    /// All.
+    User,
+    /// This one and those below it.
+    Workspace(&'a Path),
+}
+
+impl ExtensionScope<'_> {
+    fn rule(self) -> String {
+        match self {
+            Self::User => EVERYWHERE.to_owned(),
+            Self::Workspace(folder) => format!("{}*", slashed(&real(folder))),
+        }
+    }
+}
+
+/// The rules of both homes; ours are the later ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Enablement {
+    theirs: Vec<(String, Vec<String>)>,
+    ours: Vec<(String, Vec<String>)>,
+}
+
+impl Enablement {
+    /// Reads them. Blocking.
+    pub(crate) fn read(homes: &Homes, warnings: &mut Vec<String>) -> Self {
+        let mut rules = |home: &Path| match read(&home.join(FILE)) {
+            Ok(rules) => rules,
+            Err(error) => {
+                warnings.push(format!("{error}; which extensions it switches off is not known"));
+                Vec::new()
+            }
+        };
+        Self { theirs: rules(&homes.gemini), ours: rules(&homes.parallax) }
+    }
+
+    /// Whether an extension is on in a folder.
+    pub(crate) fn is_on(&self, name: &str, folder: &Path) -> bool {
+        let names = [slashed(folder), slashed(&real(folder))];
+        let of = |rules: &[(String, Vec<String>)]| {
+            rules.iter().find(|(known, _)| known == name).map(|(_, rules)| rules.clone())
+        };
+        let rules = of(&self.theirs).into_iter().chain(of(&self.ours)).flatten();
+        let mut on = true;
+        for rule in rules {
+            let (rule, says) = match rule.strip_prefix('!') {
+                Some(rule) => (rule.to_owned(), false),
+                None => (rule, true),
+            };
+            if names.iter().any(|folder| covers(&rule, folder)) {
+                on = says;
+            }
+        }
+        on
+    }
+
+    /// Whether theirs alone would switch it off somewhere.
+    fn theirs_refuse(&self, name: &str) -> bool {
+        let theirs = self.theirs.iter().find(|(known, _)| known == name);
+        theirs.is_some_and(|(_, rules)| rules.iter().any(|rule| rule.starts_with('!')))
+    }
+}
+
+/// Switches an extension on or off for a scope; without one, on everywhere.
+/// Written to our file only. Blocking.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn switch_extension(
+    homes: &Homes,
+    name: &str,
+    on: bool,
+    scope: Option<ExtensionScope<'_>>,
+) -> Result<(), ConfigError> {
+    let known = Enablement::read(homes, &mut Vec::new());
+    let mut rules = Vec::new();
+    if let Some((_, ours)) = known.ours.iter().find(|(known, _)| known == name) {
+        rules.clone_from(ours);
+    }
+    match scope {
+        None => {
+            rules.clear();
+            if !on {
+                rules.push(format!("!{EVERYWHERE}"));
+            } else if known.theirs_refuse(name) {
+                rules.push(EVERYWHERE.to_owned());
+            }
+        }
+        Some(scope) => {
+            let rule = scope.rule();
+            // Those that the new one covers have nothing to say any more.
+            rules.retain(|old| !covers(&rule, old.trim_start_matches('!').trim_end_matches('*')));
+            rules.push(if on { rule } else { format!("!{rule}") });
+        }
+    }
+    write(homes, name, &rules)
+}
+
+/// Forgets what was said of an extension. Blocking.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn forget_extension_switches(homes: &Homes, name: &str) -> Result<(), ConfigError> {
+    write(homes, name, &[])
+}
+
+fn write(homes: &Homes, name: &str, rules: &[String]) -> Result<(), ConfigError> {
+    let file = homes.parallax.join(FILE);
+    if rules.is_empty() && !file.exists() {
+        return Ok(());
+    }
+    state::update(&file, |root| {
+        let texts = rules.iter().map(|rule| CstInputValue::String(rule.clone())).collect();
+        let entry =
+            CstInputValue::Object(vec![("overrides".to_owned(), CstInputValue::Array(texts))]);
+        match (root.get(name), rules.is_empty()) {
+            (Some(there), true) => there.remove(),
+            (Some(there), false) => there.set_value(entry),
+            (None, true) => {}
+            (None, false) => drop(root.append(name, entry)),
+        }
+    })
+}
+
+fn read(file: &Path) -> Result<Vec<(String, Vec<String>)>, ConfigError> {
+    let known = jsonc::read_object(file)?.unwrap_or_default();
+    let rules = |entry: &Value| {
+        let rules = entry.get("overrides").and_then(Value::as_array);
+        rules.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    Ok(known.iter().map(|(name, entry)| (name.clone(), rules(entry))).collect())
+}
+
+/// Whether a rule (without its `!`) speaks of a folder (with a slash behind it).
+fn covers(rule: &str, folder: &str) -> bool {
+    match rule.strip_suffix('*') {
+        Some(prefix) => folder.starts_with(prefix),
+        None => folder.trim_end_matches('/') == rule.trim_end_matches('/'),
+    }
+}
+
+fn slashed(folder: &Path) -> String {
+    let mut text = folder.to_string_lossy().replace('\\', "/");
+    if !text.ends_with('/') {
+        text.push('/');
+    }
+    text
+}
+
+fn real(folder: &Path) -> PathBuf {
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rule_that_fits_counts() {
+        let rules = |rules: &[&str]| Enablement {
+            theirs: vec![("e".to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect())],
+            ours: Vec::new(),
+        };
+        for (list, on) in [
+            (&[][..], true),
+            (&["!/h/*"], false),
+            (&["!/h/*", "/h/p/"], true),
+            (&["/h/*", "!/h/p/*"], false),
+            (&["!/h/p"], false),
+            (&["!/h/pp/*", "!/other/*"], true),
+            (&["!/*"], false),
+        ] {
+            assert_eq!(rules(list).is_on("e", Path::new("/h/p")), on, "{list:?}");
+        }
+        assert!(rules(&["!/*"]).is_on("other", Path::new("/h/p")));
+    }
+
+    #[test]
+    fn a_switch_takes_the_place_of_those_it_covers_and_theirs_is_not_written() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = std::fs::canonicalize(folder.path()).expect("real");
+        let homes = Homes {
+            user: root.clone(),
+            gemini: root.join(".gemini"),
+            parallax: root.join(".parallax"),
+        };
+        let (one, two) = (root.join("one"), root.join("one/two"));
+        std::fs::create_dir_all(&two).expect("folders");
+        let theirs = homes.gemini.join(FILE);
+        std::fs::create_dir_all(theirs.parent().expect("parent")).expect("folder");
+        std::fs::write(&theirs, r#"{"e": {"overrides": ["!/*"]}}"#).expect("written");
+        let on = |folder: &Path| Enablement::read(&homes, &mut Vec::new()).is_on("e", folder);
+        assert!(!on(&one));
+        switch_extension(&homes, "e", true, None).expect("on");
+        assert!(on(&one) && on(&two));
+        let here = |folder| Some(ExtensionScope::Workspace(folder));
+        switch_extension(&homes, "e", false, here(&two)).expect("off");
+        assert!(on(&one) && !on(&two));
+        switch_extension(&homes, "e", true, here(&one)).expect("on");
+        assert!(on(&two));
+        switch_extension(&homes, "e", false, Some(ExtensionScope::User)).expect("off");
+        assert!(!on(&one) && !on(&two));
+        let rules = read(&homes.parallax.join(FILE)).expect("read");
+        assert_eq!(rules, [("e".to_owned(), vec!["!/*".to_owned()])]);
+        assert!(std::fs::read_to_string(&theirs).expect("theirs").contains("!/*"));
+    }
+}

@@ -1,0 +1,249 @@
+//! What was installed, with the hashes of it: `~/.parallax/extensions.lock.json`.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use jsonc_parser::cst::CstInputValue;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::metadata::{INSTALL_METADATA, InstallKind};
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+/// Files of one extension.
+pub const MOST_FILES: usize = 50_000;
+/// Bytes of one extension.
+pub const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+/// Folders below each other.
+const DEPTH: usize = 64;
+
+/// An extension as it was installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locked {
+    /// The version of its manifest.
+    pub version: String,
+    /// Where it came from.
+    pub source: String,
+    /// How.
+    pub kind: InstallKind,
+    /// The commit that was checked out.
+    pub commit: Option<String>,
+    /// Of all its files.
+    pub hash: String,
+    /// Of those that give it powers ([`super::powers`]).
+    pub powers: String,
+}
+
+fn file(homes: &Homes) -> PathBuf {
+    homes.parallax.join("extensions.lock.json")
+}
+
+/// What was noted of an extension. Blocking.
+pub fn locked(homes: &Homes, name: &str) -> Option<Locked> {
+    let known = jsonc::read_object(&file(homes)).ok()??;
+    let entry = known.get(name)?;
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+    let word = text("type")?;
+    Some(Locked {
+        version: text("version")?,
+        source: text("source")?,
+        kind: [InstallKind::Git, InstallKind::Local, InstallKind::Link]
+            .into_iter()
+            .chain([InstallKind::GithubRelease, InstallKind::Archive])
+            .find(|kind| kind.as_str() == word)?,
+        commit: text("commit"),
+        hash: text("hash")?,
+        powers: text("powers")?,
+    })
+}
+
+/// Notes an extension, or forgets it. Blocking.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub fn lock(homes: &Homes, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
+    if entry.is_none() && !file(homes).exists() {
+        return Ok(());
+    }
+    state::update(&file(homes), |root| {
+        let Some(entry) = entry else {
+            if let Some(there) = root.get(name) {
+                there.remove();
+            }
+            return;
+        };
+        let text = |key: &str, value: &str| (key.to_owned(), CstInputValue::from(value));
+        let mut fields = vec![
+            text("version", &entry.version),
+            text("source", &entry.source),
+            text("type", entry.kind.as_str()),
+        ];
+        fields.extend(entry.commit.iter().map(|commit| text("commit", commit)));
+        fields.extend([text("hash", &entry.hash), text("powers", &entry.powers)]);
+        let value = CstInputValue::Object(fields);
+        match root.get(name) {
+            Some(there) => there.set_value(value),
+            None => drop(root.append(name, value)),
+        }
+    })
+}
+
+/// The hash of all files of a folder, their names and whether they are
+/// programs; not of the note of where it came from. Blocking.
+///
+/// # Errors
+/// What cannot be read, and what no extension may hold: a link that leads out of
+/// it, a device, too much.
+pub fn content_hash(folder: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    list(folder, Path::new(""), 0, &mut files)?;
+    files.sort();
+    let mut hash = Sha256::new();
+    let mut left = MOST_BYTES;
+    for name in files {
+        let path = folder.join(&name);
+        if let Ok(target) = fs::read_link(&path) {
+            for piece in [name.as_os_str(), target.as_os_str()] {
+                let bytes = piece.as_encoded_bytes();
+                hash.update((bytes.len() as u64).to_le_bytes());
+                hash.update(bytes);
+            }
+            continue;
+        }
+        let file = fs::File::open(&path)?;
+        let metadata = file.metadata()?;
+        left = left.checked_sub(metadata.len()).ok_or_else(too_large)?;
+        let name = name.as_os_str().as_encoded_bytes();
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name);
+        hash.update([u8::from(is_program(&metadata))]);
+        hash.update(metadata.len().to_le_bytes());
+        let mut taken = file.take(metadata.len());
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let count = taken.read(&mut buffer)?;
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+            hash.update(bytes);
+        }
+    }
+    Ok(state::hexadecimal(&hash.finalize()))
+}
+
+#[cfg(unix)]
+fn is_program(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_program(_: &fs::Metadata) -> bool {
+    false
+}
+
+fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if depth > DEPTH {
+        return Err(io::Error::other("its folders are too deep"));
+    }
+    for entry in fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let name = below.join(entry.file_name());
+        let kind = entry.file_type()?;
+        // Neither is a part of it: see the sdk's copy.
+        if depth == 0 && (entry.file_name() == ".git" || entry.file_name() == INSTALL_METADATA) {
+            continue;
+        }
+        if kind.is_dir() {
+            list(root, &name, depth + 1, files)?;
+        } else if kind.is_file() || (kind.is_symlink() && stays_inside(root, &name)) {
+            files.push(name);
+        } else {
+            let what = if kind.is_symlink() { "a link that leads out of it" } else { "no file" };
+            return Err(io::Error::other(format!("`{}` is {what}", name.display())));
+        }
+        if files.len() > MOST_FILES {
+            return Err(too_large());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a link leads, by its text and as things stand, to something below
+/// `root`.
+pub fn stays_inside(root: &Path, link: &Path) -> bool {
+    let Ok(target) = fs::read_link(root.join(link)) else { return false };
+    let mut depth = link.components().count().saturating_sub(1);
+    for part in target.components() {
+        match part {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir if depth > 0 => depth -= 1,
+            _ => return false,
+        }
+    }
+    let real = |path: &Path| fs::canonicalize(path);
+    match (real(root), real(&root.join(link))) {
+        (Ok(root), Ok(target)) => target.starts_with(root),
+        // It leads nowhere.
+        (Ok(_), Err(_)) => true,
+        _ => false,
+    }
+}
+
+fn too_large() -> io::Error {
+    io::Error::other("it is too large")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_change_of_a_file_is_another_hash() {
+        let folder = tempfile::tempdir().expect("folder");
+        let write = |name: &str, text: &str| {
+            fs::write(folder.path().join(name), text).expect("written");
+            content_hash(folder.path()).expect("hash")
+        };
+        let one = write("a", "1");
+        assert_ne!(one, write("a", "2"));
+        assert_eq!(one, write("a", "1"));
+        assert_ne!(one, write("b", ""));
+        fs::remove_file(folder.path().join("b")).expect("removed");
+        assert_eq!(one, write(INSTALL_METADATA, "{}"));
+        #[cfg(unix)]
+        {
+            let link = |to: &str| {
+                drop(fs::remove_file(folder.path().join("l")));
+                std::os::unix::fs::symlink(to, folder.path().join("l")).expect("link");
+                content_hash(folder.path())
+            };
+            assert_ne!(link("a").expect("inside"), one);
+            for out in ["..", "/etc/passwd", "x/../../y"] {
+                assert!(link(out).expect_err("out").to_string().contains("leads out"), "{out}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_noted_comes_back_and_goes() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path();
+        let homes = Homes { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
+        assert_eq!(locked(&homes, "e"), None);
+        let entry = Locked {
+            version: "1".into(),
+            source: "s".into(),
+            kind: InstallKind::Git,
+            commit: Some("c".into()),
+            hash: "h".into(),
+            powers: "p".into(),
+        };
+        lock(&homes, "e", Some(&entry)).expect("noted");
+        assert_eq!(locked(&homes, "e"), Some(entry));
+        lock(&homes, "e", None).expect("forgotten");
+        assert_eq!(locked(&homes, "e"), None);
+    }
+}

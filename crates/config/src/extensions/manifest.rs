@@ -1,0 +1,290 @@
+//! The manifest of an extension: what it says of itself and what it brings.
+
+use std::path::{Component, Path, PathBuf};
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::commands::one_line;
+use crate::jsonc;
+
+/// The file that makes a folder an extension.
+pub const MANIFEST: &str = "gemini-extension.json";
+/// Read in place of it where both are there.
+pub const OWN_MANIFEST: &str = "parallax-extension.json";
+/// The context file of an extension that names none.
+const CONTEXT: &str = "GEMINI.md";
+/// Entries of one list of a manifest.
+const MOST: usize = 200;
+/// Characters of a description.
+const DESCRIPTION: usize = 1_000;
+/// Keys that JavaScript gives a meaning of its own.
+const ODD_KEYS: [&str; 3] = ["__proto__", "constructor", "prototype"];
+
+/// A value that an extension asks its user for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtensionSetting {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The variable that its programs find it in.
+    pub variable: String,
+    /// Whether nobody should see it.
+    pub sensitive: bool,
+}
+
+/// A manifest, as its file has it; variables are not filled in yet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Manifest {
+    /// Letters, digits and dashes.
+    pub name: String,
+    /// Any text.
+    pub version: String,
+    /// One line; empty: nothing is said.
+    pub description: String,
+    /// MCP servers by name.
+    pub servers: Object,
+    /// Context files; `None`: `GEMINI.md`, when it is there.
+    pub context_files: Option<Vec<String>>,
+    /// Tools that it keeps from the model, as `tools.exclude` has them.
+    pub exclude_tools: Vec<String>,
+    /// What it asks for.
+    pub settings: Vec<ExtensionSetting>,
+    /// Colours, as `ui.customThemes` has them.
+    pub themes: Vec<Object>,
+    /// The folder of plans, where the user has none.
+    pub plan_directory: Option<String>,
+    /// Where it lives now.
+    pub migrated_to: Option<String>,
+    /// What is odd in it, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Manifest {
+    /// Reads the manifest of a folder. Blocking.
+    ///
+    /// # Errors
+    /// Why the folder is no extension, without its path.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        let own = folder.join(OWN_MANIFEST);
+        let file = if own.exists() { own } else { folder.join(MANIFEST) };
+        match jsonc::read_object(&file) {
+            Ok(Some(object)) => Self::parse(&object),
+            Ok(None) => Err(format!("it has no `{MANIFEST}`")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Reads the object of a manifest. Unknown fields are left alone.
+    ///
+    /// # Errors
+    /// A name or version that is missing or cannot be used, a field of another
+    /// type.
+    pub fn parse(object: &Object) -> Result<Self, String> {
+        let mut manifest = Self { name: required(object, "name")?, ..Self::default() };
+        if !is_name(&manifest.name) {
+            return Err(format!(
+                "its name `{}` may hold only letters, digits and dashes",
+                one_line(&manifest.name, 60)
+            ));
+        }
+        manifest.version = required(object, "version")?;
+        manifest.description = one_line(&text(object, "description")?, DESCRIPTION);
+        manifest.servers = match object.get("mcpServers") {
+            None | Some(Value::Null) => Object::new(),
+            Some(Value::Object(servers)) => servers.clone(),
+            Some(_) => return Err("its `mcpServers` must be an object".to_owned()),
+        };
+        manifest.servers.retain(|name, _| !ODD_KEYS.contains(&name.as_str()));
+        manifest.context_files = match object.get("contextFileName") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(vec![name.clone()]),
+            Some(value) => Some(texts(value, "contextFileName")?),
+        };
+        if let Some(value) = object.get("excludeTools").filter(|value| !value.is_null()) {
+            manifest.exclude_tools = texts(value, "excludeTools")?;
+        }
+        manifest.settings = settings(object, &mut manifest.notes)?;
+        for theme in object.get("themes").and_then(Value::as_array).into_iter().flatten().take(MOST)
+        {
+            match theme.as_object() {
+                Some(theme) => manifest.themes.push(theme.clone()),
+                None => manifest.notes.push("a theme of it is no object".to_owned()),
+            }
+        }
+        manifest.plan_directory = object
+            .get("plan")
+            .and_then(|plan| plan.get("directory"))
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        manifest.migrated_to =
+            Some(text(object, "migratedTo")?).filter(|address| !address.is_empty());
+        Ok(manifest)
+    }
+
+    /// The context files that are there and stay in the folder, links resolved;
+    /// and what is wrong with the others.
+    pub fn context_paths(&self, folder: &Path) -> (Vec<PathBuf>, Vec<String>) {
+        let Some(names) = &self.context_files else {
+            let standard = folder.join(CONTEXT);
+            let (found, _) = inside(folder, &[CONTEXT.to_owned()]);
+            return if standard.is_file() { (found, Vec::new()) } else { Default::default() };
+        };
+        inside(folder, names)
+    }
+}
+
+/// Whether a text can be the name of an extension, which is that of a folder.
+pub fn is_name(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut paths, mut wrong) = (Vec::new(), Vec::new());
+    let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    for name in names {
+        let relative = Path::new(name);
+        let is_plain = relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let shown = one_line(name, 100);
+        if name.is_empty() || !is_plain {
+            wrong.push(format!("its context file `{shown}` is not in its folder"));
+            continue;
+        }
+        match std::fs::canonicalize(root.join(relative)) {
+            Ok(real) if real.starts_with(&root) => paths.push(real),
+            Ok(_) => wrong.push(format!("its context file `{shown}` leads out of its folder")),
+            Err(_) => wrong.push(format!("its context file `{shown}` is not there")),
+        }
+    }
+    (paths, wrong)
+}
+
+fn settings(object: &Object, notes: &mut Vec<String>) -> Result<Vec<ExtensionSetting>, String> {
+    let entries = match object.get("settings") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return Err("its `settings` must be a list".to_owned()),
+    };
+    let mut found: Vec<ExtensionSetting> = Vec::new();
+    for entry in entries.iter().take(MOST) {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (name, variable) = (one_line(text("name"), 100), text("envVar").to_owned());
+        if !is_variable(&variable) {
+            notes.push(format!(
+                "its setting `{name}` is left out: `{}` is no name of a variable",
+                one_line(&variable, 60)
+            ));
+            continue;
+        }
+        if found.iter().any(|known| known.variable == variable) {
+            notes.push(format!("its setting `{name}` is left out: `{variable}` is there twice"));
+            continue;
+        }
+        found.push(ExtensionSetting {
+            name: if name.is_empty() { variable.clone() } else { name },
+            description: one_line(text("description"), DESCRIPTION),
+            variable,
+            sensitive: entry.get("sensitive").and_then(Value::as_bool).unwrap_or(false),
+        });
+    }
+    Ok(found)
+}
+
+fn is_variable(name: &str) -> bool {
+    let first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    name.len() <= 200
+        && name.bytes().next().is_some_and(first)
+        && name.bytes().all(|byte| first(byte) || byte.is_ascii_digit())
+}
+
+fn required(object: &Object, key: &str) -> Result<String, String> {
+    let value = text(object, key)?;
+    if value.trim().is_empty() {
+        return Err(format!("its `{key}` is missing"));
+    }
+    Ok(value.trim().to_owned())
+}
+
+fn text(object: &Object, key: &str) -> Result<String, String> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("its `{key}` must be a text")),
+    }
+}
+
+fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("its `{key}` must be a list of texts");
+    let items = value.as_array().ok_or_else(wrong)?;
+    items.iter().take(MOST).map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(value: &Value) -> Result<Manifest, String> {
+        Manifest::parse(value.as_object().expect("object"))
+    }
+
+    #[test]
+    fn a_manifest_is_read_whatever_else_it_holds() {
+        let manifest = parse(&json!({
+            "name": "my-Ext2", "version": "v1", "author": {"x": 1}, "description": "a\nb",
+            "mcpServers": {"s": {"command": "c"}, "__proto__": {}},
+            "contextFileName": "a.md", "excludeTools": ["run_shell_command(rm)"],
+            "settings": [
+                {"name": "Key", "description": "k", "envVar": "MY_KEY", "sensitive": true},
+                {"name": "Bad", "envVar": "A-B"}, {"name": "Again", "envVar": "MY_KEY"}
+            ],
+            "themes": [{"name": "t", "type": "custom"}], "plan": {"directory": "p"},
+            "migratedTo": "https://example.org/x"
+        }))
+        .expect("a manifest");
+        assert_eq!((manifest.name.as_str(), manifest.description.as_str()), ("my-Ext2", "a b"));
+        assert_eq!(manifest.servers.keys().collect::<Vec<_>>(), ["s"]);
+        assert_eq!(manifest.settings.len(), 1);
+        assert!(manifest.settings[0].sensitive && manifest.notes.len() == 2);
+        assert_eq!(manifest.plan_directory.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_told() {
+        for (value, why) in [
+            (json!({"version": "1"}), "`name` is missing"),
+            (json!({"name": "a"}), "`version` is missing"),
+            (json!({"name": "../a", "version": "1"}), "letters, digits and dashes"),
+            (json!({"name": "a", "version": 1}), "`version` must be a text"),
+            (json!({"name": "a", "version": "1", "mcpServers": []}), "`mcpServers`"),
+            (json!({"name": "a", "version": "1", "excludeTools": [1]}), "`excludeTools`"),
+        ] {
+            let error = parse(&value).expect_err("no manifest");
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn context_files_stay_in_the_folder() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path().join("ext");
+        std::fs::create_dir(&root).expect("made");
+        std::fs::write(folder.path().join("secret"), "s").expect("written");
+        std::fs::write(root.join("GEMINI.md"), "g").expect("written");
+        std::os::unix::fs::symlink("../secret", root.join("link.md")).expect("link");
+        let manifest = |names: Option<&[&str]>| Manifest {
+            context_files: names.map(|names| names.iter().map(|it| (*it).to_owned()).collect()),
+            ..Manifest::default()
+        };
+        assert_eq!(manifest(None).context_paths(&root).0.len(), 1);
+        let names = ["GEMINI.md", "../secret", "/etc/passwd", "link.md", "gone.md"];
+        let (paths, wrong) = manifest(Some(&names)).context_paths(&root);
+        assert_eq!((paths.len(), wrong.len()), (1, 4), "{wrong:?}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Where an installed extension came from: a small file in its folder.
+
+use std::path::Path;
+
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use crate::jsonc;
+use crate::state::digest;
+
+/// The file in the folder of an installed extension.
+pub const INSTALL_METADATA: &str = ".gemini-extension-install.json";
+
+/// How an extension was brought here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstallKind {
+    /// Cloned.
+    Git,
+    /// Copied from a folder.
+    Local,
+    /// Read where it is.
+    Link,
+    /// An archive of a release.
+    GithubRelease,
+    /// An archive from a file or an address.
+    Archive,
+}
+
+impl InstallKind {
+    const ALL: [Self; 5] = [Self::Git, Self::Local, Self::Link, Self::GithubRelease, Self::Archive];
+
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Git => "git",
+            Self::Local => "local",
+            Self::Link => "link",
+            Self::GithubRelease => "github-release",
+            Self::Archive => "archive",
+        }
+    }
+}
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallMetadata {
+    /// The address or folder.
+    pub source: String,
+    /// How it came.
+    pub kind: InstallKind,
+    /// The branch, tag or commit that was asked for.
+    pub reference: Option<String>,
+    /// The release it is of.
+    pub release_tag: Option<String>,
+    /// Whether it is updated unasked at the start of a session.
+    pub auto_update: bool,
+    /// Whether releases that are not final count.
+    pub pre_release: bool,
+}
+
+impl InstallMetadata {
+    /// Reads the file in a folder; `None` when it is not there or says nothing
+    /// that is understood. Blocking.
+    pub fn read(folder: &Path) -> Option<Self> {
+        let object = jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??;
+        let text = |key: &str| {
+            let text = object.get(key).and_then(Value::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let flag = |key: &str| object.get(key).and_then(Value::as_bool).unwrap_or(false);
+        let word = text("type")?;
+        Some(Self {
+            source: text("source")?,
+            kind: InstallKind::ALL.into_iter().find(|kind| kind.as_str() == word)?,
+            reference: text("ref"),
+            release_tag: text("releaseTag"),
+            auto_update: flag("autoUpdate"),
+            pre_release: flag("allowPreRelease"),
+        })
+    }
+
+    /// The text of the file.
+    pub fn to_json(&self) -> String {
+        let mut object = Object::new();
+        object.insert("source".to_owned(), self.source.clone().into());
+        object.insert("type".to_owned(), self.kind.as_str().into());
+        let texts = [("ref", &self.reference), ("releaseTag", &self.release_tag)];
+        for (key, value) in texts {
+            if let Some(value) = value {
+                object.insert(key.to_owned(), value.clone().into());
+            }
+        }
+        for (key, flag) in [("autoUpdate", self.auto_update), ("allowPreRelease", self.pre_release)]
+        {
+            if flag {
+                object.insert(key.to_owned(), true.into());
+            }
+        }
+        format!("{:#}\n", Value::Object(object))
+    }
+}
+
+/// What tells an extension from all others: the SHA-256 of where it comes from,
+/// or of its name.
+pub fn extension_id(name: &str, install: Option<&InstallMetadata>) -> String {
+    let text = match install {
+        None => name.to_owned(),
+        Some(install) => github_repository(&install.source)
+            .filter(|_| matches!(install.kind, InstallKind::Git | InstallKind::GithubRelease))
+            .map_or_else(
+                || install.source.clone(),
+                |(owner, name)| format!("https://github.com/{owner}/{name}"),
+            ),
+    };
+    crate::state::sha256(text.as_bytes())
+}
+
+/// Owner and name of the repository that an address of GitHub means.
+pub fn github_repository(source: &str) -> Option<(String, String)> {
+    let path = ["https://github.com/", "http://github.com/", "git@github.com:", "github:"]
+        .into_iter()
+        .chain(["ssh://git@github.com/"])
+        .find_map(|prefix| source.strip_prefix(prefix))?;
+    let path = path.trim_end_matches('/');
+    let path = path.strip_suffix(".git").unwrap_or(path);
+    let (owner, name) = path.split_once('/')?;
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    (is_part(owner) && is_part(name)).then(|| (owner.to_owned(), name.to_owned()))
+}
+
+/// What tells this state of a folder's powers from any other: its manifest, its
+/// hooks and its rules. Blocking; a few small reads.
+pub fn powers(folder: &Path) -> String {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let mut take = |path: &Path| {
+        if let Ok(Some(read)) = crate::read::read_at_most(path, 2 * 1024 * 1024) {
+            let name = path.strip_prefix(folder).unwrap_or(path);
+            pieces.push(name.as_os_str().as_encoded_bytes().to_vec());
+            pieces.push(read.bytes);
+        }
+    };
+    for file in [super::OWN_MANIFEST, super::MANIFEST, super::HOOKS] {
+        take(&folder.join(file));
+    }
+    let mut rules: Vec<_> = std::fs::read_dir(folder.join("policies"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .take(1_000)
+        .collect();
+    rules.sort();
+    rules.iter().for_each(|path| take(path));
+    digest(pieces.iter().map(Vec::as_slice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_come_back_as_they_were_written() {
+        let folder = tempfile::tempdir().expect("folder");
+        let metadata = InstallMetadata {
+            source: "https://github.com/a/b.git".to_owned(),
+            kind: InstallKind::GithubRelease,
+            reference: Some("v1".to_owned()),
+            release_tag: Some("v1".to_owned()),
+            auto_update: true,
+            pre_release: false,
+        };
+        std::fs::write(folder.path().join(INSTALL_METADATA), metadata.to_json()).expect("written");
+        assert_eq!(InstallMetadata::read(folder.path()), Some(metadata.clone()));
+        // The same repository, however it is written.
+        let other = InstallMetadata { source: "git@github.com:a/b".to_owned(), ..metadata.clone() };
+        assert_eq!(extension_id("x", Some(&metadata)), extension_id("x", Some(&other)));
+        assert_ne!(extension_id("x", None), extension_id("y", None));
+    }
+
+    #[test]
+    fn only_addresses_of_github_are_github() {
+        for (source, repository) in [
+            ("https://github.com/a/b", Some(("a", "b"))),
+            ("github:a/b.git", Some(("a", "b"))),
+            ("https://github.com/a/b/c", None),
+            ("https://github.com/a/..", None),
+            ("https://github.com.evil.example/a/b", None),
+            ("https://example.org/a/b", None),
+        ] {
+            let found = github_repository(source);
+            let found = found.as_ref().map(|(owner, name)| (owner.as_str(), name.as_str()));
+            assert_eq!(found, repository, "{source}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+use serde_json::json;
+
+use super::*;
+use crate::load::{LoadOptions, load};
+use crate::mcp::{Endpoint, McpChoice};
+
+struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self { folder: tempfile::tempdir().expect("folder") };
+        std::fs::create_dir(world.path("project")).expect("project");
+        world
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::write(path, text).expect("written");
+    }
+
+    fn manifest(&self, folder: &str, manifest: &Value) {
+        self.write(&format!("{folder}/{MANIFEST}"), &manifest.to_string());
+    }
+
+    fn config(&self) -> Config {
+        load(LoadOptions {
+            cwd: self.path("project"),
+            variables: vec![
+                ("HOME".into(), self.folder.path().into()),
+                ("FROM_OUTSIDE".into(), "outside".into()),
+            ],
+            skip_trust: true,
+            ..LoadOptions::default()
+        })
+        .expect("a configuration")
+    }
+
+    fn found(&self, only: &[&str]) -> Extensions {
+        let only = only.iter().map(|name| (*name).to_owned()).collect();
+        self.config().extensions(&ExtensionChoice { only })
+    }
+}
+
+fn names(found: &Extensions) -> Vec<(&str, bool)> {
+    found.all.iter().map(|extension| (extension.name(), extension.active)).collect()
+}
+
+#[test]
+fn both_homes_are_read_and_ours_counts() {
+    let world = World::new();
+    let version = |name: &str, version: &str| json!({"name": name, "version": version});
+    world.manifest(".gemini/extensions/a", &version("a", "1"));
+    world.manifest(".gemini/extensions/b", &version("b", "1"));
+    world.manifest(".parallax/extensions/a", &version("a", "2"));
+    world.manifest(".parallax/extensions/twice", &version("a", "3"));
+    world.write(".gemini/extensions/broken/gemini-extension.json", "{");
+    std::fs::create_dir_all(world.path(".gemini/extensions/empty")).expect("folder");
+    let found = world.found(&[]);
+    assert_eq!(names(&found), [("a", true), ("b", true)]);
+    assert_eq!(found.all[0].manifest.version, "2");
+    assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
+    assert_eq!(names(&world.found(&["B"])), [("a", false), ("b", true)]);
+    assert_eq!(names(&world.found(&["none"])), [("a", false), ("b", false)]);
+    assert!(world.found(&["c"]).warnings.iter().any(|text| text.contains("no extension `c`")));
+}
+
+#[test]
+fn a_linked_one_is_read_where_it_is() {
+    let world = World::new();
+    let source = world.path("work/mine");
+    world.manifest("work/mine", &json!({"name": "mine", "version": "1"}));
+    let metadata = json!({"source": source, "type": "link"}).to_string();
+    world.write(&format!(".parallax/extensions/mine/{INSTALL_METADATA}"), &metadata);
+    let found = world.found(&[]);
+    assert_eq!(found.all[0].folder, source);
+    assert_eq!(found.command_folders()[0].folder, source.join("commands"));
+}
+
+#[test]
+fn servers_get_variables_and_settings_and_nothing_dangerous() {
+    let world = World::new();
+    world.manifest(
+        ".gemini/extensions/a",
+        &json!({"name": "a", "version": "1",
+            "settings": [{"name": "Key", "envVar": "KEY", "sensitive": true},
+                {"name": "Host", "envVar": "HOST"}, {"name": "Odd", "envVar": "NODE_OPTIONS"}],
+            "mcpServers": {"s": {"command": "node", "trust": true,
+                "args": ["${extensionPath}${/}s.js", "${workspacePath}", "$HOST", "$GONE"],
+                "env": {"X": "${FROM_OUTSIDE}", "LD_PRELOAD": "x", "NODE_OPTIONS": "y"}}}}),
+    );
+    world.write(".gemini/extensions/a/.env", "KEY=old\nHOST=h\nNODE_OPTIONS=--require=x\n");
+    let config = world.config();
+    set_extension_value(&config.homes, "a", ExtensionScope::User, "KEY", Some("new")).expect("set");
+    let found = config.extensions(&ExtensionChoice::default());
+    let servers = config.mcp_servers(&found.servers(), &McpChoice::default());
+    let server = &servers.servers[0];
+    assert!(!server.trust);
+    let Endpoint::Stdio { args, env, .. } = &server.endpoint else { unreachable!() };
+    let path = |path: &str| world.path(path).to_string_lossy().into_owned();
+    assert_eq!(
+        args,
+        &[path(".gemini/extensions/a/s.js"), path("project"), "h".into(), "$GONE".into()]
+    );
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(env, &[pair("X", "outside"), pair("KEY", "new"), pair("HOST", "h")]);
+}
+
+#[test]
+fn a_change_of_what_gives_it_powers_is_told() {
+    let world = World::new();
+    world.manifest(".parallax/extensions/a", &json!({"name": "a", "version": "1"}));
+    let folder = world.path(".parallax/extensions/a");
+    let metadata = json!({"source": "/x", "type": "local"}).to_string();
+    world.write(&format!(".parallax/extensions/a/{INSTALL_METADATA}"), &metadata);
+    let entry = Locked {
+        version: "1".into(),
+        source: "/x".into(),
+        kind: InstallKind::Local,
+        commit: None,
+        hash: content_hash(&folder).expect("hash"),
+        powers: powers(&folder),
+    };
+    lock(&world.config().homes, "a", Some(&entry)).expect("noted");
+    assert!(world.found(&[]).warnings.is_empty());
+    world.write(".parallax/extensions/a/hooks/hooks.json", "{}");
+    let warnings = world.found(&[]).warnings;
+    assert!(warnings.iter().any(|text| text.contains("not what was installed")), "{warnings:?}");
+}
+
+#[test]
+fn themes_have_the_name_of_their_extension() {
+    let world = World::new();
+    let themes = json!([{"name": "Dusk", "type": "custom"}, {"type": "custom"}]);
+    world.manifest(".gemini/extensions/a", &json!({"name": "a", "version": "1", "themes": themes}));
+    assert_eq!(world.found(&[]).themes().keys().collect::<Vec<_>>(), ["Dusk (a)"]);
+    assert!(world.found(&["none"]).themes().is_empty());
+}

@@ -1,0 +1,109 @@
+//! `${extensionPath}` and the like in what an extension brings.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// How many of the variables are paths; they come first.
+const PATHS: usize = 4;
+
+/// What stands for the variables of an extension.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExtensionVariables {
+    /// Paths, then values that may be seen, then secrets.
+    pairs: Vec<(String, String)>,
+    /// How many of them may be seen.
+    shown: usize,
+}
+
+impl ExtensionVariables {
+    /// For an extension in `folder`, used in `workspace`; `values` are those of
+    /// its settings, by variable, and `secrets` those that nobody should see.
+    pub(crate) fn new(
+        folder: &Path,
+        workspace: &Path,
+        values: &[(String, String)],
+        secrets: &[(String, String)],
+    ) -> Self {
+        let separator = std::path::MAIN_SEPARATOR.to_string();
+        let mut pairs = vec![
+            ("extensionPath".to_owned(), folder.to_string_lossy().into_owned()),
+            ("workspacePath".to_owned(), workspace.to_string_lossy().into_owned()),
+            ("/".to_owned(), separator.clone()),
+            ("pathSeparator".to_owned(), separator),
+        ];
+        pairs.extend(values.iter().cloned());
+        let shown = pairs.len();
+        pairs.extend(secrets.iter().cloned());
+        Self { pairs, shown }
+    }
+
+    /// Fills a text in, in one pass: what a value holds is not looked at again.
+    /// Unknown names stay as they are.
+    pub fn fill(&self, text: &str) -> String {
+        fill(text, &self.pairs)
+    }
+
+    /// The same for a text that the model reads: no secrets.
+    pub fn fill_shown(&self, text: &str) -> String {
+        fill(text, self.pairs.get(..self.shown).unwrap_or_default())
+    }
+
+    /// The same for the text of a shell command: paths only. The values of
+    /// settings are in its environment, where the shell cannot take them for a
+    /// part of the command.
+    pub(crate) fn fill_command(&self, text: &str) -> String {
+        fill(text, self.pairs.get(..PATHS).unwrap_or_default())
+    }
+
+    /// Fills in every text of a value; keys are left alone.
+    pub(crate) fn fill_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains("${") => *text = self.fill(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fill_value(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.fill_value(field)),
+            _ => {}
+        }
+    }
+}
+
+fn fill(text: &str, pairs: &[(String, String)]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        let (before, from) = rest.split_at(start);
+        out.push_str(before);
+        let inner = from.get(2..).unwrap_or_default();
+        let name = inner.find('}').and_then(|end| inner.get(..end));
+        let value = name.and_then(|name| {
+            let pair = pairs.iter().find(|(known, _)| known == name)?;
+            Some((name.len() + 3, pair.1.as_str()))
+        });
+        let (taken, value) = value.unwrap_or((2, "${"));
+        out.push_str(value);
+        rest = from.get(taken..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_names_are_filled_in_once() {
+        let values = [("KEY".to_owned(), "${extensionPath}".to_owned())];
+        let variables = ExtensionVariables::new(Path::new("/e"), Path::new("/w"), &values, &[]);
+        assert_eq!(variables.fill_command("${extensionPath}${KEY}"), "/e${KEY}");
+        for (text, filled) in [
+            ("${extensionPath}${/}x", "/e/x"),
+            ("${workspacePath}:${pathSeparator}", "/w:/"),
+            ("${KEY}", "${extensionPath}"),
+            ("${other} $KEY ${", "${other} $KEY ${"),
+            ("${${KEY}}", "${${extensionPath}}"),
+        ] {
+            assert_eq!(variables.fill(text), filled, "{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `invoke_agent`: hands a piece of work to a sub-agent.
+
+use std::sync::Arc;
+
+use parallax_protocol::agent::AgentDefinition;
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::tool::{
+    Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use super::child::Child;
+use super::family::Family;
+
+pub(crate) struct InvokeAgent {
+    spec: ToolSpec,
+    family: Arc<Family>,
+}
+
+impl InvokeAgent {
+    pub(crate) fn new(family: Arc<Family>) -> Self {
+        let spec = ToolSpec {
+            name: "invoke_agent".into(),
+            display_name: "InvokeAgent".into(),
+            description: include_str!("invoke_agent.md").trim().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "agent_name": {
+                        "type": "string",
+                        "description": "The agent, as the system prompt names it."
+                    },
+                    "prompt": {
+                        "type": "string",
+                        "description": "The whole task, with all that the agent must know: it \
+                                        sees nothing of this conversation."
+                    }
+                },
+                "required": ["agent_name", "prompt"]
+            }),
+            kind: ToolKind::Agent,
+            sharing: Sharing::Shared,
+            aliases: Vec::new(),
+        };
+        Self { spec, family }
+    }
+}
+
+fn refused(message: String) -> ToolError {
+    ToolError::new(ToolErrorKind::InvalidToolParams, message)
+}
+
+impl Tool for InvokeAgent {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let text = |name: &str| {
+            let text = args.get(name).and_then(Value::as_str).map(str::trim);
+            text.filter(|text| !text.is_empty()).ok_or_else(|| {
+                refused(format!("params must have a text '{name}' that is not empty"))
+            })
+        };
+        let (name, prompt) = (text("agent_name")?, text("prompt")?);
+        let agents = self.family.agents.list();
+        let Some(agent) = agents.iter().find(|agent| agent.name == name).cloned() else {
+            let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            let there = match names.is_empty() {
+                true => "there are no agents now".to_owned(),
+                false => format!("there are: {}", names.join(", ")),
+            };
+            return Err(refused(format!("there is no agent `{name}`; {there}")));
+        };
+        Ok(Box::new(Call {
+            family: Arc::clone(&self.family),
+            agent,
+            prompt: prompt.to_owned(),
+            item: ItemId::new(format!("tool-{}", scope.call)),
+            effects: Effects::default(),
+        }))
+    }
+}
+
+struct Call {
+    family: Arc<Family>,
+    agent: Arc<AgentDefinition>,
+    prompt: String,
+    item: ItemId,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let task = self.prompt.lines().next().unwrap_or_default();
+        format!("{}: {}", self.agent.name, task.chars().take(200).collect::<String>())
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        let Self { family, agent, prompt, item, .. } = *self;
+        Box::pin(Child::new(family, agent, item, run.cancel).work(prompt))
+    }
+}

@@ -1,0 +1,126 @@
+//! Folds the events of a sub-agent into the picture that faces get of it.
+
+use std::time::Instant;
+
+use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
+use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ModelCall, ToolStatus};
+use parallax_protocol::ids::ItemId;
+
+use crate::meter::millis;
+
+/// Calls of the picture.
+const STEPS: usize = 40;
+/// Characters of a line of it.
+const LINE: usize = 200;
+/// Characters of the result in it.
+const RESULT: usize = 2_000;
+
+pub(super) struct Picture {
+    progress: AgentProgress,
+    begun: Instant,
+    /// The items of the steps, in their order.
+    items: Vec<ItemId>,
+    /// The newest answer in words.
+    pub(super) text: String,
+}
+
+impl Picture {
+    pub(super) fn new(agent: &str) -> Self {
+        let progress = AgentProgress { agent: agent.to_owned(), ..AgentProgress::default() };
+        Self { progress, begun: Instant::now(), items: Vec::new(), text: String::new() }
+    }
+
+    /// Takes an event; `true` when the picture is another one.
+    pub(super) fn take(&mut self, body: &EventBody) -> bool {
+        match body {
+            EventBody::ModelCall(call) => self.count(call),
+            EventBody::ItemStarted { item, start: ItemStart::Tool(tool) } => {
+                if self.items.len() == STEPS {
+                    self.items.remove(0);
+                    self.progress.steps.remove(0);
+                }
+                self.items.push(item.clone());
+                self.progress.steps.push(AgentStep {
+                    name: line(&tool.name),
+                    title: String::new(),
+                    status: None,
+                    error: String::new(),
+                });
+            }
+            EventBody::CallState(state) => {
+                let Some(title) = &state.title else { return false };
+                let Some(step) = self.step(&state.item) else { return false };
+                step.title = line(title);
+            }
+            EventBody::ItemDone { item, done: ItemDone::Tool(done) } => {
+                self.progress.calls += 1;
+                let Some(step) = self.step(item) else { return true };
+                step.status = Some(done.status);
+                if !done.title.is_empty() {
+                    step.title = line(&done.title);
+                }
+                step.error = done.error.as_ref().map(|(_, text)| line(text)).unwrap_or_default();
+            }
+            EventBody::ItemDone { done: ItemDone::Thought { text }, .. } => {
+                let subject = subject(text);
+                if subject == self.progress.thought {
+                    return false;
+                }
+                self.progress.thought = subject;
+            }
+            EventBody::ItemDone { done: ItemDone::Text { text, dropped: false }, .. } => {
+                text.as_str().clone_into(&mut self.text);
+                return false;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn count(&mut self, call: &ModelCall) {
+        if call.role == "main" && call.error.is_none() {
+            self.progress.turns += 1;
+        }
+        self.progress.tokens += call.usage.total_token_count;
+    }
+
+    fn step(&mut self, item: &ItemId) -> Option<&mut AgentStep> {
+        let at = self.items.iter().position(|known| known == item)?;
+        self.progress.steps.get_mut(at)
+    }
+
+    /// Whether a person is asked; `true` when that is new.
+    pub(super) fn waits(&mut self, waiting: bool) -> bool {
+        std::mem::replace(&mut self.progress.waiting, waiting) != waiting
+    }
+
+    /// The picture as it is now.
+    pub(super) fn now(&mut self) -> AgentProgress {
+        self.progress.duration_ms = millis(self.begun);
+        self.progress.clone()
+    }
+
+    /// The last one.
+    pub(super) fn ended(&mut self, end: AgentEnd, result: &str) -> AgentProgress {
+        self.progress.end = Some(end);
+        self.progress.waiting = false;
+        // What still ran is ended with it.
+        for step in self.progress.steps.iter_mut().filter(|step| step.status.is_none()) {
+            step.status = Some(ToolStatus::Cancelled);
+        }
+        self.progress.result = result.chars().take(RESULT).collect();
+        self.now()
+    }
+}
+
+/// The first line of a text, bounded.
+fn line(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().take(LINE).collect()
+}
+
+/// What a thought is about: its first bold span, else its first line.
+fn subject(thought: &str) -> String {
+    let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
+    line(bold.unwrap_or(thought))
+}

@@ -1,0 +1,194 @@
+//! Chooses the model of a prompt, once: what stands in for one that cannot
+//! answer, a person's choice, the approval mode, what the prompt looks like,
+//! and only in doubt a small model that is asked.
+
+mod classifier;
+mod rules;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{EndReason, EventBody};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::{FallbackPolicy, Route, RouteSource, Router, Routes};
+
+use self::rules::Look;
+use crate::meter::{Metered, millis};
+use crate::session::Session;
+
+/// The number from which the strong model answers.
+const THRESHOLD: u64 = 90;
+
+/// How models are chosen, and what happens when one cannot answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoutingOptions {
+    /// How much is done to choose.
+    pub router: Router,
+    /// Whether planning is for the strong model and the work on a plan for the
+    /// fast one.
+    pub plan: bool,
+    /// The number of 100 from which the strong model answers.
+    pub threshold: u64,
+    /// What is done when a model cannot answer.
+    pub fallback: FallbackPolicy,
+}
+
+impl Default for RoutingOptions {
+    fn default() -> Self {
+        Self { router: Router::On, plan: true, threshold: THRESHOLD, fallback: FallbackPolicy::Ask }
+    }
+}
+
+/// A choice, before it is told.
+struct Choice {
+    strong: bool,
+    source: RouteSource,
+    reason: String,
+    error: Option<String>,
+}
+
+impl Choice {
+    fn new(strong: bool, source: RouteSource, reason: impl Into<String>) -> Self {
+        Self { strong, source, reason: reason.into(), error: None }
+    }
+}
+
+impl Session {
+    /// The model that answers now: the one chosen for the prompt, or else the
+    /// one that the set name means.
+    pub(crate) fn main_model(&self) -> String {
+        match &self.route {
+            Some(route) => route.model.clone(),
+            None => self.model.resolve(&self.inbox.model),
+        }
+    }
+
+    /// Whether the program chooses among models.
+    pub(crate) fn chooses(&self) -> bool {
+        self.model.routes(&self.inbox.model).is_some()
+    }
+
+    /// Chooses the model of the prompt, at its first request or after a person
+    /// took another; then it stays.
+    pub(crate) async fn choose_model(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        // A model that a person sets counts from the next request on.
+        if self.route.as_ref().is_some_and(|route| route.asked == self.inbox.model) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let asked = self.inbox.model.clone();
+        let (model, choice) = match self.model.routes(&asked) {
+            None => {
+                let reason = format!("`{asked}` is set");
+                let choice = Choice::new(true, RouteSource::Override, reason);
+                (self.model.resolve(&asked), choice)
+            }
+            Some(routes) => {
+                let choice = self.choose(&routes, cancel).await;
+                if cancel.is_cancelled() {
+                    return Err(EndReason::Cancelled);
+                }
+                (if choice.strong { routes.strong } else { routes.fast }, choice)
+            }
+        };
+        let Choice { source, reason, error, .. } = choice;
+        self.set_route(Route { model, asked, source, reason, latency_ms: millis(begun), error });
+        Ok(())
+    }
+
+    /// Takes a model for the rest of the prompt, and tells it.
+    pub(crate) fn set_route(&mut self, route: Route) {
+        tracing::info!(
+            model = %route.model, source = ?route.source, reason = %route.reason,
+            latency_ms = route.latency_ms, error = ?route.error, "model chosen"
+        );
+        self.inbox.follow_model(&route.model);
+        self.hub.send(EventBody::Routed(Box::new(route.clone())));
+        self.route = Some(route);
+    }
+
+    async fn choose(&mut self, routes: &Routes, cancel: &CancellationToken) -> Choice {
+        if self.routing.router == Router::Off {
+            let reason = "routing is switched off (`model.routing`)";
+            return Choice::new(true, RouteSource::Default, reason);
+        }
+        if self.routing.plan {
+            if self.inbox.mode == ApprovalMode::Plan {
+                return Choice::new(true, RouteSource::ApprovalMode, "it is plan mode");
+            }
+            if let Some(plan) = self.plan() {
+                let reason = format!("the work follows the plan `{}`", plan.display());
+                return Choice::new(false, RouteSource::ApprovalMode, reason);
+            }
+        }
+        let prompt = self.prompts.marks().last().map(|mark| mark.text.clone()).unwrap_or_default();
+        let rule = |strong, reason: &str| Choice::new(strong, RouteSource::Rules, reason);
+        if self.stuck {
+            return rule(true, "the fast model did not get on with the prompt before");
+        }
+        match rules::look(&prompt) {
+            Look::Large(why) => rule(true, why),
+            Look::Small => rule(false, "the prompt is short and clear"),
+            Look::GoesOn => match &self.last_model {
+                Some(last) => rule(*last != routes.fast, "it goes on with what was there"),
+                None => Choice::new(true, RouteSource::Default, "there is nothing to go by"),
+            },
+            Look::Unclear if self.routing.router == Router::Rules => Choice::new(
+                true,
+                RouteSource::Default,
+                "no rule fits, and no model is asked (`model.routing`)",
+            ),
+            Look::Unclear => self.classify(routes, &prompt, cancel).await,
+        }
+    }
+
+    async fn classify(
+        &mut self,
+        routes: &Routes,
+        prompt: &str,
+        cancel: &CancellationToken,
+    ) -> Choice {
+        let metered =
+            Metered::new(Arc::clone(&self.model), self.hub.clone()).counted(self.budget.ledger());
+        let question = classifier::Question {
+            model: Arc::new(metered),
+            name: routes.classifier.clone(),
+            scale: routes.scale,
+            threshold: self.routing.threshold,
+            text: classifier::text(self.history.contents(), prompt, routes.scale),
+        };
+        let asking = classifier::ask(question, cancel.child_token());
+        let asking = async {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err("cancelled".to_owned()),
+                said = asking => said,
+            }
+        };
+        let source = match routes.scale {
+            parallax_protocol::routing::Scale::Choice => RouteSource::Classifier,
+            parallax_protocol::routing::Scale::Score => RouteSource::NumericalClassifier,
+        };
+        match self.inbox.during(asking).await {
+            Ok(said) => Choice::new(said.strong, source, said.reason),
+            Err(error) => Choice {
+                error: Some(error),
+                ..Choice::new(true, RouteSource::Default, "the classifier said nothing")
+            },
+        }
+    }
+
+    /// A prompt is over: what the next one may go by.
+    pub(crate) fn end_route(&mut self, reason: &EndReason) {
+        self.models.begin();
+        let Some(route) = self.route.take() else { return };
+        let routes = self.model.routes(&self.inbox.model);
+        let was_fast = routes.is_some_and(|routes| routes.fast == route.model);
+        self.stuck = was_fast && matches!(reason, EndReason::Loop { .. });
+        self.last_model = Some(route.model);
+    }
+}

@@ -1,0 +1,214 @@
+//! Asks a small model which model a prompt is for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::model::{Model, Request, ToolSet};
+use parallax_protocol::routing::Scale;
+use parallax_protocol::{CancellationToken, Object};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What the calls are told as.
+pub(super) const ROLE: &str = "utility_router";
+/// Nobody waits longer to have a model chosen.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// Contents among which turns are looked for.
+const LOOKED_AT: usize = 20;
+/// Characters of one turn, and of the prompt.
+const TURN: usize = 1_200;
+const PROMPT: usize = 6_000;
+/// Characters of a reason that are kept.
+const REASON: usize = 300;
+const CHOICE: &str = include_str!("../../prompts/route_choice.md");
+const SCORE: &str = include_str!("../../prompts/route_score.md");
+
+/// What the classifier said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Whether it is for the strong model.
+    pub(super) strong: bool,
+    pub(super) reason: String,
+}
+
+/// What is asked.
+pub(super) struct Question {
+    pub(super) model: Arc<dyn Model>,
+    /// The classifier's id.
+    pub(super) name: String,
+    pub(super) scale: Scale,
+    /// The number from which the strong model answers.
+    pub(super) threshold: u64,
+    /// The prompt with what was said before it.
+    pub(super) text: String,
+}
+
+/// Asks it.
+///
+/// # Errors
+/// Why there is no answer, in words.
+pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result<Said, String> {
+    let (system, schema) = match question.scale {
+        Scale::Choice => (CHOICE, choice_schema()),
+        Scale::Score => (SCORE, score_schema()),
+    };
+    let mut generation = Object::new();
+    generation.insert("responseMimeType".into(), "application/json".into());
+    generation.insert("responseJsonSchema".into(), schema);
+    let request = Request {
+        model: question.name,
+        system: Arc::from(system),
+        contents: vec![Content::user(vec![Part::text(question.text)]).seal()],
+        tools: ToolSet::None,
+        generation,
+        role: ROLE.into(),
+        max_attempts: Some(1),
+    };
+    let answer = question.model.generate(request, cancel);
+    match tokio::time::timeout(PATIENCE, answer).await {
+        Ok(Ok(answer)) => read(&answer.text(), question.scale, question.threshold),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+    }
+}
+
+fn choice_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "reasoning": {"type": "string"},
+            "model_choice": {"type": "string", "enum": ["flash", "pro"]}
+        },
+        "required": ["reasoning", "model_choice"]
+    })
+}
+
+fn score_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "complexity_reasoning": {"type": "string"},
+            "complexity_score": {"type": "integer", "minimum": 1, "maximum": 100}
+        },
+        "required": ["complexity_reasoning", "complexity_score"]
+    })
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    reasoning: String,
+    model_choice: String,
+}
+
+#[derive(Deserialize)]
+struct Score {
+    #[serde(default)]
+    complexity_reasoning: String,
+    complexity_score: f64,
+}
+
+fn read(text: &str, scale: Scale, threshold: u64) -> Result<Said, String> {
+    let text = text.trim().trim_start_matches("```json").trim_matches('`');
+    let bad = |error: serde_json::Error| format!("its answer cannot be used: {error}");
+    match scale {
+        Scale::Choice => {
+            let choice: Choice = serde_json::from_str(text).map_err(bad)?;
+            let strong = match choice.model_choice.as_str() {
+                "pro" => true,
+                "flash" => false,
+                other => return Err(format!("it chose `{}`", short(other, 40))),
+            };
+            Ok(Said { strong, reason: short(&choice.reasoning, REASON) })
+        }
+        Scale::Score => {
+            let score: Score = serde_json::from_str(text).map_err(bad)?;
+            let number = score.complexity_score;
+            if !(0.0..=100.0).contains(&number) {
+                return Err(format!("it gave {number} of 100"));
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a number up to 100")]
+            let strong = number >= threshold as f64;
+            let reason = short(&score.complexity_reasoning, REASON);
+            Ok(Said { strong, reason: format!("{number} of 100, {threshold} needed: {reason}") })
+        }
+    }
+}
+
+/// The prompt and the last turns before it, without the traffic of tools.
+pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
+    let turns = match scale {
+        Scale::Choice => 4,
+        Scale::Score => 8,
+    };
+    // The newest content is the prompt itself.
+    let before = contents.split_last().map_or(contents, |(_, before)| before);
+    let from = before.len().saturating_sub(LOOKED_AT);
+    let clean = before.get(from..).unwrap_or_default().iter().filter_map(said);
+    let clean: Vec<(Role, String)> = clean.collect();
+    let last = clean.get(clean.len().saturating_sub(turns)..).unwrap_or_default();
+    let mut text = String::new();
+    if !last.is_empty() {
+        text.push_str("<earlier_turns>\n");
+        for (role, said) in last {
+            let who = if *role == Role::User { "user" } else { "agent" };
+            text.push_str(&format!("{who}: {}\n", short(said, TURN)));
+        }
+        text.push_str("</earlier_turns>\n\n");
+    }
+    text.push_str(&format!("<request>\n{}\n</request>", short(prompt, PROMPT)));
+    text
+}
+
+/// The text of a content that has neither calls nor results.
+fn said(content: &Sealed) -> Option<(Role, String)> {
+    let opened = content.open().ok()?;
+    let is_traffic = opened
+        .parts
+        .iter()
+        .any(|part| matches!(part.view(), PartView::Call(_) | PartView::Response(_)));
+    let text = opened.visible_text();
+    (!is_traffic && !text.trim().is_empty()).then(|| (content.role(), text))
+}
+
+/// The beginning of a text.
+fn short(text: &str, characters: usize) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(characters) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_or_refused() {
+        let score = |text| read(text, Scale::Score, 90).map(|said| said.strong);
+        assert_eq!(score(r#"{"complexity_reasoning": "x", "complexity_score": 90}"#), Ok(true));
+        assert_eq!(score("```json\n{\"complexity_score\": 89}\n```"), Ok(false));
+        assert!(score(r#"{"complexity_score": 900}"#).is_err());
+        assert!(score("no").is_err());
+        let choice = |text| read(text, Scale::Choice, 90).map(|said| said.strong);
+        assert_eq!(choice(r#"{"reasoning": "x", "model_choice": "pro"}"#), Ok(true));
+        assert_eq!(choice(r#"{"model_choice": "flash"}"#), Ok(false));
+        assert!(choice(r#"{"model_choice": "mine"}"#).is_err());
+    }
+
+    #[test]
+    fn only_clean_turns_are_shown() {
+        let user = |text: &str| Content::user(vec![Part::text(text)]).seal();
+        let model = |text: &str| Content::model(vec![Part::text(text)]).seal();
+        let call = Part::function_response(None, "x", Object::new(), Vec::new());
+        let contents =
+            [user("first"), model("said"), Content::user(vec![call]).seal(), user("now")];
+        let text = text(&contents, "now", Scale::Choice);
+        assert_eq!(
+            text,
+            "<earlier_turns>\nuser: first\nagent: said\n</earlier_turns>\n\n<request>\nnow\n</request>"
+        );
+    }
+}

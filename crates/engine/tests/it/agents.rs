@@ -1,0 +1,354 @@
+//! Sub-agents: what comes back, what does not, and how each of their ends looks
+//! to the session that started them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::Object;
+use parallax_protocol::agent::{
+    AgentDefinition, AgentEnd, AgentKit, AgentResult, Agents, COMPLETE_TASK,
+};
+use parallax_protocol::event::{Ask, EndReason, Event, EventBody, ToolDone, ToolStatus};
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::{Display, Outcome, Sharing, Tool};
+
+use crate::support::*;
+
+/// Agents whose tools are those of the session and `complete_task`.
+struct Team(Vec<AgentDefinition>);
+
+impl Agents for Team {
+    fn list(&self) -> Vec<Arc<AgentDefinition>> {
+        self.0.iter().cloned().map(Arc::new).collect()
+    }
+
+    fn equip(
+        &self,
+        agent: &AgentDefinition,
+        _: &str,
+        tools: Vec<Arc<dyn Tool>>,
+        result: AgentResult,
+    ) -> AgentKit {
+        let mut tools = tools;
+        tools.push(tool(COMPLETE_TASK, Sharing::Exclusive, move |n, _| {
+            result.give(format!("result {n}").into());
+            Box::pin(std::future::ready(Outcome::text("done")))
+        }));
+        AgentKit {
+            tools,
+            system: Arc::from(agent.name.as_str()),
+            preface: Some("env".into()),
+            problems: Vec::new(),
+            close: None,
+        }
+    }
+}
+
+fn agent(name: &str) -> AgentDefinition {
+    AgentDefinition {
+        name: name.into(),
+        description: "d".into(),
+        model: None,
+        generation: Object::new(),
+        max_turns: 10,
+        time: Duration::from_secs(60),
+        has_schema: true,
+    }
+}
+
+fn team(agents: Vec<AgentDefinition>, tools: Vec<Arc<dyn Tool>>) -> Setup {
+    Setup { tools, agents: Some(Arc::new(Team(agents))), ..Setup::default() }
+}
+
+/// Hands work to agents, all in one answer.
+fn invokes(names: &[&str]) -> Reply {
+    let calls: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| {
+            let signature = if at == 0 { r#","thoughtSignature":"c2ln""# } else { "" };
+            format!(
+                r#"{{"functionCall":{{"name":"invoke_agent","args":{{"agent_name":"{name}","prompt":"look"}}}}{signature}}}"#
+            )
+        })
+        .collect();
+    vec![chunk(&format!("[{}]", calls.join(",")), Some("STOP"))]
+}
+
+/// The finished calls of the session itself.
+fn finished(events: &[Event]) -> Vec<ToolDone> {
+    tools_done(events).into_iter().filter(|done| done.name == "invoke_agent").collect()
+}
+
+fn end_of(done: &ToolDone) -> AgentEnd {
+    let picture = match &done.display {
+        Some(Display::Agent(progress)) => Some(progress),
+        _ => None,
+    };
+    picture.and_then(|progress| progress.end).expect("a picture with an end")
+}
+
+#[tokio::test]
+async fn only_the_result_comes_back() {
+    let look = tool("look", Sharing::Shared, |n, _| echo(n));
+    let replies =
+        vec![invokes(&["scout"]), calls(&[("look", 1)]), calls(&[(COMPLETE_TASK, 7)]), says("ok")];
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![look]));
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done));
+    let done = &finished(&events)[0];
+    assert_eq!(
+        done.for_model,
+        "Subagent 'scout' finished.\nTermination Reason: GOAL\nResult:\nresult 7"
+    );
+    let Some(Display::Agent(progress)) = &done.display else { panic!("no picture") };
+    assert_eq!((progress.turns, progress.calls), (2, 2));
+    assert_eq!(progress.steps[0].title, "call 1");
+    let live = |event: &&Event| matches!(event.body, EventBody::Agent { .. });
+    assert!(events.iter().filter(live).count() >= 4);
+    let roles: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match &event.body {
+            EventBody::ModelCall(call) => Some(call.role.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(roles, ["main", "subagent", "subagent", "main"]);
+    let contents = rig.script.contents();
+    assert!(contents[1].len() == 1 && contents[1][0].contains("env"), "{:?}", contents[1]);
+    assert!(!contents[3].iter().any(|text| text.contains("call 1")), "{:?}", contents[3]);
+    let requests = rig.script.requests.lock().expect("requests");
+    assert_eq!((&*requests[0].system, &*requests[1].system), ("system", "scout"));
+}
+
+#[tokio::test]
+async fn an_agent_cannot_call_what_it_does_not_have() {
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("nothing", 1)]),
+        invokes(&["scout"]),
+        calls(&[(COMPLETE_TASK, 1)]),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
+    let (_, events) = rig.turn("go").await;
+    let done = &finished(&events)[0];
+    assert_eq!(end_of(done), AgentEnd::Goal);
+    let Some(Display::Agent(progress)) = &done.display else { panic!("no picture") };
+    for step in &progress.steps[..2] {
+        assert_eq!(step.status, Some(ToolStatus::Error));
+        assert!(step.error.contains("not found"), "{}", step.error);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_loops_is_stopped_and_says_so() {
+    let look = tool("look", Sharing::Shared, |n, _| echo(n));
+    let mut replies = vec![invokes(&["scout"])];
+    replies.extend((0..30).map(|_| calls(&[("look", 1)])));
+    let mut scout = agent("scout");
+    scout.max_turns = 100;
+    let mut rig = rig(replies, team(vec![scout], vec![look]));
+    rig.prompt("go").await;
+    let event = rig
+        .until(|body| {
+            matches!(body, EventBody::Agent { progress, .. } if progress.end.is_some())
+                || matches!(body, EventBody::ItemDone { .. } if is_invoke(body))
+        })
+        .await;
+    let EventBody::ItemDone { done: parallax_protocol::event::ItemDone::Tool(done), .. } =
+        event.body
+    else {
+        panic!("no end")
+    };
+    assert!(done.for_model.contains("Termination Reason: ERROR"), "{}", done.for_model);
+    assert!(done.for_model.contains("went in circles"), "{}", done.for_model);
+    assert_eq!(done.status, ToolStatus::Error);
+}
+
+fn is_invoke(body: &EventBody) -> bool {
+    matches!(body, EventBody::ItemDone { done: parallax_protocol::event::ItemDone::Tool(done), .. }
+        if done.name == "invoke_agent")
+}
+
+#[tokio::test]
+async fn who_has_no_turns_left_gets_one_last_chance() {
+    let look = tool("look", Sharing::Shared, |n, _| echo(n));
+    let mut scout = agent("scout");
+    scout.max_turns = 2;
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("look", 1)]),
+        calls(&[("look", 2)]),
+        // The last chance.
+        calls(&[("look", 3), (COMPLETE_TASK, 9)]),
+        invokes(&["scout"]),
+        calls(&[("look", 1)]),
+        calls(&[("look", 2)]),
+        calls(&[("look", 3)]),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![scout], vec![look.clone()]));
+    let (_, events) = rig.turn("go").await;
+    let done = finished(&events);
+    assert!(done[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", done[0].for_model);
+    assert_eq!(end_of(&done[1]), AgentEnd::MaxTurns);
+    assert!(done[1].for_model.contains("as many requests as it may (2)"));
+    // What was called in a last chance did not run.
+    assert_eq!(look.prepared.load(std::sync::atomic::Ordering::SeqCst), 4);
+    let urged = |texts: &Vec<String>| texts.last().is_some_and(|text| text.contains("last turn"));
+    assert!(urged(&rig.script.contents()[3]) && urged(&rig.script.contents()[7]));
+}
+
+#[tokio::test]
+async fn whose_time_is_up_gets_one_last_chance() {
+    let replies = vec![
+        invokes(&["scout"]),
+        vec![Step::Hang],
+        calls(&[(COMPLETE_TASK, 3)]),
+        invokes(&["scout"]),
+        vec![Step::Hang],
+        // The last chance is not taken.
+        says("I am not done"),
+        says("ok"),
+    ];
+    let mut hasty = agent("scout");
+    hasty.time = Duration::from_millis(20);
+    let mut rig = rig(replies, team(vec![hasty], Vec::new()));
+    let (_, events) = rig.turn("go").await;
+    let ends: Vec<AgentEnd> = finished(&events).iter().map(end_of).collect();
+    assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Timeout]);
+}
+
+#[tokio::test]
+async fn words_are_a_result_only_where_no_form_is_wanted() {
+    let mut free = agent("free");
+    free.has_schema = false;
+    let replies = vec![
+        invokes(&["free"]),
+        says("found it"),
+        invokes(&["strict"]),
+        says("found it"),
+        says("really"),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![free, agent("strict")], Vec::new()));
+    let (_, events) = rig.turn("go").await;
+    let done = finished(&events);
+    assert!(done[0].for_model.ends_with("GOAL\nResult:\nfound it"), "{}", done[0].for_model);
+    assert_eq!(end_of(&done[1]), AgentEnd::ErrorNoCompleteTaskCall);
+}
+
+async fn next_ask(rig: &mut Rig) -> Ask {
+    match rig.until(|body| matches!(body, EventBody::Ask(_))).await.body {
+        EventBody::Ask(ask) => *ask,
+        _ => unreachable!(),
+    }
+}
+
+#[tokio::test]
+async fn questions_of_agents_reach_the_person_and_answers_hold_for_all() {
+    let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("ask_run", 1)]),
+        calls(&[(COMPLETE_TASK, 1)]),
+        calls(&[("ask_run", 2)]),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![run]));
+    rig.prompt("go").await;
+    let ask = next_ask(&mut rig).await;
+    assert_eq!((ask.agent.as_deref(), ask.name.as_str()), (Some("scout"), "ask_run"));
+    let decide = Decide::new(ask.id.clone(), AskOutcome::ProceedAlways);
+    rig.send(Op::Decide(Box::new(decide))).await;
+    let closed = rig.until(|body| matches!(body, EventBody::AskClosed { .. })).await;
+    assert!(matches!(closed.body, EventBody::AskClosed { ask: id, .. } if id == ask.id));
+    // The session's own call is not asked about: the rule holds here too.
+    let end = rig.until(|body| matches!(body, EventBody::Ask(_) | EventBody::TurnEnded(_))).await;
+    assert!(matches!(end.body, EventBody::TurnEnded(_)));
+}
+
+#[tokio::test]
+async fn a_mode_given_for_an_agents_edit_is_the_sessions_mode() {
+    let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
+    let replies = vec![
+        invokes(&["scout"]),
+        calls(&[("ask_edit", 1)]),
+        calls(&[(COMPLETE_TASK, 1)]),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![edit]));
+    rig.prompt("go").await;
+    let ask = next_ask(&mut rig).await;
+    assert!(!ask.outcomes.contains(&AskOutcome::ModifyWithEditor));
+    rig.send(Op::Decide(Box::new(Decide::new(ask.id, AskOutcome::ProceedAlways)))).await;
+    let state = rig.until(|body| matches!(body, EventBody::StateChanged { .. })).await;
+    assert!(matches!(state.body, EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }));
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_whole_tree() {
+    let stuck = tool("stuck", Sharing::Shared, |_, run| {
+        Box::pin(async move {
+            run.cancel.cancelled().await;
+            Outcome::text("stopped")
+        })
+    });
+    let replies = vec![invokes(&["scout", "scout"]), calls(&[("stuck", 1)]), vec![Step::Hang]];
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![stuck]));
+    rig.prompt("go").await;
+    let two = |body: &EventBody| match body {
+        EventBody::Agent { progress, .. } => !progress.steps.is_empty(),
+        _ => false,
+    };
+    rig.until(two).await;
+    rig.send(Op::Interrupt).await;
+    let mut events = Vec::new();
+    loop {
+        let event = rig.until(|_| true).await;
+        if matches!(event.body, EventBody::TurnEnded(_)) {
+            break;
+        }
+        events.push(event);
+    }
+    let done = finished(&events);
+    assert_eq!(done.len(), 2);
+    for done in done {
+        assert_eq!(done.status, ToolStatus::Cancelled);
+        assert!(done.for_model.contains("ABORTED"), "{}", done.for_model);
+    }
+}
+
+#[tokio::test]
+async fn several_agents_work_at_the_same_time() {
+    let both = Arc::new(tokio::sync::Barrier::new(2));
+    let meet = tool("meet", Sharing::Shared, move |n, _| {
+        let both = Arc::clone(&both);
+        Box::pin(async move {
+            both.wait().await;
+            Outcome::text(n.to_string())
+        })
+    });
+    let replies = vec![
+        invokes(&["a", "b"]),
+        calls(&[("meet", 1)]),
+        calls(&[("meet", 2)]),
+        calls(&[(COMPLETE_TASK, 1)]),
+        calls(&[(COMPLETE_TASK, 2)]),
+        says("ok"),
+    ];
+    let mut rig = rig(replies, team(vec![agent("a"), agent("b")], vec![meet]));
+    let (_, events) = rig.turn("go").await;
+    let ends: Vec<AgentEnd> = finished(&events).iter().map(end_of).collect();
+    assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Goal]);
+}
+
+#[tokio::test]
+async fn an_unknown_agent_is_refused_with_the_names_there_are() {
+    let replies = vec![invokes(&["nobody"]), says("ok")];
+    let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
+    let (_, events) = rig.turn("go").await;
+    assert!(finished(&events)[0].for_model.contains("there are: scout"));
+}

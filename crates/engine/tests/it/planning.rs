@@ -1,0 +1,106 @@
+//! Plan mode in a session: calls switch the mode, and the plan stays known.
+
+use parallax_engine::AgreedPlan;
+use parallax_protocol::event::{EventBody, Level};
+use parallax_protocol::op::Op;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::store::{PlanRecord, Record};
+use parallax_protocol::tool::{Outcome, SessionChange, Sharing, ToolError, ToolErrorKind};
+
+use crate::support::*;
+
+fn changing(name: &str, change: SessionChange) -> std::sync::Arc<TestTool> {
+    tool(name, Sharing::Exclusive, move |n, _| {
+        let mut outcome = match n {
+            0 => Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "no")),
+            _ => Outcome::text("done"),
+        };
+        outcome.change = Some(change.clone());
+        Box::pin(async move { outcome })
+    })
+}
+
+fn approved(mode: ApprovalMode) -> SessionChange {
+    SessionChange::PlanApproved { plan: "/plans/p.md".into(), mode }
+}
+
+fn modes(events: &[parallax_protocol::event::Event]) -> Vec<ApprovalMode> {
+    let mode = |event: &parallax_protocol::event::Event| match &event.body {
+        EventBody::StateChanged { mode, .. } => Some(*mode),
+        _ => None,
+    };
+    events.iter().filter_map(mode).collect()
+}
+
+#[tokio::test]
+async fn calls_switch_the_mode_when_they_succeed() {
+    let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
+        changing("enter", SessionChange::Planning),
+        changing("exit", approved(ApprovalMode::AutoEdit)),
+    ];
+    let replies = vec![
+        calls(&[("enter", 0)]),
+        calls(&[("enter", 1), ("exit", 0)]),
+        calls(&[("exit", 1)]),
+        says("done"),
+    ];
+    let mut rig = rig(replies, Setup { tools, ..Setup::default() });
+    let (_, events) = rig.turn("go").await;
+    assert_eq!(modes(&events), [ApprovalMode::Plan, ApprovalMode::AutoEdit]);
+    let records = rig.store.0.lock().expect("records").clone();
+    let plans: Vec<&PlanRecord> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Plan(plan) => Some(plan),
+            _ => None,
+        })
+        .collect();
+    let [plan] = plans.as_slice() else { unreachable!("{plans:?}") };
+    assert_eq!((plan.approved, plan.mode), (true, Some(ApprovalMode::AutoEdit)));
+    // Another process knows it, unless the history went back behind it.
+    let contents = 8;
+    let of = |contents| AgreedPlan::of(&records, contents).map(|plan| plan.path);
+    assert_eq!(of(contents), Some("/plans/p.md".into()));
+    assert_eq!(of(3), None);
+}
+
+#[tokio::test]
+async fn what_runs_without_a_question_is_told() {
+    let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> =
+        vec![changing("exit", approved(ApprovalMode::Yolo))];
+    let replies = vec![calls(&[("exit", 1)]), says("done")];
+    let mut rig = rig(replies, Setup { tools, unattended: true, ..Setup::default() });
+    let (_, events) = rig.turn("go").await;
+    let told = events.iter().any(|event| {
+        matches!(&event.body, EventBody::ItemDone {
+            done: parallax_protocol::event::ItemDone::Notice { level: Level::Warning, text }, ..
+        } if text.contains("without a question"))
+    });
+    assert!(told);
+}
+
+#[tokio::test]
+async fn the_plan_outlives_a_shorter_history() {
+    let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
+        changing("exit", approved(ApprovalMode::AutoEdit)),
+        tool("look", Sharing::Shared, |n, _| {
+            Box::pin(async move { Outcome::text(format!("line {n}\n").repeat(4_000)) })
+        }),
+    ];
+    let replies = vec![
+        calls(&[("exit", 1)]),
+        calls(&[("look", 1)]),
+        says("one"),
+        calls(&[("look", 2)]),
+        says("two"),
+        says("three"),
+    ];
+    let mut rig = rig(replies, Setup { tools, ..Setup::default() });
+    rig.turn("first").await;
+    rig.turn("second").await;
+    rig.send(Op::Compact { focus: None }).await;
+    rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    rig.turn("third").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.contains("follow it: /plans/p.md"), "{sent}");
+}

@@ -1,0 +1,193 @@
+//! Which model answers, and what happens when it cannot.
+
+use parallax_engine::RoutingOptions;
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, Question};
+use parallax_protocol::model::ModelError;
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::routing::{
+    Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Router,
+};
+use parallax_protocol::tool::Sharing;
+
+use crate::support::*;
+
+fn auto(routing: RoutingOptions) -> Setup {
+    Setup { model: Some("auto"), routing, ..Setup::default() }
+}
+
+fn busy() -> Reply {
+    vec![Step::Fail(ModelError::Unavailable {
+        status: Some(503),
+        delay: None,
+        class: "server",
+        message: "overloaded".into(),
+    })]
+}
+
+fn spent() -> Reply {
+    vec![Step::Fail(ModelError::Quota {
+        daily: true,
+        reset: None,
+        status: 429,
+        message: "quota spent".into(),
+    })]
+}
+
+fn routes(events: &[Event]) -> Vec<Route> {
+    let route = |event: &Event| match &event.body {
+        EventBody::Routed(route) => Some(route.as_ref().clone()),
+        _ => None,
+    };
+    events.iter().filter_map(route).collect()
+}
+
+fn fallbacks(events: &[Event]) -> Vec<Fallback> {
+    let fallback = |event: &Event| match &event.body {
+        EventBody::FellBack(fallback) => Some(fallback.as_ref().clone()),
+        _ => None,
+    };
+    events.iter().filter_map(fallback).collect()
+}
+
+fn warnings(events: &[Event]) -> String {
+    let text = |event: &Event| match &event.body {
+        EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. } => Some(text.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn models(rig: &Rig) -> Vec<String> {
+    rig.script.requests.lock().expect("requests").iter().map(|it| it.model.clone()).collect()
+}
+
+#[tokio::test]
+async fn clear_prompts_need_no_call_and_the_choice_stays_for_the_prompt() {
+    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![calls(&[("one", 1)]), says("a"), says("b"), says("c")];
+    let mut rig = rig(replies, Setup { tools: vec![one], ..auto(RoutingOptions::default()) });
+    let (_, events) = rig.turn("What is in a.rs?").await;
+    let [route] = routes(&events).try_into().expect("one choice");
+    assert_eq!((route.model.as_str(), route.source), ("fast", RouteSource::Rules));
+    rig.turn("continue").await;
+    let (_, events) = rig.turn("Refactor the parser").await;
+    assert_eq!(routes(&events)[0].source, RouteSource::Rules);
+    assert_eq!(models(&rig), ["fast", "fast", "fast", "strong"]);
+    assert_eq!(rig.script.asked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn in_doubt_a_small_model_is_asked_and_may_fail() {
+    let mut rig = rig(vec![says("a"), says("b")], auto(RoutingOptions::default()));
+    rig.script.writes(vec![r#"{"complexity_reasoning": "one file", "complexity_score": 30}"#]);
+    let (_, events) = rig.turn("Add a flag").await;
+    let route = routes(&events).remove(0);
+    assert_eq!((route.model.as_str(), route.source), ("fast", RouteSource::NumericalClassifier));
+    assert!(route.reason.contains("one file"), "{}", route.reason);
+    let call = events.iter().any(
+        |event| matches!(&event.body, EventBody::ModelCall(call) if call.role == "utility_router"),
+    );
+    assert!(call);
+    let (_, events) = rig.turn("Add another flag").await;
+    let route = routes(&events).remove(0);
+    assert_eq!((route.model.as_str(), route.source), ("strong", RouteSource::Default));
+    assert!(route.error.is_some());
+    assert_eq!(rig.script.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn switched_off_or_by_rules_alone_nothing_is_asked() {
+    for router in [Router::Off, Router::Rules] {
+        let routing = RoutingOptions { router, ..RoutingOptions::default() };
+        let mut rig = rig(vec![says("a")], auto(routing));
+        let (_, events) = rig.turn("Add a flag").await;
+        assert_eq!(routes(&events)[0].source, RouteSource::Default);
+        assert_eq!((models(&rig), rig.script.asked().len()), (vec!["strong".to_owned()], 0));
+    }
+}
+
+#[tokio::test]
+async fn a_chosen_model_without_capacity_is_replaced_and_that_is_told() {
+    let replies = vec![busy(), says("a"), says("b")];
+    let mut rig = rig(replies, Setup { unattended: true, ..auto(RoutingOptions::default()) });
+    let (reason, events) = rig.turn("Refactor the parser").await;
+    assert!(matches!(reason, EndReason::Done));
+    let [fallback] = fallbacks(&events).try_into().expect("one");
+    assert_eq!((fallback.from.as_str(), fallback.to.as_str()), ("strong", "fast"));
+    assert_eq!((fallback.cause, fallback.agreed), (FallbackCause::Capacity, false));
+    assert!(warnings(&events).contains("goes on with `fast`"));
+    // The next prompt tries it again, once.
+    rig.turn("Refactor the lexer").await;
+    assert_eq!(models(&rig), ["strong", "fast", "strong"]);
+    let attempts: Vec<_> = {
+        let requests = rig.script.requests.lock().expect("requests");
+        requests.iter().map(|request| request.max_attempts).collect()
+    };
+    assert_eq!(attempts, [None, None, Some(1)]);
+}
+
+#[tokio::test]
+async fn both_without_capacity_end_the_turn() {
+    let mut rig = rig(vec![busy(), busy()], auto(RoutingOptions::default()));
+    let (reason, _) = rig.turn("Refactor the parser").await;
+    assert!(matches!(reason, EndReason::Failed(_)), "{reason:?}");
+    assert_eq!(models(&rig), ["strong", "fast"]);
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_each_answer_counts() {
+    for (outcome, asked) in [
+        (AskOutcome::ProceedOnce, vec!["strong", "fast"]),
+        (AskOutcome::ProceedAlways, vec!["strong", "fast", "fast"]),
+        (AskOutcome::Retry, vec!["strong", "strong", "strong"]),
+        (AskOutcome::Cancel, vec!["strong"]),
+    ] {
+        let replies = vec![spent(), says("a"), says("b")];
+        let setup = Setup { model: Some("strong"), ..Setup::default() };
+        let mut rig = rig(replies, setup);
+        rig.prompt("go").await;
+        let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+        let EventBody::Ask(ask) = event.body else { unreachable!() };
+        assert_eq!(ask.question, Question::Fallback);
+        rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
+        let (reason, _) = rig.finish().await;
+        assert_eq!(matches!(reason, EndReason::Done), outcome != AskOutcome::Cancel);
+        if matches!(outcome, AskOutcome::ProceedAlways | AskOutcome::Retry) {
+            rig.turn("on").await;
+        }
+        assert_eq!(models(&rig), asked, "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_the_run_ends_unless_it_was_allowed() {
+    let run = async |fallback: FallbackPolicy| {
+        let routing = RoutingOptions { fallback, ..RoutingOptions::default() };
+        let setup = Setup { model: Some("strong"), unattended: true, routing, ..Setup::default() };
+        let mut rig = rig(vec![spent(), says("a")], setup);
+        let (reason, events) = rig.turn("go").await;
+        (reason, warnings(&events), models(&rig).len())
+    };
+    let (reason, ..) = run(FallbackPolicy::Ask).await;
+    let EndReason::Failed(failure) = reason else { unreachable!("{reason:?}") };
+    assert!(failure.message.contains("--fallback auto"), "{failure}");
+    let (reason, _, requests) = run(FallbackPolicy::Off).await;
+    assert!(matches!(reason, EndReason::Failed(_)) && requests == 1);
+    let (reason, told, requests) = run(FallbackPolicy::Auto).await;
+    assert!(matches!(reason, EndReason::Done) && requests == 2);
+    assert!(told.contains("has no quota left"), "{told}");
+}
+
+#[tokio::test]
+async fn an_interrupt_closes_the_question() {
+    let setup = Setup { model: Some("strong"), ..Setup::default() };
+    let mut rig = rig(vec![spent()], setup);
+    rig.prompt("go").await;
+    rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    rig.send(Op::Interrupt).await;
+    let (reason, events) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Cancelled));
+    assert!(
+        events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
+    );
+}

@@ -1,0 +1,177 @@
+//! Unpacking archives of strangers (`.tar.gz`, `.tar`, `.zip`) into a new folder:
+//! nothing leaves the folder, no link is made, and size has a limit.
+
+mod tar;
+mod zip;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+/// Folders below each other.
+const DEPTH: usize = 64;
+/// Bytes of a name.
+const NAME: usize = 4_096;
+
+/// How much an archive may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveLimits {
+    /// Files and folders.
+    pub entries: usize,
+    /// Bytes of all files, unpacked.
+    pub bytes: u64,
+}
+
+/// Why an archive is not unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// A name that leads out of the folder.
+    #[error("the archive is refused: its entry `{0}` leads out of the folder")]
+    Escape(String),
+    /// A link, which may lead anywhere.
+    #[error("the archive is refused: its entry `{0}` is a link")]
+    Link(String),
+    /// A device, a pipe and the like, or two entries of one name.
+    #[error("the archive is refused: its entry `{name}` {why}")]
+    Entry {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// More than the limit, told or found while unpacking.
+    #[error("the archive is refused: unpacked it has more than {entries} files or {bytes} bytes")]
+    TooLarge {
+        /// The limit of files.
+        entries: usize,
+        /// The limit of bytes.
+        bytes: u64,
+    },
+    /// It cannot be understood.
+    #[error("this is no archive that can be read: {0}")]
+    Broken(&'static str),
+    /// The disk, or data that end too soon.
+    #[error("the archive cannot be unpacked: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Unpacks an archive into a folder that is there and empty. What was written
+/// before an error stays: take a folder that goes away. Blocking.
+///
+/// # Errors
+/// What the archive may not hold, what is broken in it, the disk.
+pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), ArchiveError> {
+    let mut file = File::open(archive)?;
+    let mut start = [0; 4];
+    let count = file.read(&mut start)?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut target = Target { root: into, limits, left: limits.bytes, entries: 0 };
+    match start.get(..count).unwrap_or_default() {
+        [0x1f, 0x8b, ..] => tar::unpack(MultiGzDecoder::new(io::BufReader::new(file)), &mut target),
+        [b'P', b'K', 3, 4] => zip::unpack(file, &mut target),
+        _ => tar::unpack(io::BufReader::new(file), &mut target),
+    }
+}
+
+/// Where an archive goes, and how much of it still may.
+struct Target<'a> {
+    root: &'a Path,
+    limits: ArchiveLimits,
+    left: u64,
+    entries: usize,
+}
+
+impl Target<'_> {
+    fn too_large(&self) -> ArchiveError {
+        ArchiveError::TooLarge { entries: self.limits.entries, bytes: self.limits.bytes }
+    }
+
+    fn count(&mut self) -> Result<(), ArchiveError> {
+        self.entries += 1;
+        if self.entries > self.limits.entries { Err(self.too_large()) } else { Ok(()) }
+    }
+
+    fn folder(&mut self, name: &str) -> Result<(), ArchiveError> {
+        self.count()?;
+        if let Some(path) = path_of(name)? {
+            fs::create_dir_all(self.root.join(path))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file of so many bytes.
+    fn file(
+        &mut self,
+        name: &str,
+        size: u64,
+        program: bool,
+        from: &mut dyn Read,
+    ) -> Result<(), ArchiveError> {
+        self.count()?;
+        let wrong = |why| ArchiveError::Entry { name: shown(name), why };
+        let relative = path_of(name)?.ok_or_else(|| wrong("has no name"))?;
+        self.left = self.left.checked_sub(size).ok_or_else(|| self.too_large())?;
+        let path = self.root.join(relative);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        // Never through something that is there: no link, no second entry.
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(if program { 0o755 } else { 0o644 });
+        }
+        #[cfg(not(unix))]
+        let _ = program;
+        let mut file = match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(wrong("is there twice"));
+            }
+            opened => opened?,
+        };
+        let written = io::copy(&mut from.take(size), &mut file)?;
+        file.flush()?;
+        if written < size {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(())
+    }
+}
+
+/// The path of an entry in the folder; `None` for the folder itself.
+fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
+    let escape = || ArchiveError::Escape(shown(name));
+    if name.len() > NAME || name.contains('\0') {
+        return Err(ArchiveError::Entry { name: shown(name), why: "has an impossible name" });
+    }
+    // Some archives are written with the separator of Windows.
+    let name = name.replace('\\', "/");
+    let has_drive = name.as_bytes().get(1) == Some(&b':');
+    if name.starts_with('/') || has_drive {
+        return Err(escape());
+    }
+    let mut path = PathBuf::new();
+    for part in name.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => return Err(escape()),
+            part => path.push(part),
+        }
+    }
+    if path.components().count() > DEPTH {
+        return Err(ArchiveError::Entry { name: shown(&name), why: "is in too many folders" });
+    }
+    Ok((!path.as_os_str().is_empty()).then_some(path))
+}
+
+/// A name for messages.
+fn shown(name: &str) -> String {
+    name.chars().filter(|char| !char.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests;

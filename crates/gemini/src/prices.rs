@@ -1,0 +1,149 @@
+//! What models cost: public list prices by kind and version, as of 2026, and
+//! what the settings (`modelConfigs.prices`) say instead.
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::price::{Price, Rates};
+use serde::Deserialize;
+
+use crate::models::{Version, version};
+
+/// Prompts above this are long.
+const LONG: u64 = 200_000;
+
+const fn rates(input: f64, cached: f64, output: f64) -> Rates {
+    Rates { input, cached, output }
+}
+
+const fn flat(input: f64, cached: f64, output: f64) -> Price {
+    Price { short: rates(input, cached, output), long: None }
+}
+
+const fn tiered(short: Rates, long: Rates) -> Price {
+    Price { short, long: Some((LONG, long)) }
+}
+
+/// A price, and the first version that has it.
+type Row = ((u32, u32), Price);
+
+/// By what the name holds; the first that fits counts. Newest first: a model
+/// costs what the first version costs that it reaches.
+const PRICES: &[(&str, &[Row])] = &[
+    (
+        "flash-lite",
+        &[
+            ((3, 5), flat(0.30, 0.03, 2.50)),
+            ((3, 0), flat(0.25, 0.025, 1.50)),
+            ((2, 5), flat(0.10, 0.01, 0.40)),
+            ((2, 0), flat(0.075, 0.018_75, 0.30)),
+        ],
+    ),
+    (
+        "flash",
+        &[
+            ((3, 6), flat(1.50, 0.15, 7.50)),
+            ((3, 5), flat(1.50, 0.15, 9.00)),
+            ((3, 0), flat(0.50, 0.05, 3.00)),
+            ((2, 5), flat(0.30, 0.03, 2.50)),
+            ((2, 0), flat(0.10, 0.025, 0.40)),
+        ],
+    ),
+    (
+        "pro",
+        &[
+            ((3, 0), tiered(rates(2.00, 0.20, 12.00), rates(4.00, 0.40, 18.00))),
+            ((2, 5), tiered(rates(1.25, 0.125, 10.00), rates(2.50, 0.25, 15.00))),
+        ],
+    ),
+];
+
+/// A price as people write it, in US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PriceText {
+    input: f64,
+    output: f64,
+    /// Without it, cached tokens cost as much as others.
+    cached: Option<f64>,
+    long_context: Option<LongText>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LongText {
+    above: u64,
+    input: f64,
+    output: f64,
+    cached: Option<f64>,
+}
+
+impl From<PriceText> for Price {
+    fn from(text: PriceText) -> Self {
+        let own =
+            |input, cached: Option<f64>, output| rates(input, cached.unwrap_or(input), output);
+        Self {
+            short: own(text.input, text.cached, text.output),
+            long: text
+                .long_context
+                .map(|long| (long.above, own(long.input, long.cached, long.output))),
+        }
+    }
+}
+
+/// The price of a model: the user's for it, or for what its name begins with,
+/// else the built-in one.
+pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Price> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let longest = own
+        .iter()
+        .filter(|(key, _)| name.starts_with(&key.to_ascii_lowercase()))
+        .max_by_key(|(key, _)| key.len());
+    if let Some((_, price)) = longest {
+        return Some((*price).into());
+    }
+    let (_, rows) = PRICES.iter().find(|(kind, _)| name.contains(kind))?;
+    match version(model) {
+        Version::Foreign => None,
+        Version::Newest => rows.first().map(|(_, price)| *price),
+        Version::Number(number) => {
+            rows.iter().find(|(since, _)| number >= *since).map(|(_, price)| *price)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_price_of_its_kind_and_version() {
+        let input = |model: &str| price(model, &BTreeMap::new()).map(|price| price.short.input);
+        for (model, want) in [
+            ("gemini-2.5-pro", Some(1.25)),
+            ("models/gemini-2.5-pro-preview-05-06", Some(1.25)),
+            ("gemini-3-pro-preview", Some(2.0)),
+            ("gemini-3.1-pro-preview-customtools", Some(2.0)),
+            ("gemini-3-flash-preview", Some(0.5)),
+            ("gemini-3.8-flash", Some(1.5)),
+            ("gemini-3.5-flash-lite", Some(0.3)),
+            ("gemini-2.5-flash-lite", Some(0.1)),
+            ("gemini-flash-latest", Some(1.5)),
+            ("gemini-1.5-pro", None),
+            ("gemma-4-31b-it", None),
+            ("some-pro", None),
+        ] {
+            assert_eq!(input(model), want, "{model}");
+        }
+    }
+
+    #[test]
+    fn the_users_price_wins() {
+        let text = r#"{"gemini-3": {"input": 9, "output": 9}, "gemini-3-pro": {"input": 1,
+            "cached": 0.5, "output": 2, "longContext": {"above": 7, "input": 3, "output": 4}}}"#;
+        let own: BTreeMap<String, PriceText> = serde_json::from_str(text).expect("prices");
+        let pro = price("gemini-3-pro-preview", &own).expect("a price");
+        assert_eq!(pro.short, rates(1.0, 0.5, 2.0));
+        assert_eq!(pro.long, Some((7, rates(3.0, 3.0, 4.0))));
+        assert_eq!(price("gemini-3-flash", &own), Some(flat(9.0, 9.0, 9.0)));
+    }
+}

@@ -1,0 +1,437 @@
+//! `parallax extensions`: installing what others made, and taking it away.
+
+mod asking;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use parallax_headless::{ExitCode, one_line};
+use parallax_protocol::event::Failure;
+use parallax_sdk::Launch;
+use parallax_sdk::extensions::{Extension, ExtensionUpdate, FetchOptions, TEMPLATES, Uninstalled};
+use serde_json::{Value, json};
+
+use crate::extending::{Said, Scope, refused};
+use crate::extensions_words::{described, listed, reviewed};
+use asking::Person;
+
+/// How a list is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExtensionsAction {
+    /// Install an extension from an address of git, a folder or an archive
+    Install {
+        /// The address, folder or archive
+        source: String,
+        /// The branch, tag or commit
+        #[arg(long = "ref", value_name = "REF")]
+        reference: Option<String>,
+        /// Update it at the start of sessions
+        #[arg(long)]
+        auto_update: bool,
+        /// Releases that are not final count too
+        #[arg(long)]
+        pre_release: bool,
+        /// Agree without being asked
+        #[arg(long, alias = "yes")]
+        consent: bool,
+        /// Do not ask for its settings
+        #[arg(long)]
+        skip_settings: bool,
+    },
+    /// Use the extension of a folder where it is
+    Link {
+        /// The folder
+        path: PathBuf,
+        /// Agree without being asked
+        #[arg(long, alias = "yes")]
+        consent: bool,
+    },
+    /// Make the folder of a new extension
+    New {
+        /// The folder, named as the extension
+        path: PathBuf,
+        /// What it begins as
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(TEMPLATES))]
+        template: Option<String>,
+    },
+    /// List the extensions
+    List {
+        /// How they are printed
+        #[arg(short, long, value_enum, default_value_t = ListFormat::Text)]
+        output_format: ListFormat,
+    },
+    /// Bring extensions up to date
+    Update {
+        /// The extension
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
+        /// All of them
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+        /// Agree to what newer versions may do beyond the old ones
+        #[arg(long, alias = "yes")]
+        consent: bool,
+    },
+    /// Put the version before the last update back
+    Rollback {
+        /// The extension
+        name: String,
+    },
+    /// Remove extensions, by name or source
+    #[command(alias = "remove")]
+    Uninstall {
+        /// The extensions
+        #[arg(required_unless_present = "all")]
+        names: Vec<String>,
+        /// All of them
+        #[arg(long)]
+        all: bool,
+    },
+    /// Switch an extension on
+    Enable {
+        /// The extension
+        name: String,
+        /// For which projects; without it, everywhere
+        #[arg(long, value_enum, ignore_case = true)]
+        scope: Option<Scope>,
+    },
+    /// Switch an extension off
+    Disable {
+        /// The extension
+        name: String,
+        /// For which projects
+        #[arg(long, value_enum, ignore_case = true, default_value_t = Scope::User)]
+        scope: Scope,
+    },
+    /// Look a folder over: whether it is an extension, and what it may do
+    Validate {
+        /// The folder
+        path: PathBuf,
+    },
+    /// Give settings of extensions their values; the value is asked for, or
+    /// read from stdin
+    Config {
+        /// The extension
+        name: Option<String>,
+        /// The setting, or its variable
+        setting: Option<String>,
+        /// For which projects
+        #[arg(long, value_enum, ignore_case = true, default_value_t = Scope::User)]
+        scope: Scope,
+    },
+}
+
+impl ExtensionsAction {
+    pub(crate) fn list() -> Self {
+        Self::List { output_format: ListFormat::Text }
+    }
+
+    pub(crate) fn wants_json(&self) -> bool {
+        matches!(self, Self::List { output_format: ListFormat::Json })
+    }
+}
+
+/// Does it.
+///
+/// # Errors
+/// A source that cannot be used, an extension that is not there, nobody who
+/// agrees.
+pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
+    let mut person = Person::new();
+    match action {
+        ExtensionsAction::Install {
+            source,
+            reference,
+            auto_update,
+            pre_release,
+            consent,
+            skip_settings,
+        } => {
+            let options = FetchOptions {
+                reference: reference.clone(),
+                pre_release: *pre_release,
+                auto_update: *auto_update,
+            };
+            let fetched = launch.fetch_extension(source, &options)?;
+            let name = fetched.manifest.name.clone();
+            let shown = reviewed("installed", &fetched.manifest, &fetched.review, source);
+            person.agree(&shown, *consent)?;
+            launch.install_extension(&fetched)?;
+            let missing = ask_settings(launch, &name, *skip_settings, &mut person)?;
+            let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
+            Ok(done(text + &missing, &name, "installed"))
+        }
+        ExtensionsAction::Link { path, consent } => {
+            let (manifest, review) = launch.review_extension(path)?;
+            let source = path.display().to_string();
+            person.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
+            launch.link_extension(path)?;
+            let text =
+                format!("Extension \"{}\" linked successfully and enabled.\n", manifest.name);
+            Ok(done(text, &manifest.name, "linked"))
+        }
+        ExtensionsAction::New { path, template } => {
+            let folder = launch.new_extension(path, template.as_deref())?;
+            let shown = one_line(&folder.display().to_string());
+            let text = format!(
+                "Made a new extension in {shown}.\nUse it with: parallax extensions link {shown}\n"
+            );
+            Ok(Said::new(text, json!({"folder": folder.to_string_lossy()})))
+        }
+        ExtensionsAction::List { .. } => Ok(list(launch)),
+        ExtensionsAction::Update { name: Some(name), consent, .. } => {
+            let extension = launch.known_extension(name)?;
+            let said = update(launch, &extension, *consent, &mut person)?;
+            Ok(Said::new(said.text, said.json))
+        }
+        ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut person)),
+        ExtensionsAction::Rollback { name } => {
+            let version = launch.roll_extension_back(name)?;
+            let text =
+                format!("Extension \"{name}\" is at version {} again.\n", one_line(&version));
+            Ok(Said::new(text, json!({"name": name, "version": version})))
+        }
+        ExtensionsAction::Uninstall { names, all } => Ok(uninstall(launch, names, *all)),
+        ExtensionsAction::Enable { name, scope } => switch(launch, name, true, *scope),
+        ExtensionsAction::Disable { name, scope } => switch(launch, name, false, Some(*scope)),
+        ExtensionsAction::Validate { path } => validate(launch, path),
+        ExtensionsAction::Config { name, setting, scope } => {
+            let scope = (*scope).into();
+            let named = name.as_deref().map(|name| launch.known_extension(name)).transpose()?;
+            let all = launch.extensions();
+            let chosen: Vec<&Extension> = match &named {
+                Some(extension) => vec![extension],
+                None => all.all.iter().collect(),
+            };
+            let mut text = String::new();
+            let mut set = Vec::new();
+            for extension in chosen {
+                for value in &extension.values {
+                    let wanted = setting.as_ref().is_none_or(|setting| {
+                        *setting == value.setting.variable
+                            || setting.eq_ignore_ascii_case(&value.setting.name)
+                    });
+                    if !wanted {
+                        continue;
+                    }
+                    let variable = &value.setting.variable;
+                    let given = person.value(extension.name(), &value.setting)?;
+                    launch.set_extension_value(extension, variable, scope, Some(&given))?;
+                    let word = if given.is_empty() { "is unset" } else { "is set" };
+                    // Writing into a text cannot fail.
+                    let _ = writeln!(text, "{}: `{variable}` {word}", extension.name());
+                    set.push(json!({"extension": extension.name(), "variable": variable}));
+                }
+            }
+            if let (Some(extension), Some(setting), true) = (&named, setting, set.is_empty()) {
+                launch.set_extension_value(extension, setting, scope, None)?;
+            }
+            if set.is_empty() {
+                text.push_str("There are no settings to be set\n");
+            }
+            Ok(Said::new(text, json!({"set": set})))
+        }
+    }
+}
+
+fn done(text: String, name: &str, what: &str) -> Said {
+    Said::new(text, json!({"name": name, "done": what}))
+}
+
+/// Asks for the settings that have no value; says what is still missing.
+fn ask_settings(
+    launch: &Launch,
+    name: &str,
+    skip: bool,
+    person: &mut Person,
+) -> Result<String, Failure> {
+    let fresh = launch.reread()?;
+    let extension = fresh.known_extension(name)?;
+    let mut missing = String::new();
+    for value in extension.values.iter().filter(|value| value.value.is_none()) {
+        let variable = &value.setting.variable;
+        let given = match skip || !person.can_be_asked() {
+            true => None,
+            false => person.value(name, &value.setting).ok().filter(|given| !given.is_empty()),
+        };
+        match given {
+            Some(given) => {
+                let scope = Scope::User.into();
+                fresh.set_extension_value(&extension, variable, scope, Some(&given))?;
+            }
+            None => {
+                let _ = writeln!(
+                    missing,
+                    "The setting \"{}\" has no value yet: parallax extensions config {name} \
+                     {variable}",
+                    one_line(&value.setting.name)
+                );
+            }
+        }
+    }
+    Ok(missing)
+}
+
+fn list(launch: &Launch) -> Said {
+    let extensions = launch.extensions();
+    let mut text = String::new();
+    for extension in &extensions.all {
+        text.push_str(&listed(launch, extension));
+    }
+    if text.is_empty() {
+        text.push_str("No extensions installed.\n");
+    }
+    for warning in &extensions.warnings {
+        let _ = writeln!(text, "note: {}", one_line(warning));
+    }
+    let json = extensions.all.iter().map(|extension| described(launch, extension)).collect();
+    Said::new(text, Value::Array(json))
+}
+
+fn update(
+    launch: &Launch,
+    extension: &Extension,
+    consent: bool,
+    person: &mut Person,
+) -> Result<Said, Failure> {
+    let name = extension.name();
+    let Some(update) = launch.look_for_update(extension)? else {
+        let text = format!("Extension \"{name}\" is already up to date.\n");
+        return Ok(done(text, name, "up to date"));
+    };
+    let ExtensionUpdate { from, fetched, beyond, moved } = &update;
+    let to = one_line(&fetched.manifest.version);
+    if let Some(moved) = moved {
+        let home = one_line(&fetched.metadata.source);
+        person.tell(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
+    }
+    if !beyond.is_empty() || moved.is_some() {
+        let mut shown =
+            format!("Version {to} of \"{name}\" may do more than version {}:\n", one_line(from));
+        for line in beyond {
+            let _ = writeln!(shown, "  + {}", one_line(line));
+        }
+        person.agree(&shown, consent)?;
+    }
+    launch.update_extension(extension, &update)?;
+    let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(from));
+    if extension.home == parallax_sdk::extensions::ExtensionHome::Gemini {
+        text.push_str(
+            "It was installed by Gemini CLI, whose copy stays as it is: Parallax has a copy of \
+             its own now.\n",
+        );
+    }
+    text.push_str(&ask_settings(launch, name, false, person)?);
+    Ok(Said::new(
+        text,
+        json!({"name": name, "done": "updated", "from": from, "to": fetched.manifest.version}),
+    ))
+}
+
+/// What fails with one keeps no other from being updated.
+fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
+    let (mut text, mut list, mut code) = (String::new(), Vec::new(), ExitCode::SUCCESS);
+    for extension in &launch.extensions().all {
+        match update(launch, extension, consent, person) {
+            Ok(said) => {
+                text.push_str(&said.text);
+                list.push(said.json);
+            }
+            Err(failure) => {
+                let _ = writeln!(text, "{}", one_line(&failure.message));
+                list.push(json!({"name": extension.name(), "error": failure.message}));
+                // One that cannot be updated is no failure of the others.
+                let is_link = extension.folder != extension.installed;
+                if !is_link {
+                    code = ExitCode::GENERAL;
+                }
+            }
+        }
+    }
+    if list.is_empty() {
+        text.push_str("No extensions to update.\n");
+    }
+    Said { text, json: Value::Array(list), code, raw: false }
+}
+
+fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
+    let every: Vec<String> =
+        launch.extensions().all.iter().map(|it| it.name().to_owned()).collect();
+    let names = if all { &every } else { names };
+    let (mut text, mut list, mut code) = (String::new(), Vec::new(), ExitCode::SUCCESS);
+    for name in names {
+        let shown = one_line(name);
+        match launch.uninstall_extension(name) {
+            Ok(Uninstalled::Removed(_)) => {
+                let _ = writeln!(text, "Extension \"{shown}\" successfully uninstalled.");
+                list.push(json!({"name": name, "done": "uninstalled"}));
+            }
+            Ok(Uninstalled::SwitchedOff(folder)) => {
+                let _ = writeln!(
+                    text,
+                    "Extension \"{shown}\" belongs to Gemini CLI ({}), whose files are left \
+                     alone: it is disabled in Parallax.",
+                    one_line(&folder.display().to_string())
+                );
+                list.push(json!({"name": name, "done": "disabled"}));
+            }
+            Err(failure) => {
+                let _ = writeln!(text, "{}", one_line(&failure.message));
+                list.push(json!({"name": name, "error": failure.message}));
+                code = ExitCode::GENERAL;
+            }
+        }
+    }
+    Said { text, json: Value::Array(list), code, raw: false }
+}
+
+fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
+    let extension = launch.switch_extension(name, on, scope.map(Into::into))?;
+    let verb = if on { "enabled" } else { "disabled" };
+    let place = match scope {
+        None => "everywhere",
+        Some(Scope::User) => "for all projects",
+        Some(Scope::Workspace) => "for this project",
+    };
+    let text = format!("Extension \"{}\" {verb} {place}.\n", extension.name());
+    Ok(Said::new(text, json!({"name": extension.name(), "enabled": on, "scope": place})))
+}
+
+fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
+    let (manifest, review) = launch.review_extension(path)?;
+    let mut text =
+        format!("Extension \"{}\" {} is valid.\n", manifest.name, one_line(&manifest.version));
+    for line in &review.lines {
+        let _ = writeln!(text, "  {}", one_line(line));
+    }
+    let mut notes = review.notes.clone();
+    if !is_version(&manifest.version) {
+        notes.push(format!("its version `{}` is not of the form `1.2.3`", manifest.version));
+    }
+    for note in &notes {
+        let _ = writeln!(text, "warning: {}", one_line(note));
+    }
+    let json = json!({
+        "name": manifest.name, "version": manifest.version, "may": review.lines, "warnings": notes,
+    });
+    Ok(Said::new(text, json))
+}
+
+fn is_version(version: &str) -> bool {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    let parts: Vec<&str> = core.split('.').collect();
+    parts.len() == 3
+        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit()))
+}
+
+/// Nobody agreed.
+pub(super) fn not_agreed(why: &str) -> Failure {
+    refused(why.to_owned())
+}

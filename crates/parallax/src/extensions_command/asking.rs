@@ -1,0 +1,135 @@
+//! Questions on the terminal, or answers piped in: a line for each question. At
+//! the end of the input the answer is no.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use parallax_headless::one_line;
+use parallax_protocol::event::Failure;
+use parallax_sdk::extensions::ExtensionSetting;
+
+use super::not_agreed;
+
+/// Bytes of an answer.
+const LONGEST: usize = 64 * 1024;
+
+/// Whoever is at the other end of stdin.
+pub(super) struct Person {
+    is_terminal: bool,
+    /// The input is at its end.
+    gone: bool,
+}
+
+impl Person {
+    pub(super) fn new() -> Self {
+        Self { is_terminal: io::stdin().is_terminal(), gone: false }
+    }
+
+    /// Whether there may be another answer.
+    pub(super) fn can_be_asked(&self) -> bool {
+        !self.gone
+    }
+
+    pub(super) fn tell(&self, text: &str) {
+        // Nobody is there to read it when this fails.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// Shows what is to be agreed to, and asks.
+    ///
+    /// # Errors
+    /// The answer was no, or there was none.
+    pub(super) fn agree(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
+        self.tell(text);
+        if consent {
+            return Ok(());
+        }
+        self.tell("Do you want to continue? [Y/n]: ");
+        match self.line() {
+            Some(answer) => match answer.trim().to_lowercase().as_str() {
+                "" | "y" | "yes" => Ok(()),
+                _ => Err(not_agreed("nothing was changed")),
+            },
+            None => Err(not_agreed(
+                "nobody answered, so nothing was changed: repeat it with `--consent` to agree",
+            )),
+        }
+    }
+
+    /// Asks for the value of a setting; empty: none.
+    ///
+    /// # Errors
+    /// The input is at its end.
+    pub(super) fn value(
+        &mut self,
+        extension: &str,
+        setting: &ExtensionSetting,
+    ) -> Result<String, Failure> {
+        let name = one_line(&setting.name);
+        self.tell(&format!("{extension}: {name}\n"));
+        if !setting.description.is_empty() {
+            self.tell(&format!("  {}\n", one_line(&setting.description)));
+        }
+        self.tell(&format!("  {} = ", setting.variable));
+        let hidden = setting.sensitive && self.is_terminal;
+        let line = match hidden {
+            true => {
+                let _silence = Silence::begin();
+                let line = self.line();
+                self.tell("\n");
+                line
+            }
+            false => self.line(),
+        };
+        line.map(|line| line.trim().to_owned()).ok_or_else(|| {
+            not_agreed(&format!("there is no value for `{}` on stdin", setting.variable))
+        })
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        let mut stdin = io::stdin().lock();
+        loop {
+            let buffer = stdin.fill_buf().ok()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+            stdin.consume(taken);
+            if end.is_some() || line.len() > LONGEST {
+                break;
+            }
+        }
+        self.gone = line.is_empty();
+        (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
+    }
+}
+
+/// While it lives, the terminal does not show what is typed.
+struct Silence {
+    before: Option<rustix::termios::Termios>,
+}
+
+impl Silence {
+    fn begin() -> Self {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(io::stdin()).ok();
+        if let Some(before) = &before {
+            let mut silent = before.clone();
+            silent.local_modes.remove(LocalModes::ECHO);
+            // A terminal that cannot hide it shows it.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &silent);
+        }
+        Self { before }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}

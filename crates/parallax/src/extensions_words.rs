@@ -1,0 +1,155 @@
+//! Extensions in words: what one may do, and what is known of one.
+
+use std::fmt::Write as _;
+
+use parallax_headless::one_line;
+use parallax_sdk::Launch;
+use parallax_sdk::extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
+use serde_json::{Value, json};
+
+/// What a person agrees to.
+pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source: &str) -> String {
+    let mut text = format!(
+        "The extension \"{}\" {} of {} would be {what}.\n",
+        manifest.name,
+        one_line(&manifest.version),
+        one_line(source)
+    );
+    // Writing into a text cannot fail.
+    if !manifest.description.is_empty() {
+        let _ = writeln!(text, "{}", one_line(&manifest.description));
+    }
+    if review.lines.is_empty() {
+        text.push_str("It brings nothing.\n");
+    } else {
+        text.push_str("It brings:\n");
+    }
+    for line in &review.lines {
+        let _ = writeln!(text, "  {}", one_line(line));
+    }
+    for note in &review.notes {
+        let _ = writeln!(text, "  note: {}", one_line(note));
+    }
+    text.push_str(
+        "Extensions are made by others. Nobody looked this one over: its programs run with your \
+         rights, and its texts tell the agent what to do. Install only what you trust.\n",
+    );
+    text
+}
+
+/// The rows of a list.
+pub(crate) fn listed(launch: &Launch, extension: &Extension) -> String {
+    let sign = if extension.active { "✓" } else { "✗" };
+    let version = one_line(&extension.manifest.version);
+    let mut text = format!("{sign} {} ({version})\n", extension.name());
+    let mut row = |label: &str, value: &str| {
+        let _ = writeln!(text, " {label}: {}", one_line(value));
+    };
+    row("ID", &extension.id);
+    row("Path", &extension.folder.display().to_string());
+    if let Some(install) = &extension.install {
+        row("Source", &format!("{} (Type: {})", install.source, install.kind.as_str()));
+        if let Some(reference) = &install.reference {
+            row("Ref", reference);
+        }
+        if let Some(tag) = &install.release_tag {
+            row("Release tag", tag);
+        }
+    }
+    if extension.home == ExtensionHome::Gemini {
+        row("Installed by", "Gemini CLI");
+    }
+    row("Enabled (User)", &extension.enabled_for_user.to_string());
+    row("Enabled (Workspace)", &extension.enabled_here.to_string());
+    if launch.extension_is_intact(extension) == Some(false) {
+        row("Changed", "its files are not those that were installed");
+    }
+    let context = extension.context_files();
+    let skills = launch.skills_of(extension);
+    let groups: [(&str, Vec<String>); 4] = [
+        ("Context files", context.iter().map(|path| path.display().to_string()).collect()),
+        ("MCP servers", extension.manifest.servers.keys().cloned().collect()),
+        ("Excluded tools", extension.manifest.exclude_tools.clone()),
+        ("Agent skills", skills.iter().map(|(name, text)| format!("{name}: {text}")).collect()),
+    ];
+    for (title, names) in groups.into_iter().filter(|(_, names)| !names.is_empty()) {
+        let _ = writeln!(text, " {title}:");
+        for name in names {
+            let _ = writeln!(text, "  {}", one_line(&name));
+        }
+    }
+    if !extension.values.is_empty() {
+        text.push_str(" Settings:\n");
+        for value in &extension.values {
+            let name = one_line(&value.setting.name);
+            let _ = writeln!(text, "  {name}: {}", shown(value));
+        }
+    }
+    text
+}
+
+/// A value as people may see it.
+fn shown(value: &SettingValue) -> String {
+    match &value.value {
+        None => "[not set]".to_owned(),
+        Some(_) if value.setting.sensitive => "***".to_owned(),
+        Some(text) => one_line(text),
+    }
+}
+
+/// The same for programs.
+pub(crate) fn described(launch: &Launch, extension: &Extension) -> Value {
+    let paths = |paths: Vec<std::path::PathBuf>| -> Vec<String> {
+        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    };
+    let metadata = extension.install.as_ref().map(|install| {
+        json!({
+            "source": install.source,
+            "type": install.kind.as_str(),
+            "ref": install.reference,
+            "releaseTag": install.release_tag,
+            "autoUpdate": install.auto_update,
+        })
+    });
+    let values: Vec<Value> = extension
+        .values
+        .iter()
+        .map(|value| {
+            json!({
+                "name": value.setting.name,
+                "envVar": value.setting.variable,
+                "sensitive": value.setting.sensitive,
+                "value": shown(value),
+            })
+        })
+        .collect();
+    let skills: Vec<Value> = launch
+        .skills_of(extension)
+        .into_iter()
+        .map(|(name, description)| json!({"name": name, "description": description}))
+        .collect();
+    json!({
+        "name": extension.name(),
+        "version": extension.manifest.version,
+        "description": extension.manifest.description,
+        "id": extension.id,
+        "path": extension.folder.to_string_lossy(),
+        "installedBy": match extension.home {
+            ExtensionHome::Gemini => "gemini",
+            ExtensionHome::Parallax => "parallax",
+        },
+        "isActive": extension.active,
+        "enabledForUser": extension.enabled_for_user,
+        "enabledForWorkspace": extension.enabled_here,
+        "intact": launch.extension_is_intact(extension),
+        "contextFiles": paths(extension.context_files()),
+        "installMetadata": metadata,
+        // Names only: what servers are started with may be secret.
+        "mcpServers": extension.manifest.servers.keys().collect::<Vec<_>>(),
+        "excludeTools": extension.manifest.exclude_tools,
+        "resolvedSettings": values,
+        "skills": skills,
+        "agents": launch.agents_of(extension),
+        "themes": extension.manifest.themes.iter().filter_map(|theme| theme.get("name")).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,337 @@
+//! `parallax sessions`: the sessions of all projects.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_protocol::event::Failure;
+use parallax_sdk::export::ExportForm;
+use parallax_sdk::past::PastItem;
+use parallax_sdk::retention::Collected;
+use parallax_sdk::session_moves::{Moved, NewSession};
+use parallax_sdk::session_search::{MARKS, Search};
+use parallax_sdk::{Launch, Origin, SessionEntry};
+use serde_json::{Value, json};
+
+use crate::extending::{Said, launch, say};
+use crate::sessions_arguments::{SessionsAction, SessionsArguments};
+
+/// Characters of an id that tell it from others, nearly always.
+const SHORT_ID: usize = 8;
+/// Lines of an output that are shown.
+const OUTPUT_LINES: usize = 6;
+
+/// Does what the words say and prints it.
+///
+/// # Errors
+/// When there is no such session, or the disk refuses.
+pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
+    let launch = launch()?;
+    let said = match &typed.action {
+        SessionsAction::List { here, tree, limit } => list(&launch, *here, *tree, *limit),
+        SessionsAction::Show { session } => show(&launch, session)?,
+        SessionsAction::Search { words, here, limit, rebuild } => {
+            let (text, here, limit, rebuild) = (words.join(" "), *here, *limit, *rebuild);
+            search(&launch, &Search { text, here, limit, rebuild })?
+        }
+        SessionsAction::Export { session, format, output } => {
+            let form = format.map(ExportForm::from);
+            export(&launch, session, form, output.as_deref())?
+        }
+        SessionsAction::Import { file } => made(&launch.import_session(file)?, "imported"),
+        SessionsAction::Fork { session, at } => made(&launch.fork_session(session, *at)?, "copied"),
+        SessionsAction::Move { session, from, to } => {
+            let to = to.clone().unwrap_or_else(|| PathBuf::from("."));
+            moved(&match (session, from) {
+                (Some(session), _) => launch.move_session(session, &to)?,
+                (None, from) => launch.move_project(from.as_deref().unwrap_or(&to), &to)?,
+            })
+        }
+        SessionsAction::Gc { dry_run } => collected(&launch.collect_sessions(*dry_run)?, *dry_run),
+    };
+    Ok(say(&said, format(typed)))
+}
+
+/// How it is printed, failures too.
+pub(crate) fn format(typed: &SessionsArguments) -> OutputFormat {
+    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Parallax => "parallax",
+        Origin::GeminiCli => "gemini-cli",
+        Origin::ParallaxCli => "parallax-cli",
+    }
+}
+
+fn facts(entry: &SessionEntry) -> Value {
+    json!({
+        "id": entry.id,
+        "title": entry.title,
+        "project": entry.project,
+        "startTime": entry.start.to_string(),
+        "lastUsed": entry.last_used.to_string(),
+        "origin": origin(entry.origin),
+        "path": entry.path,
+        "forkedFrom": entry.forked_from,
+    })
+}
+
+fn list(launch: &Launch, here: bool, tree: bool, limit: usize) -> Said {
+    let mut sessions = if here { launch.sessions() } else { launch.all_sessions() };
+    sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
+    let all = sessions.len();
+    sessions.truncate(limit);
+    let json = sessions.iter().map(facts).collect::<Vec<_>>().into();
+    if sessions.is_empty() {
+        return Said::new("No sessions.\n", json);
+    }
+    let mut text = String::new();
+    let mut project: Option<&Path> = None;
+    for (depth, entry) in if tree { as_tree(&sessions) } else { flat(&sessions) } {
+        if project != Some(&entry.project) && depth == 0 {
+            project = Some(&entry.project);
+            let _ = writeln!(text, "{}", place(&entry.project));
+        }
+        let id: String = entry.id.chars().take(SHORT_ID).collect();
+        let foreign = match entry.origin {
+            Origin::Parallax => String::new(),
+            other => format!(" · {}", origin(other)),
+        };
+        let indent = "  ".repeat(depth + 1);
+        let title = one_line(&entry.title);
+        let _ = writeln!(text, "{indent}{id}  {title} ({}{foreign})", entry.age());
+    }
+    if all > limit {
+        let _ = writeln!(text, "and {} more; `--limit {all}` lists them", all - limit);
+    }
+    Said::new(text, json)
+}
+
+fn place(project: &Path) -> String {
+    match project.as_os_str().is_empty() {
+        true => "(no project)".to_owned(),
+        false => one_line(&project.to_string_lossy()),
+    }
+}
+
+fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
+    // The projects in the order of their newest session.
+    let mut projects: Vec<&Path> = Vec::new();
+    for entry in sessions {
+        if !projects.contains(&entry.project.as_path()) {
+            projects.push(&entry.project);
+        }
+    }
+    let mut rows: Vec<(usize, &SessionEntry)> = sessions.iter().map(|entry| (0, entry)).collect();
+    // Stable: within a project the order stays.
+    rows.sort_by_key(|(_, entry)| projects.iter().position(|one| *one == entry.project));
+    rows
+}
+
+/// Copies below what they are copies of, with their depth.
+fn as_tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
+    let known: HashMap<&str, usize> =
+        sessions.iter().enumerate().map(|(at, entry)| (entry.id.as_str(), at)).collect();
+    let parent = |at: usize| {
+        let from = sessions.get(at)?.forked_from.as_deref()?;
+        known.get(from).copied().filter(|parent| *parent != at)
+    };
+    let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for at in (0..sessions.len()).rev() {
+        match parent(at) {
+            Some(parent) => below.entry(parent).or_default().push(at),
+            None => open.push((0, at)),
+        }
+    }
+    let mut rows = Vec::new();
+    // Two that say they are copies of each other hang on nothing: they come last.
+    let mut told = vec![false; sessions.len()];
+    while let Some((depth, at)) = open.pop() {
+        if let Some(told) = told.get_mut(at) {
+            *told = true;
+        }
+        rows.extend(sessions.get(at).map(|entry| (depth, entry)));
+        open.extend(below.remove(&at).into_iter().flatten().map(|child| (depth + 1, child)));
+    }
+    let left = sessions.iter().zip(told).filter(|(_, told)| !told);
+    rows.extend(left.map(|(entry, _)| (0, entry)));
+    rows
+}
+
+fn show(launch: &Launch, selector: &str) -> Result<Said, Failure> {
+    let entry = launch.any_session(selector)?;
+    let items = launch.session_items(&entry)?;
+    let mut json = facts(&entry);
+    if let Some(object) = json.as_object_mut() {
+        object.insert("items".to_owned(), items.iter().map(item_json).collect());
+    }
+    let mut text = format!("{}\n", one_line(&entry.title));
+    let _ = writeln!(
+        text,
+        "{} · {} · {} · {}",
+        entry.id,
+        place(&entry.project),
+        entry.start,
+        entry.age()
+    );
+    for item in &items {
+        write_item(&mut text, item);
+    }
+    Ok(Said::new(text, json))
+}
+
+fn item_json(item: &PastItem) -> Value {
+    match item {
+        PastItem::User { text, turn, time, .. } => {
+            json!({"type": "user", "turn": turn, "time": time, "text": text})
+        }
+        PastItem::Steer { text } => json!({"type": "steer", "text": text}),
+        PastItem::Thought { text } => json!({"type": "thought", "text": text}),
+        PastItem::Text { text, partial } => {
+            json!({"type": "text", "text": text, "partial": partial})
+        }
+        PastItem::Tool { name, args, status, output, .. } => json!({
+            "type": "tool", "name": name, "args": args, "status": status, "output": output,
+        }),
+    }
+}
+
+fn write_item(text: &mut String, item: &PastItem) {
+    match item {
+        PastItem::User { text: said, turn, .. } => {
+            let _ = write!(text, "\n[{turn}] > {}\n", indented(said, "    "));
+        }
+        PastItem::Steer { text: said } => {
+            let _ = write!(text, "\n    > {}\n", indented(said, "    "));
+        }
+        PastItem::Thought { .. } => {}
+        PastItem::Text { text: said, .. } => {
+            let _ = write!(text, "\n{}\n", indented(said.trim(), ""));
+        }
+        PastItem::Tool { name, args, status, output, .. } => {
+            let arguments = Value::Object(args.clone()).to_string();
+            let arguments: String = one_line(&arguments).chars().take(120).collect();
+            let status = status.as_deref().unwrap_or("no result");
+            let _ = write!(text, "\n  * {} {arguments}: {status}\n", one_line(name));
+            for line in output.lines().take(OUTPUT_LINES) {
+                let _ = writeln!(text, "    {}", one_line(line));
+            }
+            let more = output.lines().count().saturating_sub(OUTPUT_LINES);
+            if more > 0 {
+                let _ = writeln!(text, "    … {more} more lines");
+            }
+        }
+    }
+}
+
+/// Text line by line without control characters, later lines indented.
+fn indented(text: &str, indent: &str) -> String {
+    let lines: Vec<String> = text.lines().map(one_line).collect();
+    lines.join(&format!("\n{indent}"))
+}
+
+fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
+    let hits = launch.search_sessions(search, &|| false)?;
+    let json = hits.iter().map(|hit| {
+        json!({
+            "id": hit.id,
+            "title": hit.title,
+            "project": hit.project,
+            "path": hit.path,
+            "origin": origin(hit.origin),
+            "lastUsed": hit.last_used.to_string(),
+            "turn": hit.turn,
+            "snippet": hit.snippet.replace(MARKS, ""),
+        })
+    });
+    let json: Value = json.collect();
+    if hits.is_empty() {
+        return Ok(Said { code: ExitCode::GENERAL, ..Said::new("Nothing found.\n", json) });
+    }
+    let mut text = String::new();
+    for hit in &hits {
+        let id: String = hit.id.chars().take(SHORT_ID).collect();
+        let _ = writeln!(text, "{id}  {} · {}", one_line(&hit.title), place(&hit.project));
+        let snippet = hit.snippet.replace(MARKS[0], "[").replace(MARKS[1], "]");
+        let _ = writeln!(text, "          prompt {}: {}", hit.turn, one_line(&snippet));
+    }
+    Ok(Said::new(text, json))
+}
+
+fn export(
+    launch: &Launch,
+    selector: &str,
+    form: Option<ExportForm>,
+    output: Option<&Path>,
+) -> Result<Said, Failure> {
+    let entry = launch.any_session(selector)?;
+    let form = form.or_else(|| output.and_then(ExportForm::of_file));
+    let document = launch.exported(&entry, form.unwrap_or(ExportForm::Markdown))?;
+    let Some(file) = output else {
+        // The document itself, whatever the format of other answers.
+        return Ok(Said { raw: true, ..Said::new(document, Value::Null) });
+    };
+    let path = launch.write_export(file, &document)?;
+    let json = json!({"id": entry.id, "file": path, "bytes": document.len()});
+    Ok(Said::new(format!("Written to {}\n", path.display()), json))
+}
+
+fn made(new: &NewSession, how: &str) -> Said {
+    let mut text = format!("{}: {how}, {} contents\n", new.id, new.contents);
+    for notice in &new.notices {
+        let _ = writeln!(text, "  {}", one_line(notice));
+    }
+    let _ = writeln!(text, "go on with: parallax --resume {}", new.id);
+    let json = json!({
+        "id": new.id, "path": new.path, "contents": new.contents, "notices": new.notices,
+    });
+    Said::new(text, json)
+}
+
+fn moved(moved: &Moved) -> Said {
+    let mut text = String::new();
+    for (id, path) in &moved.sessions {
+        let _ = writeln!(text, "{id}: {}", path.display());
+    }
+    for (id, why) in &moved.kept {
+        let _ = writeln!(text, "{} stays: {}", one_line(id), one_line(why));
+    }
+    if moved.other_files > 0 {
+        let _ = writeln!(text, "and {} other files", moved.other_files);
+    }
+    let pair =
+        |name: &'static str| move |(id, what): (&String, String)| json!({"id": id, name: what});
+    let sessions = moved.sessions.iter().map(|(id, path)| (id, path.display().to_string()));
+    let kept = moved.kept.iter().map(|(id, why)| (id, why.clone()));
+    let json = json!({
+        "sessions": sessions.map(pair("path")).collect::<Value>(),
+        "kept": kept.map(pair("why")).collect::<Value>(),
+        "otherFiles": moved.other_files,
+    });
+    let code = if moved.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
+    Said { code, ..Said::new(text, json) }
+}
+
+fn collected(collected: &Collected, dry: bool) -> Said {
+    let mut text = String::new();
+    for session in &collected.sessions {
+        let id: String = session.id.chars().take(SHORT_ID).collect();
+        let title = one_line(&session.title);
+        let _ = writeln!(text, "  {id}  {title} ({}, {} bytes)", session.why, session.bytes);
+    }
+    let count = collected.sessions.len();
+    let _ = match dry {
+        true => writeln!(text, "{count} would go into the trash"),
+        false => writeln!(
+            text,
+            "{count} went into the trash, {} left it for good; {} folders of outputs without a \
+             session are gone",
+            collected.emptied, collected.stray_outputs
+        ),
+    };
+    Said::new(text, serde_json::to_value(collected).unwrap_or_default())
+}

@@ -1,0 +1,226 @@
+//! Sub-agents, as a user meets them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Conversation, World};
+
+const SCOUT: &str = "---\nname: scout\ndescription: Looks for things.\ntools: [read_file, \
+                     list_directory]\nmodel: inherit\ntemperature: 0.3\nmax_turns: 3\n---\n\
+                     You are the scout. Your task: ${query}\n";
+
+/// A reply for the session itself, or for the agent whose prompt holds the text.
+fn to(system: &str, reply: Value) -> Value {
+    let mut reply = reply;
+    reply["match"] = json!({"systemContains": system});
+    reply
+}
+
+fn invoke(agent: &str, prompt: &str) -> Value {
+    json!({"name": "invoke_agent", "args": {"agent_name": agent, "prompt": prompt}})
+}
+
+fn world(script: &[Value]) -> World {
+    let world = World::new(&Value::from(script).to_string());
+    world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
+    world.home.write("notes.txt", "the notes\n").unwrap();
+    world
+}
+
+fn body(world: &World, index: usize) -> Value {
+    serde_json::from_slice(&world.server.requests()[index].body).expect("json")
+}
+
+fn system(request: &Value) -> &str {
+    request["systemInstruction"]["parts"][0]["text"].as_str().expect("system")
+}
+
+fn tools(request: &Value) -> Vec<&str> {
+    let declared = request["tools"][0]["functionDeclarations"].as_array().expect("tools");
+    declared.iter().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+/// What the model reads of the n-th request's newest content.
+fn last(world: &World, index: usize) -> String {
+    let request = body(world, index);
+    request["contents"].as_array().expect("contents").last().expect("one").to_string()
+}
+
+#[test]
+fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
+    let world = world(&[
+        json!({"calls": [invoke("scout", "read notes.txt")]}),
+        json!({"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]}),
+        json!({"calls": [{"name": "complete_task", "args": {"result": "they say little"}}]}),
+        json!({"text": "all done"}),
+    ]);
+    let done = world.run_well(&["-p", "@scout look at the notes", "-o", "json"]);
+    let (first, second, third) = (body(&world, 0), body(&world, 1), body(&world, 2));
+    assert!(system(&first).contains("<name>scout</name>"), "{}", system(&first));
+    assert!(system(&first).contains("<name>codebase_investigator</name>"));
+    assert!(last(&world, 0).contains("sub-agent(s) `scout`"));
+    assert!(system(&second).starts_with("You are the scout. Your task: read notes.txt"));
+    assert_eq!(tools(&second), ["list_directory", "read_file", "complete_task"]);
+    assert_eq!(second["generationConfig"]["temperature"], 0.3);
+    assert_eq!(second["contents"].as_array().expect("contents").len(), 1);
+    assert!(third.to_string().contains("the notes"));
+    let told = last(&world, 3);
+    assert!(
+        told.contains(
+            "Subagent 'scout' finished.\\nTermination Reason: GOAL\\nResult:\\nthey say little"
+        ),
+        "{told}"
+    );
+    assert!(!body(&world, 3).to_string().contains("the notes"));
+    let stats: Value = serde_json::from_slice(&done.stdout).expect("json");
+    let roles: Vec<&str> = stats["stats"]["models"]
+        .as_object()
+        .expect("models")
+        .values()
+        .flat_map(|model| model["roles"].as_object().expect("roles").keys())
+        .map(String::as_str)
+        .collect();
+    assert!(roles.contains(&"subagent"), "{roles:?}");
+}
+
+#[test]
+fn agents_without_turns_tools_or_sense_give_a_clear_result() {
+    let look = |n: u64| json!({"calls": [{"name": "read_file", "args": {"file_path": format!("{n}.txt")}}]});
+    let world = world(&[
+        json!({"calls": [invoke("scout", "one")]}),
+        json!({"calls": [{"name": "write_file", "args": {"file_path": "a", "content": "b"}}]}),
+        look(1),
+        look(2),
+        // The last chance is not taken.
+        look(3),
+        json!({"calls": [invoke("nobody", "two")]}),
+        json!({"text": "all done"}),
+    ]);
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(last(&world, 2).contains("Tool \\\"write_file\\\" not found"), "{}", last(&world, 2));
+    assert!(last(&world, 4).contains("This is your last turn"), "{}", last(&world, 4));
+    let told = last(&world, 5);
+    assert!(told.contains("Termination Reason: MAX_TURNS"), "{told}");
+    assert!(last(&world, 6).contains("there is no agent `nobody`; there are: cli_help,"));
+    assert_eq!(world.read("a"), "");
+}
+
+#[test]
+fn rules_can_be_about_one_agent_and_about_starting_it() {
+    let world = world(&[
+        json!({"calls": [invoke("scout", "one")]}),
+        json!({"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]}),
+        json!({"calls": [{"name": "complete_task", "args": {"result": "no"}}]}),
+        json!({"calls": [
+            {"name": "read_file", "args": {"file_path": "notes.txt"}}, invoke("generalist", "x")
+        ]}),
+        json!({"text": "all done"}),
+    ]);
+    let rules = "[[rule]]\ntoolName = \"read_file\"\nsubagent = \"scout\"\ndecision = \"deny\"\n\
+                 priority = 900\n\n[[rule]]\ntoolName = \"generalist\"\ndecision = \"deny\"\n\
+                 priority = 900\n";
+    world.home.write_home(".gemini/policies/agents.toml", rules).unwrap();
+    world.run_well(&["-p", "go"]);
+    assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
+    let told = last(&world, 4);
+    assert!(told.contains("the notes") && told.contains("denied by policy"), "{told}");
+}
+
+#[test]
+fn an_agent_asks_the_person_and_progress_is_told() {
+    let world = world(&[
+        json!({"calls": [invoke("generalist", "make a file")]}),
+        json!({"calls": [{"name": "write_file", "args": {"file_path": "made.txt", "content": "x"}}]}),
+        json!({"calls": [{"name": "complete_task", "args": {"result": "plain words"}}]}),
+        json!({"calls": [{"name": "complete_task", "args": {"result": {"response": "made"}}}]}),
+        json!({"text": "all done"}),
+    ]);
+    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    assert_eq!((&ask["agent"], &ask["tool_name"]), (&json!("generalist"), &json!("write_file")));
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    let progress = face.next("agent");
+    assert_eq!(progress["agent"], "generalist");
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert_eq!(world.read("made.txt"), "x");
+    assert!(last(&world, 3).contains("params/result must be object"), "{}", last(&world, 3));
+    assert!(last(&world, 4).contains("\\\"response\\\": \\\"made\\\""), "{}", last(&world, 4));
+}
+
+#[test]
+fn several_agents_work_at_once_each_with_its_own_words() {
+    let finish = |agent: &str, word: &str| {
+        to(agent, json!({"calls": [{"name": "complete_task", "args": {"result": word}}]}))
+    };
+    let world = world(&[
+        json!({"calls": [invoke("scout", "one"), invoke("second", "two")]}),
+        finish("You are the scout", "first word"),
+        finish("You are the second", "second word"),
+        json!({"text": "all done"}),
+    ]);
+    let second = SCOUT.replace("scout", "second");
+    world.home.write_home(".parallax/agents/second.md", &second).unwrap();
+    world.run_well(&["-p", "go"]);
+    let told = last(&world, 3);
+    let (first, second) = (told.find("first word"), told.find("second word"));
+    assert!(first.is_some() && first < second, "{told}");
+}
+
+#[test]
+fn the_programs_own_pages_answer_questions_about_it() {
+    let world = world(&[
+        json!({"calls": [invoke("cli_help", "how do hooks work?")]}),
+        json!({"calls": [{"name": "get_internal_docs", "args": {"path": "hooks.md"}}]}),
+        json!({"calls": [{"name": "complete_task", "args": {"report": {
+            "answer": "like this", "sources": ["hooks.md"]
+        }}}]}),
+        json!({"text": "all done"}),
+    ]);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(tools(&body(&world, 1)), ["get_internal_docs", "complete_task"]);
+    assert!(last(&world, 2).contains("BeforeTool"));
+    assert!(last(&world, 3).contains("\\\"answer\\\": \\\"like this\\\""));
+}
+
+#[test]
+fn agents_can_be_switched_off() {
+    let world = world(&[json!({"text": "all done"})]);
+    world
+        .home
+        .write_home(".gemini/settings.json", r#"{"experimental": {"enableAgents": false}}"#)
+        .unwrap();
+    world.run_well(&["-p", "go"]);
+    let request = body(&world, 0);
+    assert!(!tools(&request).contains(&"invoke_agent"));
+    assert!(!system(&request).contains("subagent"));
+}
+
+#[test]
+fn questions_of_the_model_are_answered_by_a_program() {
+    let questions = json!({"questions": [
+        {"question": "Which?", "header": "Way", "type": "choice", "options": [
+            {"label": "left", "description": "l"}, {"label": "right", "description": "r"}]},
+        {"question": "Sure?", "header": "Sure", "type": "yesno"}
+    ]});
+    let ask_user = json!({"calls": [{"name": "ask_user", "args": questions}]});
+    let script = [ask_user.clone(), ask_user, json!({"text": "all done"})];
+    let world = world(&script);
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    assert_eq!(ask["kind"], "question");
+    assert_eq!(ask["preview"]["questions"][0]["options"][1]["label"], "right");
+    face.say(&json!({"type": "answer", "id": ask["id"], "value": {"0": "right", "1": true}}));
+    let ask = face.next("ask");
+    face.say(&json!({"type": "answer", "id": ask["id"], "value": null}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert!(last(&world, 1).contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Yes\"}}"#));
+    assert!(last(&world, 2).contains("dismissed"));
+    // Where nobody can answer, nobody is asked.
+    let world = World::new(&Value::from(&script[1..]).to_string());
+    world.run_well(&["-p", "go"]);
+    assert!(!tools(&body(&world, 0)).contains(&"ask_user"));
+    assert!(last(&world, 1).contains("not found"));
+}

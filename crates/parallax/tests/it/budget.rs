@@ -1,0 +1,97 @@
+//! Limits of money, tokens and time on a whole run.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+fn usage(prompt: u64, cached: u64, answer: u64) -> Value {
+    json!({"promptTokenCount": prompt, "cachedContentTokenCount": cached,
+        "candidatesTokenCount": answer, "totalTokenCount": prompt + answer})
+}
+
+fn reply(part: &Value, usage: &Value) -> Value {
+    let content = json!({"role": "model", "parts": [part]});
+    let candidates = json!([{"content": content, "finishReason": "STOP"}]);
+    json!({"chunks": [{"candidates": candidates, "usageMetadata": usage}]})
+}
+
+/// An answer with a call for each of the counts, then the end.
+fn list(usages: &[Value]) -> String {
+    let call = json!({"functionCall": {"name": "write_todos", "args": {"todos": []}}});
+    let mut steps: Vec<Value> = usages.iter().map(|usage| reply(&call, usage)).collect();
+    steps.push(reply(&json!({"text": "done"}), &usage(1000, 0, 100)));
+    Value::Array(steps).to_string()
+}
+
+#[test]
+fn money_ends_a_run_and_it_can_be_gone_on_with() {
+    // Two dollars for a million tokens of a prompt, twelve for an answer.
+    let world = World::new(&list(&[usage(100_000, 0, 0), usage(100_000, 50_000, 10_000)]));
+    let args = ["-m", "gemini-3-pro-preview", "-o", "json"];
+    let done = world.run(&[&args[..], &["-p", "go", "--max-cost", "0.3"]].concat());
+    assert_eq!(done.code(), 57, "{}", done.err());
+    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    assert_eq!(
+        (&said["error"]["type"], &said["error"]["code"]),
+        (&json!("BUDGET_SPENT"), &json!(57))
+    );
+    let message = said["error"]["message"].as_str().expect("text");
+    assert!(message.contains("$0.30") && message.contains("--max-cost"), "{message}");
+    assert_eq!(
+        said["stats"]["cost"],
+        json!({"usd": 0.43, "inputUsd": 0.3, "cachedUsd": 0.01, "outputUsd": 0.12, "cachedShare": 0.25})
+    );
+    assert_eq!(said["stats"]["tools"]["totalSuccess"], 2);
+    let done = world.run_well(&[&args[..], &["-p", "on", "-r", "--max-cost", "0.3"]].concat());
+    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    assert_eq!(said["response"], "done");
+    assert_eq!(said["stats"]["cost"]["usd"], json!(0.0032));
+}
+
+#[test]
+fn a_setting_holds_for_the_session_and_prices_can_be_told() {
+    let world = World::new(&list(&[usage(100_000, 0, 0)]));
+    let settings = r#"{"budget": {"session": {"maxCost": 5}},
+        "modelConfigs": {"prices": {"gemini-3-pro": {"input": 60, "output": 1}}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let run = |prompt: &str, more: &[&str]| {
+        let args = ["-m", "gemini-3-pro-preview", "-o", "stream-json", "-p", prompt];
+        let done = world.run(&[&args[..], more].concat());
+        let last = done.out().lines().last().map(str::to_owned).expect("a line");
+        (done.code(), serde_json::from_str::<Value>(&last).expect("json"))
+    };
+    let (code, result) = run("go", &[]);
+    assert_eq!((code, &result["status"]), (57, &json!("error")));
+    assert_eq!(result["stats"]["cost"]["usd"], json!(6.0));
+    // What an earlier process spent counts.
+    let (code, _) = run("on", &["-r"]);
+    assert_eq!(code, 57);
+    let (code, result) = run("on", &["-r", "--max-tokens", "5000", "--max-cost", "1"]);
+    assert_eq!((code, &result["status"]), (0, &json!("success")));
+}
+
+#[test]
+fn a_project_may_not_spend_more_than_its_user_said() {
+    let world = World::new(&list(&[usage(100_000, 0, 0)]));
+    world
+        .home
+        .write_home(".gemini/settings.json", r#"{"budget": {"prompt": {"maxTokens": 1000}}}"#)
+        .expect("settings");
+    world
+        .home
+        .write(".gemini/settings.json", r#"{"budget": {"prompt": {"maxTokens": 1000000}}}"#)
+        .expect("settings");
+    assert_eq!(world.run(&["-p", "go"]).code(), 57);
+}
+
+#[test]
+fn time_ends_a_run() {
+    let world = World::new(r#"[{"chunks": [{"hang": true}]}]"#);
+    let begun = Instant::now();
+    let done = world.run(&["-p", "go", "--timeout", "1s"]);
+    assert_eq!(done.code(), 57, "{}", done.err());
+    assert!(done.err().contains("--timeout"), "{}", done.err());
+    assert!(begun.elapsed() < Duration::from_secs(15));
+}

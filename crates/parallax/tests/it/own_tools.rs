@@ -1,0 +1,152 @@
+//! Tools that a command of the user's tells of, calls that hooks put in the
+//! place of others, and the tracker of tasks.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+fn last(world: &World, index: usize) -> String {
+    let body: Value = serde_json::from_slice(&world.server.requests()[index].body).expect("json");
+    body["contents"].as_array().expect("contents").last().expect("one").to_string()
+}
+
+fn names(world: &World, index: usize) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&world.server.requests()[index].body).expect("json");
+    let declared = body["tools"][0]["functionDeclarations"].as_array().expect("tools");
+    declared.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn settings(world: &World, settings: &Value) {
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
+}
+
+#[test]
+fn a_command_tells_of_tools_and_another_runs_them() {
+    let script = json!([
+        {"calls": [{"name": "discovered_tool_echo", "args": {"text": "it's me"}}]},
+        {"calls": [{"name": "discovered_tool_fail", "args": {}}]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&script.to_string());
+    settings(
+        &world,
+        &json!({"tools": {
+            "discoveryCommand": "cat tools.json", "callCommand": "sh 'call me.sh'"
+        }}),
+    );
+    let told = json!([
+        {"functionDeclarations": [{"name": "echo", "description": "Says it.",
+            "parametersJsonSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}]},
+        {"name": "fail"}
+    ]);
+    world.home.write("tools.json", &told.to_string()).unwrap();
+    world
+        .home
+        .write("call me.sh", "[ $1 = echo ] && { cat; echo hm >&2; exit 0; }; echo bad >&2; exit 3")
+        .unwrap();
+    world.run_well(&["-p", "go", "-y"]);
+    let declared = names(&world, 0);
+    let at = declared.iter().position(|name| name == "discovered_tool_echo").expect("declared");
+    assert_eq!(declared[at + 1], "discovered_tool_fail");
+    assert!(last(&world, 1).contains(r#"{\"text\":\"it's me\"}"#), "{}", last(&world, 1));
+    let failed = last(&world, 2);
+    assert!(failed.contains("Stderr: bad") && failed.contains("Exit Code: 3"), "{failed}");
+    // Headless and unasked, such a tool does not run.
+    let world = World::in_home(world.home, &script.to_string());
+    world.run_well(&["-p", "go"]);
+    assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
+}
+
+#[test]
+fn a_project_cannot_name_such_commands_unasked() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});
+    world.home.write(".gemini/settings.json", &settings.to_string()).unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("tools.discoveryCommand"), "{}", done.err());
+    assert!(!world.home.project().join("ran").exists());
+}
+
+#[test]
+fn a_hook_has_another_call_made_in_the_place_of_one() {
+    let script = json!([
+        {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]},
+        {"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&script.to_string());
+    world.home.write("a.txt", "first\n").unwrap();
+    world.home.write("b.txt", "second\n").unwrap();
+    let tail = r#"{"hookSpecificOutput":{"tailToolCallRequest":{"name":"read_file","args":{"file_path":"b.txt"}}}}"#;
+    // Of the read once, of the listing without end.
+    let once = format!("cat >> heard.jsonl; [ -e once ] || {{ touch once; echo '{tail}'; }}");
+    let hook = |command: &str| json!([{"type": "command", "name": "h", "command": command}]);
+    settings(
+        &world,
+        &json!({"hooks": {"AfterTool": [
+            {"matcher": "read_file", "hooks": hook(&once)},
+        ]}}),
+    );
+    world.run_well(&["-p", "go"]);
+    let told = last(&world, 1);
+    assert!(told.contains("second") && !told.contains("first"), "{told}");
+    assert_eq!(told.matches("functionResponse").count(), 1);
+    let heard = world.read("heard.jsonl");
+    let heard: Vec<Value> =
+        heard.lines().map(|line| serde_json::from_str(line).expect("json")).collect();
+    assert_eq!(heard.len(), 2);
+    assert_eq!(heard[1]["tool_input"]["file_path"], "b.txt");
+
+    let world = World::in_home(world.home, &script.to_string());
+    let endless = r#"{"hookSpecificOutput":{"tailToolCallRequest":{"name":"write_file","args":{"file_path":"x","content":"y"}}}}"#;
+    settings(
+        &world,
+        &json!({"hooks": {"AfterTool": [
+            {"matcher": "read_file", "hooks": hook(&format!("echo '{endless}'"))},
+            {"matcher": "list_directory|glob", "hooks": hook(&format!("echo '{}'", tail.replace("read_file", "glob").replace("file_path", "pattern")))},
+        ]}}),
+    );
+    let done = world.run_well(&["-p", "go"]);
+    // It is judged like any other: nobody can agree to an edit here.
+    assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
+    assert!(last(&world, 1).contains(r#""name":"read_file""#), "{}", last(&world, 1));
+    assert!(last(&world, 2).contains("b.txt"), "{}", last(&world, 2));
+    assert!(done.err().contains("further call too often"), "{}", done.err());
+}
+
+#[test]
+fn tasks_of_the_tracker_are_there_again_when_a_session_goes_on() {
+    let create = json!({"calls": [{"name": "tracker_create_task", "args": {
+        "title": "Ship it", "description": "all of it", "type": "epic"
+    }}]});
+    let list = json!({"calls": [{"name": "tracker_list_tasks", "args": {}}]});
+    let done = json!({"text": "done"});
+    let world = World::new(&json!([create, done, list, done]).to_string());
+    settings(&world, &json!({"experimental": {"taskTracker": true}}));
+    world.run_well(&["-p", "go"]);
+    assert!(!names(&world, 0).contains(&"write_todos".to_owned()));
+    assert!(last(&world, 1).contains("Created task "), "{}", last(&world, 1));
+    world.run_well(&["-p", "go on", "--resume", "latest"]);
+    assert!(last(&world, 3).contains("] Ship it (open)"), "{}", last(&world, 3));
+}
+
+#[test]
+fn a_heading_comes_first_whatever_its_place() {
+    let script = json!([
+        {"calls": [
+            {"name": "list_directory", "args": {"dir_path": "."}},
+            {"name": "update_topic", "args": {"strategic_intent": "look", "title": "Looking"}}
+        ]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&script.to_string());
+    let hook = json!([{"type": "command", "name": "h", "command": "cat >> heard.jsonl"}]);
+    settings(&world, &json!({"hooks": {"BeforeTool": [{"hooks": hook}]}}));
+    world.run_well(&["-p", "go"]);
+    assert_eq!(names(&world, 0)[0], "update_topic");
+    let heard = world.read("heard.jsonl");
+    assert!(heard.lines().next().is_some_and(|line| line.contains("update_topic")), "{heard}");
+    let told = last(&world, 1);
+    let (listed, topic) = (told.find("list_directory"), told.find("Current topic: Looking"));
+    assert!(listed.is_some() && listed < topic, "{told}");
+}

@@ -1,0 +1,156 @@
+//! Plan mode as a user meets it: the model plans, somebody agrees, the work
+//! begins.
+
+use serde_json::{Value, json};
+
+use crate::support::{Conversation, World};
+
+fn call(name: &str, args: Value) -> Value {
+    json!({"calls": [{"name": name, "args": args}]})
+}
+
+fn write(path: &str, content: &str) -> Value {
+    call("write_file", json!({"file_path": path, "content": content}))
+}
+
+fn exit(name: &str) -> Value {
+    call("exit_plan_mode", json!({"plan_filename": name}))
+}
+
+fn script(steps: &[Value]) -> String {
+    let mut steps = steps.to_vec();
+    steps.push(json!({"text": "done"}));
+    Value::Array(steps).to_string()
+}
+
+/// A world whose plans are in the project.
+fn world(steps: &[Value]) -> World {
+    let world = World::new(&script(steps));
+    let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    world
+}
+
+/// The tools that a request declares.
+fn declared(world: &World, request: usize) -> Vec<String> {
+    let body: Value = serde_json::from_slice(&world.server.requests()[request].body).expect("json");
+    let tools = body["tools"][0]["functionDeclarations"].as_array().expect("tools").clone();
+    tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+}
+
+fn journal(world: &World) -> String {
+    let folder = world.home.home().join(".parallax/sessions");
+    let mut text = String::new();
+    for project in std::fs::read_dir(folder).expect("sessions").flatten() {
+        for file in std::fs::read_dir(project.path()).expect("project").flatten() {
+            text.push_str(&std::fs::read_to_string(file.path()).unwrap_or_default());
+        }
+    }
+    text
+}
+
+#[test]
+fn a_plan_is_asked_for_improved_and_followed() {
+    let world = world(&[
+        call("enter_plan_mode", json!({"reason": "many files"})),
+        write("src.txt", "too early"),
+        write("notes/plans/../../src.md", "too clever"),
+        write("notes/plans/p.md", "# The plan\n"),
+        exit("p.md"),
+        exit("notes/plans/p.md"),
+        write("src.txt", "planned"),
+    ]);
+    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    assert_eq!((&ask["tool_name"], &ask["question"]), (&json!("enter_plan_mode"), &json!("info")));
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    let ask = face.next("ask");
+    assert_eq!(ask["question"], "exit_plan_mode");
+    assert_eq!(ask["preview"]["type"], "plan");
+    assert_eq!(ask["preview"]["text"], "# The plan\n");
+    face.say(
+        &json!({"type": "decide", "id": ask["id"], "outcome": "cancel", "feedback": "shorter"}),
+    );
+    let ask = face.next("ask");
+    let outcomes = ["proceed_once", "proceed_always", "modify_with_editor", "cancel"];
+    assert_eq!(ask["outcomes"], json!(outcomes));
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    world.server.assert_clean();
+    assert_eq!(world.read("src.txt"), "planned");
+    assert!(!world.home.project().join("src.md").exists());
+    let has = |request: usize, tool: &str| declared(&world, request).iter().any(|it| it == tool);
+    assert!(has(0, "enter_plan_mode") && !has(0, "exit_plan_mode") && has(0, "run_shell_command"));
+    assert!(!has(1, "enter_plan_mode") && has(1, "exit_plan_mode") && has(1, "write_file"));
+    assert!(has(6, "enter_plan_mode") && !has(6, "exit_plan_mode"));
+    let body = String::from_utf8(world.server.requests()[6].body.to_vec()).expect("text");
+    assert!(body.contains("Plan rejected. User feedback: shorter"));
+    assert!(body.contains("Plan approved. Switching to Auto-Edit mode"));
+    assert!(body.contains("Plan mode changes nothing"));
+    let plans: Vec<Value> = journal(&world)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?.get("plan").cloned())
+        .collect();
+    assert_eq!(plans[0]["approved"], false);
+    assert_eq!(plans[0]["feedback"], "shorter");
+    assert_eq!((&plans[1]["approved"], &plans[1]["mode"]), (&json!(true), &json!("auto_edit")));
+}
+
+#[test]
+fn nobody_there_the_work_gets_no_more_than_was_given() {
+    let steps = [
+        call("enter_plan_mode", json!({})),
+        write("notes/plans/p.md", "# The plan\n"),
+        exit("p.md"),
+        write("src.txt", "x"),
+    ];
+    // The model began it: the mode is again what it was.
+    let asked = world(&steps);
+    let done = asked.run_well(&["-p", "go"]);
+    assert_eq!(done.out(), "done\n");
+    assert!(!asked.home.project().join("src.txt").exists());
+    let given = world(&steps);
+    given.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    assert_eq!(given.read("src.txt"), "x");
+}
+
+#[test]
+fn a_run_that_begins_with_a_plan_ends_with_the_work() {
+    let steps = [
+        write("notes/plans/p.md", "# P\n"),
+        exit("p.md"),
+        call("run_shell_command", json!({"command": "echo x > src.txt"})),
+    ];
+    let yolo = world(&steps);
+    let done = yolo.run_well(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
+    assert_eq!(yolo.read("src.txt"), "x\n");
+    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    assert!(said["warnings"].to_string().contains("without a question"), "{said}");
+    let forbidden = world(&steps);
+    let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}, "security": {"disableYoloMode": true}}"#;
+    forbidden.home.write_home(".gemini/settings.json", settings).expect("settings");
+    forbidden.run_well(&["-p", "go", "--approval-mode", "plan"]);
+    assert!(!forbidden.home.project().join("src.txt").exists());
+}
+
+#[test]
+fn plans_of_a_session_are_its_own_unless_the_project_has_a_place() {
+    let world = World::new(&script(&[exit("missing.md"), exit("../x.md")]));
+    let settings = r#"{"general": {"plan": {"directory": "../outside"}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let args = ["-p", "go", "--approval-mode", "plan", "--output-format", "json"];
+    let done = world.run_well(&args);
+    let said: Value = serde_json::from_str(&done.out()).expect("json");
+    assert!(said["warnings"].to_string().contains("outside the project"), "{said}");
+    let body: Value = serde_json::from_slice(&world.server.requests()[0].body).expect("json");
+    let system = body["systemInstruction"]["parts"][0]["text"].as_str().expect("text").to_owned();
+    assert!(system.contains("/plans`") && system.contains("/.parallax/"), "{system}");
+    let off = World::new(&script(&[]));
+    let settings = r#"{"general": {"plan": {"enabled": false}}}"#;
+    off.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let done = off.run_well(&args);
+    assert!(done.out().contains("plan mode is switched off"), "{}", done.out());
+    assert!(!declared(&off, 0).iter().any(|tool| tool.ends_with("plan_mode")));
+}

@@ -1,0 +1,97 @@
+//! Which model answers, as a run with nobody there tells it.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+fn asked(world: &World) -> Vec<String> {
+    let name = |path: &str| {
+        let path = path.split("/models/").nth(1).unwrap_or(path);
+        path.split(':').next().unwrap_or(path).to_owned()
+    };
+    world.server.requests().iter().map(|request| name(&request.path)).collect()
+}
+
+fn said(done: &testkit::measure::Finished) -> Value {
+    serde_json::from_str(&done.out()).expect("json")
+}
+
+#[test]
+fn a_clear_prompt_goes_to_the_fast_model_without_a_call() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let done = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
+    assert_eq!(asked(&world), ["gemini-3.8-flash"]);
+    let routing = &said(&done)["stats"]["routing"][0];
+    assert_eq!((&routing["source"], &routing["asked"]), (&json!("rules"), &json!("auto")));
+}
+
+#[test]
+fn in_doubt_the_classifier_is_asked() {
+    let answer = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
+    let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let done = world.run_well(&["-p", "Add a flag --quiet", "-o", "json"]);
+    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3-pro-preview"]);
+    let said = said(&done);
+    assert_eq!(said["stats"]["routing"][0]["source"], "numerical_classifier");
+    assert!(
+        said["stats"]["models"]["gemini-3.5-flash-lite"]["roles"]["utility_router"].is_object()
+    );
+    let quiet = World::new(r#"[{"text": "done"}]"#);
+    quiet
+        .home
+        .write_home(".gemini/settings.json", r#"{"model": {"routing": "rules"}}"#)
+        .expect("written");
+    quiet.run_well(&["-p", "Add a flag --quiet"]);
+    assert_eq!(asked(&quiet), ["gemini-3-pro-preview"]);
+}
+
+#[test]
+fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
+    let busy = json!({"status": 503, "repeat": 0, "match": {"modelContains": "pro"},
+        "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
+    let script = || json!([busy.clone(), {"text": "done"}]).to_string();
+    let world = World::new(&script());
+    world
+        .home
+        .write_home(".gemini/settings.json", r#"{"general": {"maxAttempts": 1}}"#)
+        .expect("written");
+    let done = world.run(&["-p", "Refactor the parser", "-o", "json"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let answer = said(&done);
+    assert_eq!(answer["response"], "done");
+    let fallback = &answer["stats"]["fallbacks"][0];
+    assert_eq!(
+        (&fallback["to"], &fallback["cause"]),
+        (&json!("gemini-3.8-flash"), &json!("capacity"))
+    );
+    assert!(answer["warnings"].to_string().contains("goes on with"), "{answer}");
+    // A model that was named is not replaced in silence.
+    let named = World::in_home(world.home, &script());
+    let args = ["-m", "gemini-3-pro-preview", "-p", "go"];
+    let done = named.run(&args);
+    assert_eq!(done.code(), 1);
+    assert!(done.err().contains("--fallback auto"), "{}", done.err());
+    let done = named.run(&[&args[..], &["--fallback", "auto"]].concat());
+    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"));
+    assert!(done.err().contains("goes on with `gemini-3.8-flash`"), "{}", done.err());
+    let done = named.run(&["-p", "Refactor the parser", "--fallback", "off"]);
+    assert_eq!(done.code(), 1);
+}
+
+#[test]
+fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
+    let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
+    let script = json!([
+        call("write_file", json!({"file_path": "notes/p.md", "content": "# P"})),
+        call("exit_plan_mode", json!({"plan_filename": "p.md"})),
+        {"text": "planned"},
+        {"text": "done"},
+    ]);
+    let world = World::new(&script.to_string());
+    let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("written");
+    world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
+    world.run_well(&["-p", "Now refactor all of it", "-r"]);
+    assert_eq!(asked(&world)[2..], ["gemini-3-pro-preview", "gemini-3.8-flash"]);
+}

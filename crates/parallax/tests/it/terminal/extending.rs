@@ -1,0 +1,128 @@
+//! What people added, as the terminal shows and switches it.
+
+use serde_json::json;
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::mcp::{set, stdio};
+use crate::support::{World, until};
+
+fn seat(world: World) -> Seat {
+    Seat::in_world(world, &Start::sized(110, 40))
+}
+
+#[test]
+fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
+    let world = World::new(r#"[{"text": "greeted"}, {"text": "read"}]"#);
+    let missing = json!({"command": "no-such-program"});
+    set(&world, &json!({"mcpServers": {"test": stdio(&world, ""), "gone": missing}}));
+    let seat = seat(world);
+    // It is there when its prompt is known.
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts("/mcp");
+    seat.has_seen("● test · ready");
+    seat.has_seen("● gone · disconnected");
+    seat.sees(COMPOSER);
+    seat.prompts("/mcp desc");
+    seat.has_seen("a note");
+    seat.prompts("/mcp schema");
+    seat.has_seen("\"properties\"");
+    seat.prompts("/greet-me Ada");
+    seat.has_seen("greeted");
+    seat.is_idle();
+    seat.types("what is in @test:no");
+    seat.sees("test:note://1");
+    seat.press(Key::Tab);
+    seat.sees("@test:note://1");
+    seat.press(Key::Enter);
+    seat.has_seen("read");
+    seat.is_idle();
+    let body = |number: usize| {
+        String::from_utf8_lossy(&seat.world.server.requests()[number].body).into_owned()
+    };
+    assert!(body(0).contains("Ada"), "the prompt of the server was sent");
+    assert!(body(1).contains("Content from @test:note://1"), "the resource was sent");
+    seat.prompts("/mcp disable test --session");
+    seat.has_seen("`test` is disabled for this session");
+    seat.prompts("/mcp list");
+    seat.has_seen("○ test · disabled");
+    seat.prompts("/mcp enable test --session");
+    seat.has_seen("`test` is enabled for this session");
+    assert!(!seat.world.home.parallax().join("mcp-server-enablement.json").exists());
+    seat.prompts("/mcp enable nothing");
+    seat.has_seen("no MCP server `nothing`");
+}
+
+#[test]
+fn skills_hooks_and_commands_are_listed_and_switched() {
+    let world = World::new("[]");
+    let home = &world.home;
+    home.write_home(
+        ".agents/skills/review/SKILL.md",
+        "---\nname: review\ndescription: When code is reviewed\n---\n",
+    )
+    .unwrap();
+    home.write_home(".gemini/commands/git/fix.toml", "description = 'Mend it'\nprompt = 'mend'\n")
+        .unwrap();
+    let hook = json!({"command": "cat >> heard", "name": "listener"});
+    let compress = json!({"command": "cat >> \"$HOME/compressed\"", "name": "squeeze"});
+    let settings = json!({"hooks": {
+        "SessionStart": [{"hooks": [hook]}], "PreCompress": [{"hooks": [compress]}]
+    }});
+    home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
+    let seat = seat(world);
+    seat.prompts("/skills");
+    seat.has_seen("When code is reviewed");
+    seat.prompts("/skills disable review");
+    seat.has_seen("The skill `review` is disabled.");
+    seat.prompts("/skills list all");
+    seat.has_seen("review (user, off)");
+    seat.prompts("/commands");
+    seat.has_seen("/git:fix Mend it");
+    seat.prompts("/compress");
+    let compressed = seat.world.home.home().join("compressed");
+    until("the hook before a compression", || {
+        std::fs::read_to_string(&compressed).is_ok_and(|text| text.contains("PreCompress"))
+    });
+    seat.prompts("/hooks");
+    seat.sees("listener");
+    seat.sees("SessionStart · user · on");
+    seat.press(Key::Enter);
+    seat.sees("SessionStart · user · off");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+    seat.prompts("/hooks enable-all");
+    seat.has_seen("Hooks enabled: `listener`");
+}
+
+#[test]
+fn extensions_are_installed_after_a_yes_and_count_at_once() {
+    let world = World::new("[]");
+    let folder = world.home.project().join("mine");
+    crate::extensions::copy(&crate::extensions::published("dusk"), &folder);
+    let seat = seat(world);
+    seat.prompts("/extensions install mine");
+    seat.sees("Install `dusk` 0.3.1?");
+    seat.sees("commands: palette:name");
+    seat.press(Key::Down);
+    seat.press(Key::Enter);
+    seat.has_seen("`dusk` is installed.");
+    seat.sees(COMPOSER);
+    seat.types("/palette");
+    seat.sees("Name a colour");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts("/extensions");
+    seat.has_seen("✓ dusk 0.3.1");
+    seat.prompts("/theme");
+    seat.types("Dusk");
+    seat.sees("Dusk (dusk)");
+    seat.press(Key::Esc);
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+    seat.prompts("/extensions uninstall dusk");
+    seat.has_seen("`dusk` is uninstalled.");
+}

@@ -1,0 +1,170 @@
+//! Programs that find a program in an environment or a package and start it:
+//! `uv run`, `npx`, `pnpm dlx`, `poetry run`.
+
+use super::{Inside, shells};
+use crate::bash::line::Word;
+
+/// How such a program is called.
+struct Runner {
+    names: &'static [&'static str],
+    /// One of these words comes before the program; empty when none has to.
+    verbs: &'static [&'static str],
+    /// Operands between the verb and the program.
+    operands: usize,
+    /// Options that take the next word.
+    values: &'static [&'static str],
+}
+
+const fn runner(
+    names: &'static [&'static str],
+    verbs: &'static [&'static str],
+    operands: usize,
+    values: &'static [&'static str],
+) -> Runner {
+    Runner { names, verbs, operands, values }
+}
+
+const RUNNERS: &[Runner] = &[
+    runner(
+        &["uv"],
+        &["run"],
+        0,
+        &[
+            "--with",
+            "--with-editable",
+            "--with-requirements",
+            "--python",
+            "-p",
+            "--extra",
+            "--group",
+            "--only-group",
+            "--no-group",
+            "--package",
+            "--project",
+            "--directory",
+            "--env-file",
+            "--index",
+            "--index-url",
+            "-i",
+            "--extra-index-url",
+            "--find-links",
+            "-f",
+            "--cache-dir",
+            "--config-file",
+        ],
+    ),
+    runner(&["uv"], &["tool"], 1, &["--from", "--with", "--python", "-p"]),
+    runner(&["uvx"], &[], 0, &["--from", "--with", "--python", "-p", "--index"]),
+    runner(&["pipx"], &["run"], 0, &["--spec", "--python", "--index-url", "--pip-args"]),
+    runner(&["npx", "pnpx", "bunx"], &[], 0, &["-p", "--package"]),
+    runner(&["npm"], &["exec", "x"], 0, &["-p", "--package", "-w", "--workspace"]),
+    runner(&["pnpm", "yarn"], &["dlx", "exec"], 0, &["-p", "--package"]),
+    runner(&["bun"], &["x"], 0, &["-p", "--package"]),
+    runner(&["poetry", "pipenv", "pdm", "hatch", "rye"], &["run"], 0, &[]),
+    runner(&["bundle", "bundler"], &["exec"], 0, &[]),
+    runner(&["conda", "mamba", "micromamba"], &["run"], 0, &["-n", "--name", "-p", "--prefix"]),
+    runner(&["rustup"], &["run"], 1, &[]),
+    runner(&["mise", "rtx"], &["exec", "x"], 0, &["-c", "--command"]),
+    runner(&["asdf"], &["exec"], 0, &[]),
+    runner(&["dotenv", "dotenvx"], &[], 0, &["-f", "-e"]),
+];
+
+/// Options of all of them that take no word.
+const FLAGS: &[&str] = &[
+    "-y",
+    "--yes",
+    "--no",
+    "--no-install",
+    "-q",
+    "--quiet",
+    "-s",
+    "--silent",
+    "-v",
+    "--verbose",
+    "-r",
+    "--recursive",
+    "--bun",
+    "--offline",
+    "--locked",
+    "--frozen",
+    "--isolated",
+    "--no-sync",
+    "--no-project",
+    "--all-extras",
+    "--all-groups",
+    "--dev",
+    "--no-dev",
+    "--workspaces",
+    "--no-capture-output",
+    "--live-stream",
+];
+
+/// What the words start, as far as they tell. An option that is not known may
+/// take the next word: then that word and the one behind both count.
+pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
+    let mut found = match name {
+        "npx" | "npm" => shells::call(arguments),
+        _ => Vec::new(),
+    };
+    if !found.is_empty() {
+        return found;
+    }
+    for runner in RUNNERS.iter().filter(|runner| runner.names.contains(&name)) {
+        let rest = match runner.verbs {
+            [] => Some(arguments),
+            verbs => arguments
+                .iter()
+                .position(|word| word.text.as_deref().is_some_and(|text| verbs.contains(&text)))
+                .and_then(|verb| arguments.get(verb + 1..)),
+        };
+        if let Some(rest) = rest {
+            found.extend(programs(runner, rest));
+        }
+    }
+    found
+}
+
+fn programs(runner: &Runner, words: &[Word]) -> Vec<Inside> {
+    let mut found = Vec::new();
+    let mut operands = runner.operands;
+    let mut at = 0;
+    // The word in front is an option of which it is not known whether it takes this one.
+    let mut behind_option = false;
+    while let Some(word) = words.get(at) {
+        let text = word.text.as_deref().unwrap_or_default();
+        if text == "--" {
+            found.extend(handed_on(words.get(at + 1 + operands..)));
+            return found;
+        }
+        if text.len() > 1 && text.starts_with('-') {
+            let takes = runner.values.contains(&text);
+            behind_option = !takes && !text.contains('=') && !FLAGS.contains(&text);
+            at += if takes { 2 } else { 1 };
+            continue;
+        }
+        if operands > 0 && !behind_option {
+            operands -= 1;
+        } else {
+            found.extend(handed_on(words.get(at..)));
+            if !behind_option {
+                return found;
+            }
+        }
+        behind_option = false;
+        at += 1;
+    }
+    found
+}
+
+fn handed_on(words: Option<&[Word]>) -> Option<Inside> {
+    let (program, arguments) = words?.split_first()?;
+    let mut program = program.clone();
+    // `prettier@3` is the program `prettier`.
+    if let Some((name, _)) = program.text.as_deref().and_then(|text| text.rsplit_once('@'))
+        && !name.is_empty()
+    {
+        program.text = Some(name.to_owned());
+    }
+    let words = std::iter::once(program).chain(arguments.iter().cloned()).collect();
+    Some(Inside::HandedOn(words))
+}

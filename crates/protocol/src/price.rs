@@ -1,0 +1,99 @@
+//! What tokens cost.
+
+use crate::model::Usage;
+
+/// What the tokens of a model cost, in US dollars for a million of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Price {
+    /// Of any prompt.
+    pub short: Rates,
+    /// Of long prompts: the tokens from which they are long, and the rates then.
+    pub long: Option<(u64, Rates)>,
+}
+
+/// Rates of one kind of prompt, in US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// Tokens of the prompt that were not cached.
+    pub input: f64,
+    /// Those that were.
+    pub cached: f64,
+    /// Tokens of the answer, thinking included.
+    pub output: f64,
+}
+
+impl Price {
+    /// Costs nothing: the answers come from no service.
+    pub const FREE: Self =
+        Self { short: Rates { input: 0.0, cached: 0.0, output: 0.0 }, long: None };
+
+    /// What a request cost.
+    #[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
+    pub fn of(&self, usage: &Usage) -> Cost {
+        let rates = match self.long {
+            Some((above, rates)) if usage.prompt_token_count > above => rates,
+            _ => self.short,
+        };
+        let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;
+        let cached = usage.cached_content_token_count.min(usage.prompt_token_count);
+        let fresh = usage.prompt_token_count - cached + usage.tool_use_prompt_token_count;
+        let answer = usage.candidates_token_count + usage.thoughts_token_count;
+        Cost {
+            input: dollars(fresh, rates.input),
+            cached: dollars(cached, rates.cached),
+            output: dollars(answer, rates.output),
+        }
+    }
+}
+
+/// What was spent, in US dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cost {
+    /// For tokens of prompts that were not cached.
+    pub input: f64,
+    /// For those that were.
+    pub cached: f64,
+    /// For answers.
+    pub output: f64,
+}
+
+impl Cost {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.input + self.cached + self.output
+    }
+
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.output += other.output;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_thoughts_and_long_prompts_have_their_own_rates() {
+        let short = Rates { input: 2.0, cached: 0.2, output: 12.0 };
+        let long = Rates { input: 4.0, cached: 0.4, output: 18.0 };
+        let price = Price { short, long: Some((200_000, long)) };
+        let usage = |prompt, cached| Usage {
+            prompt_token_count: prompt,
+            cached_content_token_count: cached,
+            candidates_token_count: 500_000,
+            thoughts_token_count: 500_000,
+            tool_use_prompt_token_count: 1_000_000,
+            ..Usage::default()
+        };
+        let near = |left: f64, right: f64| (left - right).abs() < 1e-9;
+        let cost = price.of(&usage(200_000, 100_000));
+        assert!(near(cost.input, 2.2) && near(cost.cached, 0.02) && near(cost.output, 12.0));
+        let cost = price.of(&usage(200_001, 0));
+        assert!(near(cost.output, 18.0) && near(cost.total(), 4.800_004 + 18.0));
+        // A service that counts wrong.
+        assert!(near(price.of(&usage(1_000_000, 2_000_000)).cached, 0.4));
+    }
+}

@@ -1,0 +1,233 @@
+//! Where this program may make no namespaces but `bwrap` may (it is
+//! set-user-id, or a profile of the system names it), `bwrap` builds the view of
+//! files and the namespaces. This program, started again inside, looks whether
+//! they are as the plan says, and adds Landlock and the filters of calls.
+
+mod arguments;
+mod job;
+mod verify;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::io::FdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::thread::UnshareFlags;
+
+use crate::inside::ended::Ended;
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::kernel::{self, Side};
+use crate::inside::{supervisor, surroundings};
+use crate::launch::{INSIDE, refuse};
+use crate::plan::Plan;
+use crate::support::Finding;
+use arguments::Arguments;
+use job::Job;
+
+/// Where systems keep it. The search path is not asked: a folder of the project
+/// may be on it.
+const PLACES: [&str; 5] = [
+    "/usr/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/run/wrappers/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+    "/bin/bwrap",
+];
+
+/// What the process inside writes before it starts the command.
+const STARTED: u8 = b's';
+
+/// More of its own words are not kept.
+const LONGEST_WORDS: u64 = 4096;
+
+/// The system's `bwrap`: one that only the system's owner can change.
+fn find() -> Option<PathBuf> {
+    const SYSTEM: u32 = 0;
+    const OTHERS_WRITE: u32 = 0o022;
+    PLACES.iter().map(PathBuf::from).find(|path| {
+        fs::metadata(path).is_ok_and(|data| {
+            data.is_file() && data.uid() == SYSTEM && data.mode() & OTHERS_WRITE == 0
+        })
+    })
+}
+
+/// Tries it with all that a command needs of it.
+#[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
+pub(crate) fn probe() -> Finding {
+    let Some(program) = find() else {
+        return Finding { works: false, why: "there is no `bwrap`".to_owned() };
+    };
+    let tried = Command::new(&program)
+        .args(arguments::of_probe())
+        .arg("true")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output();
+    match tried {
+        Ok(output) if output.status.success() => {
+            const SET_USER_ID: u32 = 0o4000;
+            let set = fs::metadata(&program).is_ok_and(|data| data.mode() & SET_USER_ID != 0);
+            let how = if set { "set-user-id" } else { "allowed what this program is not" };
+            Finding { works: true, why: format!("{}, {how}", program.display()) }
+        }
+        Ok(output) => Finding { works: false, why: one_line(&output.stderr) },
+        Err(error) => Finding { works: false, why: format!("`bwrap`: {error}") },
+    }
+}
+
+fn one_line(words: &[u8]) -> String {
+    String::from_utf8_lossy(words).trim().replace('\n', "; ")
+}
+
+/// Runs the command inside, and waits for its end.
+pub(crate) fn run(
+    plan: &Plan,
+    program: &OsStr,
+    args: &[OsString],
+    parent: &OwnedFd,
+) -> Outcome<Ended> {
+    let Some(bwrap) = find() else {
+        return Err(Failure::Unsupported("there is no `bwrap`".to_owned()));
+    };
+    let around = surroundings::look(plan, program);
+    let Arguments { words, trees, writable } = arguments::gather(plan, &around)?;
+    let (report, its_report) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
+    let (said, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
+    let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).refused("stderr")?;
+    let job = Job {
+        plan: plan.clone(),
+        trees,
+        writable,
+        report: its_report.as_raw_fd(),
+        stderr: stderr.as_raw_fd(),
+    };
+    let job = in_memory(&job.encode(std::env::vars_os())?)?;
+    let words = in_memory(&joined(&words))?;
+    let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .refused("this program itself")?;
+    let mut line: Vec<OsString> = vec![
+        "--args".into(),
+        words.as_raw_fd().to_string().into(),
+        "--".into(),
+        format!("/proc/self/fd/{}", own.as_raw_fd()).into(),
+        INSIDE.into(),
+        job.as_raw_fd().to_string().into(),
+        "--".into(),
+        program.to_owned(),
+    ];
+    line.extend_from_slice(args);
+    let handed = [&its_report, &stderr, &job, &words, &own];
+    let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
+        Side::Child => {
+            let ready = rustix::stdio::dup2_stderr(&its_stderr).and_then(|()| {
+                handed.iter().try_for_each(|file| rustix::io::fcntl_setfd(file, FdFlags::empty()))
+            });
+            if ready.is_ok() {
+                // The signals for the command stay held, so that none ends `bwrap`.
+                become_program(&bwrap, &line);
+            }
+            kernel::leave(crate::launch::REFUSED)
+        }
+        Side::Parent(pid) => pid,
+    };
+    drop((its_report, its_stderr, stderr, job, words, own));
+    kernel::leave_signals_to_the_command();
+    let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
+    supervisor::wait(child, &pidfd, &[parent])?;
+    let told = |file: OwnedFd| {
+        let mut bytes = Vec::new();
+        let read = fs::File::from(file).take(LONGEST_WORDS).read_to_end(&mut bytes);
+        read.map(|_| bytes).refused("a pipe")
+    };
+    match told(report)?.split_first() {
+        Some((&STARTED, ended)) => match (Ended::decode(ended), Failure::decode(ended)) {
+            (Some(ended), _) => Ok(ended),
+            (None, Some(failure)) => Err(failure),
+            // What is inside was killed from outside.
+            (None, None) => Ok(Ended::Signal(libc::SIGKILL)),
+        },
+        _ => Err(Failure::Unsupported(one_line(&told(said)?))),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this process becomes `bwrap`; nothing is spawned")]
+fn become_program(program: &Path, line: &[OsString]) {
+    let error = Command::new(program).args(line).exec();
+    let words = format!("`bwrap`: {error}");
+    let _ = std::io::stderr().write_all(words.as_bytes());
+}
+
+fn joined(words: &[OsString]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.as_bytes().iter().copied().chain([0])).collect()
+}
+
+/// A file that lies nowhere, to be read from its beginning.
+fn in_memory(bytes: &[u8]) -> Outcome<OwnedFd> {
+    let file = memfd_create("parallax", MemfdFlags::CLOEXEC).refused("a file in memory")?;
+    let mut file = fs::File::from(file);
+    file.write_all(bytes)
+        .and_then(|()| file.seek(SeekFrom::Start(0)))
+        .refused("a file in memory")?;
+    Ok(file.into())
+}
+
+/// The process that `bwrap` started: it confines and starts the command.
+pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let number = args.next().and_then(|number| number.to_str()?.parse().ok());
+    let (Some(number), true, Some(program)) =
+        (number, args.next().as_deref() == Some(OsStr::new("--")), args.next())
+    else {
+        return refuse("there is no command");
+    };
+    let args: Vec<OsString> = args.collect();
+    match read_job(number) {
+        Ok((job, environment, report)) => {
+            let _ = rustix::io::write(&report, &[STARTED]);
+            let message = match inside(&job, environment, &program, &args) {
+                Ok(ended) => ended.encode().to_vec(),
+                Err(failure) => failure.encode(),
+            };
+            let _ = rustix::io::write(&report, &message);
+            ExitCode::SUCCESS
+        }
+        Err(words) => refuse(&words),
+    }
+}
+
+type Environment = Vec<(OsString, OsString)>;
+
+fn read_job(number: i32) -> Result<(Job, Environment, OwnedFd), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let file = kernel::inherited(number).map_err(|error| words(&error))?;
+    let mut bytes = Vec::new();
+    fs::File::from(file).read_to_end(&mut bytes).map_err(|error| words(&error))?;
+    let (job, environment) = Job::decode(&bytes)?;
+    let stderr = kernel::inherited(job.stderr).map_err(|error| words(&error))?;
+    rustix::stdio::dup2_stderr(&stderr).map_err(|error| words(&error))?;
+    let report = kernel::inherited(job.report).map_err(|error| words(&error))?;
+    Ok((job, environment, report))
+}
+
+fn inside(
+    job: &Job,
+    environment: Environment,
+    program: &OsStr,
+    args: &[OsString],
+) -> Outcome<Ended> {
+    verify::is_as_planned(job)?;
+    // What the command leaves without a parent stays below this process.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    // The end of the first process in here is the end of all.
+    let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).refused("pidfd")?;
+    supervisor::in_view(&job.plan, program, args, &first, job.writable.clone(), environment)
+}

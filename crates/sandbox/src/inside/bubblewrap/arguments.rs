@@ -1,0 +1,252 @@
+//! The words for `bwrap`: everything read-only, and over it the writable trees,
+//! the private folders, the protected and the hidden paths.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+
+use super::job::Tree;
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::surroundings::Surroundings;
+use crate::inside::{covers, layout};
+use crate::plan::{Network, Plan};
+
+/// What `bwrap` is told, and what is to be looked at inside.
+pub(super) struct Arguments {
+    pub(super) words: Vec<OsString>,
+    pub(super) trees: Vec<Tree>,
+    pub(super) writable: Vec<PathBuf>,
+}
+
+/// One thing to do at a path, done in the order of depth, and at one path in
+/// this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// A mount of its own, so that it cannot be renamed.
+    Pin,
+    ShowWritable(PathBuf),
+    Show(PathBuf),
+    Protect,
+    HideFile,
+    /// True: what lies below is shown in part.
+    HideFolder(bool),
+}
+
+/// What does not depend on the plan.
+fn namespaces() -> Vec<OsString> {
+    let mut words = vec!["--die-with-parent", "--unshare-pid", "--unshare-ipc"];
+    if rustix::process::geteuid().is_root() {
+        // Ordinary users have none to begin with.
+        words.extend(["--cap-drop", "ALL"]);
+    }
+    words.into_iter().map(OsString::from).collect()
+}
+
+const BASE: [&str; 7] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"];
+
+/// Everything that a command may need, tried at a folder that every system has.
+pub(super) fn of_probe() -> Vec<OsString> {
+    let mut words = namespaces();
+    words.push("--unshare-net".into());
+    words.extend(BASE.map(OsString::from));
+    let folder = ["--perms", "0700", "--tmpfs", "/tmp", "--chmod", "0111", "/tmp"];
+    words.extend(folder.map(OsString::from));
+    words.extend(["--remount-ro", "/tmp", "--"].map(OsString::from));
+    words
+}
+
+/// Builds them, and makes the private folders.
+pub(super) fn gather(plan: &Plan, around: &Surroundings) -> Outcome<Arguments> {
+    let mut view = View { plan, steps: Vec::new() };
+    let (trees, writable) = view.show(around)?;
+    let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
+    protected.into_iter().for_each(|path| view.protect(path, true));
+    let hidden = plan.hidden.iter().chain(&around.listening);
+    hidden.for_each(|path| view.hide(path));
+    let closed = closed_file(plan)?;
+    let mut words = namespaces();
+    if plan.network == Network::Own {
+        words.push("--unshare-net".into());
+    }
+    words.extend(BASE.map(OsString::from));
+    view.write(&closed, &mut words);
+    words.extend(["--chdir".into(), around.folder.clone().into()]);
+    Ok(Arguments { words, trees, writable })
+}
+
+/// What covers hidden files. It lies where no command can write.
+fn closed_file(plan: &Plan) -> Outcome<PathBuf> {
+    let path = plan.temporary.join("closed");
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o0).open(&path);
+    match made {
+        Ok(_) => Ok(path),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(path),
+        Err(error) => Err(error).refused(path.display()),
+    }
+}
+
+struct View<'a> {
+    plan: &'a Plan,
+    steps: Vec<(PathBuf, Step)>,
+}
+
+impl View<'_> {
+    fn step(&mut self, path: impl Into<PathBuf>, step: Step) {
+        self.steps.push((path.into(), step));
+    }
+
+    /// What is shown, as it is or as something private.
+    fn show(&mut self, around: &Surroundings) -> Outcome<(Vec<Tree>, Vec<PathBuf>)> {
+        let plan = self.plan;
+        let (mut trees, mut writable) = (Vec::new(), Vec::new());
+        for path in &plan.writable {
+            trees.push(tree(path)?);
+            writable.push(path.clone());
+            if !layout::lies_open(plan, path) {
+                self.step(path, Step::ShowWritable(path.clone()));
+            }
+        }
+        let mut private = Vec::new();
+        for (path, name) in layout::PRIVATE {
+            let Ok(real) = Path::new(path).canonicalize() else { continue };
+            if plan.writable.contains(&real) || private.contains(&real) {
+                continue;
+            }
+            covers::private_folder(&plan.temporary, name)?;
+            self.step(&real, Step::ShowWritable(plan.temporary.join(name)));
+            writable.push(real.clone());
+            private.push(real);
+        }
+        // By its own name too: it is what TMPDIR is in other tiers.
+        let temporary = plan.temporary.join("tmp");
+        self.step(&temporary, Step::ShowWritable(temporary.clone()));
+        writable.push(temporary);
+        for path in layout::shown(plan, around, &private) {
+            if path.symlink_metadata().is_ok() {
+                self.step(&path, Step::Show(path.clone()));
+            }
+        }
+        make_places(plan, &self.steps, &private)?;
+        Ok((trees, writable))
+    }
+
+    /// Makes a path below a writable tree read-only, and every folder on the way
+    /// a mount of its own. Of a link what it leads to is protected; the link
+    /// itself is looked at after the command.
+    fn protect(&mut self, path: &Path, follow: bool) {
+        let writable = self.plan.writable.iter();
+        let Some(tree) = writable
+            .filter(|tree| path.starts_with(tree))
+            .max_by_key(|tree| tree.as_os_str().len())
+        else {
+            return;
+        };
+        let mut here = tree.clone();
+        let mut pins = Vec::new();
+        for name in path.strip_prefix(tree).into_iter().flat_map(Path::components) {
+            if here != *tree {
+                pins.push(here.clone());
+            }
+            let Component::Normal(name) = name else { return };
+            here.push(name);
+            let Ok(data) = here.symlink_metadata() else { return };
+            if data.is_symlink() {
+                if follow && let Ok(real) = path.canonicalize() {
+                    self.protect(&real, false);
+                }
+                return;
+            }
+        }
+        pins.into_iter().for_each(|pin| self.step(pin, Step::Pin));
+        self.step(here, Step::Protect);
+    }
+
+    /// Covers a path so that it answers "permission denied".
+    fn hide(&mut self, path: &Path) {
+        let plan = self.plan;
+        let within = plan.writable.iter().any(|tree| path.starts_with(tree));
+        let Ok(real) = path.canonicalize() else { return };
+        // What a command can write may not say by a link what is covered.
+        if within && real != path {
+            return;
+        }
+        if !real.is_dir() {
+            return self.step(real, Step::HideFile);
+        }
+        let temporary = [plan.temporary.join("tmp")];
+        let mut open = plan.readable.iter().chain(&plan.writable).chain(&plan.sockets);
+        let open = open.any(|open| open.starts_with(path) && open != path)
+            || temporary.iter().any(|open| open.starts_with(&real));
+        self.step(real, Step::HideFolder(open));
+    }
+
+    fn write(mut self, closed: &Path, words: &mut Vec<OsString>) {
+        self.steps.sort_by(|(a, first), (b, second)| {
+            let depth = |path: &Path| path.components().count();
+            (depth(a), a, first).cmp(&(depth(b), b, second))
+        });
+        self.steps.dedup();
+        let mut say = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
+            words.extend(parts.iter().map(|part| part.as_ref().to_owned()));
+        };
+        let mut part_open = Vec::new();
+        for (path, step) in &self.steps {
+            match step {
+                Step::Pin => say(&[&"--bind", path, path]),
+                Step::ShowWritable(from) => say(&[&"--bind", from, path]),
+                Step::Show(from) => say(&[&"--ro-bind-try", from, path]),
+                Step::Protect => say(&[&"--ro-bind", path, path]),
+                Step::HideFile => say(&[&"--ro-bind", &closed, path]),
+                Step::HideFolder(false) => {
+                    say(&[&"--perms", &"0000", &"--tmpfs", path, &"--remount-ro", path]);
+                }
+                Step::HideFolder(true) => {
+                    say(&[&"--perms", &"0700", &"--tmpfs", path]);
+                    part_open.push(path);
+                }
+            }
+        }
+        for path in part_open {
+            say(&[&"--chmod", &"0111", path, &"--remount-ro", path]);
+        }
+    }
+}
+
+/// Makes the places for what is shown below a private folder: what a command
+/// left there may not lead a mount elsewhere.
+fn make_places(plan: &Plan, steps: &[(PathBuf, Step)], private: &[PathBuf]) -> Outcome<()> {
+    for (top, name) in layout::PRIVATE {
+        let Ok(real) = Path::new(top).canonicalize() else { continue };
+        if !private.contains(&real) {
+            continue;
+        }
+        for (path, step) in steps {
+            let (Step::Show(from) | Step::ShowWritable(from)) = step else { continue };
+            let Ok(below) = path.strip_prefix(&real) else { continue };
+            if below.as_os_str().is_empty() {
+                continue;
+            }
+            let folder = covers::private_folder(&plan.temporary, name)?;
+            layout::make_target(folder, below, from.is_dir())
+                .refused(format!("a place for `{}`", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A writable tree as it is now; no part of its path may be a symbolic link.
+fn tree(path: &Path) -> Outcome<Tree> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    let stat = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
+        .and_then(fstat)
+        .map_err(|error| match error {
+            Errno::NOSYS => Failure::Unsupported("`openat2`".to_owned()),
+            error => layout::unusable(path, error),
+        })?;
+    Ok(Tree { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
+}

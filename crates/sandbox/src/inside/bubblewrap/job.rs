@@ -1,0 +1,89 @@
+//! What the process inside of `bwrap` is told by the one outside.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::inside::failure::{Explain as _, Outcome};
+use crate::plan::Plan;
+
+/// A tree that is to be writable, and what it was before `bwrap` mounted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tree {
+    pub(super) path: PathBuf,
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// The plan, and how to look whether it was carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) plan: Plan,
+    pub(super) trees: Vec<Tree>,
+    /// All that is writable inside, for Landlock.
+    pub(super) writable: Vec<PathBuf>,
+    /// The number of the file to report to.
+    pub(super) report: i32,
+    /// The number of the command's stderr; that of `bwrap` is read by us.
+    pub(super) stderr: i32,
+}
+
+impl Job {
+    /// The job and the environment of the command, from which a set-user-id
+    /// program loses variables.
+    pub(super) fn encode(
+        &self,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Outcome<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(self).refused("the plan")?;
+        for (name, value) in environment {
+            bytes.push(0);
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.push(b'=');
+            bytes.extend_from_slice(value.as_bytes());
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, Vec<(OsString, OsString)>), String> {
+        let mut parts = bytes.split(|byte| *byte == 0);
+        let job = serde_json::from_slice(parts.next().unwrap_or_default())
+            .map_err(|error| error.to_string())?;
+        let environment = parts
+            .filter_map(|entry| {
+                // A name may begin with `=`, as in what some programs leave.
+                let at = entry.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+                let (name, value) = entry.split_at_checked(at)?;
+                let value = value.get(1..)?;
+                Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())))
+            })
+            .collect();
+        Ok((job, environment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_and_its_environment_survive_the_way() {
+        let job = Job {
+            plan: Plan::new("/t".into()),
+            trees: vec![Tree { path: "/w".into(), device: 1, inode: 2 }],
+            writable: vec!["/w".into()],
+            report: 4,
+            stderr: 5,
+        };
+        let environment: Vec<(OsString, OsString)> = vec![
+            ("A".into(), "b=c\nd".into()),
+            ("E".into(), "".into()),
+            ("R".into(), OsString::from_vec(vec![0xff])),
+        ];
+        let bytes = job.encode(environment.clone()).unwrap();
+        assert_eq!(Job::decode(&bytes).unwrap(), (job, environment));
+        assert!(Job::decode(b"x").is_err());
+    }
+}

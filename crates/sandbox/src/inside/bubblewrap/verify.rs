@@ -1,0 +1,91 @@
+//! Looks, from inside, whether the view of files is the one of the plan. What
+//! `bwrap` mounted it found by path, and paths can change meanwhile.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use rustix::fs::{
+    FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstat, fstatvfs, openat2,
+};
+use rustix::io::Errno;
+
+use super::job::{Job, Tree};
+use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::layout::below_root;
+use std::os::fd::OwnedFd;
+
+/// Fails when anything is more open than the plan says.
+pub(super) fn is_as_planned(job: &Job) -> Outcome<()> {
+    let root =
+        rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .refused("/")?;
+    for tree in &job.trees {
+        is_the_same(&root, tree)?;
+    }
+    let plan = &job.plan;
+    for path in &plan.read_only {
+        let inside = plan.writable.iter().any(|tree| path.starts_with(tree));
+        let granted = plan.writable.contains(path);
+        if inside && !granted && !is_read_only(&root, path)? {
+            return Err(changed(path));
+        }
+    }
+    for path in &plan.hidden {
+        if opens(&root, path) {
+            return Err(changed(path));
+        }
+    }
+    Ok(())
+}
+
+fn changed(path: &Path) -> Failure {
+    Failure::Refused(format!(
+        "`{}` changed while the sandbox was built, or `bwrap` did not close it",
+        path.display()
+    ))
+}
+
+/// A path in which no component is a symbolic link.
+fn find(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+fn is_the_same(root: &OwnedFd, tree: &Tree) -> Outcome<()> {
+    let found = find(root, &tree.path).map_err(|_| changed(&tree.path))?;
+    let stat = fstat(&found).refused(tree.path.display())?;
+    if (stat.st_dev, stat.st_ino) == (tree.device, tree.inode) {
+        Ok(())
+    } else {
+        Err(changed(&tree.path))
+    }
+}
+
+/// Whether the path is missing, a link (which is looked at after the command),
+/// or on a mount that cannot be written.
+fn is_read_only(root: &OwnedFd, path: &Path) -> Outcome<bool> {
+    let Ok(found) = find(root, path) else { return Ok(true) };
+    let flags = fstatvfs(&found).refused(path.display())?.f_flag;
+    Ok(flags.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// Whether a hidden path can be read.
+fn opens(root: &OwnedFd, path: &Path) -> bool {
+    let Ok(found) = find(root, path) else { return false };
+    let Ok(stat) = fstat(&found) else { return false };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            openat2(root, below_root(path), flags | OFlags::DIRECTORY, Mode::empty(), resolve)
+                .is_ok()
+        }
+        FileType::RegularFile => {
+            let opened = openat2(root, below_root(path), flags, Mode::empty(), resolve);
+            opened.is_ok_and(|file| File::from(file).read(&mut [0]).is_ok())
+        }
+        // Sockets and devices are closed by their covers and by Landlock.
+        _ => false,
+    }
+}

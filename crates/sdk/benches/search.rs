@@ -1,0 +1,129 @@
+//! Searching 5,000 sessions (promise: at most 50 ms): opening the index, seeing
+//! that no file has changed, and the search itself. Making the index is
+//! measured apart.
+
+use std::path::Path;
+
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::store::{ContentRecord, Record, SessionHead, Store as _};
+use parallax_sdk::session_search::Search;
+use parallax_sdk::{Launch, LaunchOptions};
+use parallax_store::{Homes, Journal};
+
+const SESSIONS: u64 = 5_000;
+const TURNS: u64 = 8;
+
+fn main() {
+    divan::main();
+}
+
+/// Numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    /// Words as often as in language: some all the time, most hardly ever.
+    fn text(&mut self, words: u64) -> String {
+        let mut text = String::new();
+        for _ in 0..words {
+            let range = 1 << (1 + self.below(14));
+            text.push_str(&format!("word{} ", self.below(range)));
+        }
+        text
+    }
+}
+
+fn content(content: Content, display: Option<String>) -> Record {
+    Record::Content(ContentRecord {
+        time: "2026-11-22T02:00:00.000Z".into(),
+        wire: content.seal(),
+        display,
+        model: None,
+        usage: None,
+        thoughts: Vec::new(),
+        turn: None,
+        command: None,
+        partial: false,
+        synthetic: false,
+    })
+}
+
+fn fill(home: &Path) {
+    let homes = Homes { parallax: home.join(".parallax"), gemini: home.join(".gemini") };
+    let mut numbers = Numbers(0x5eed);
+    for number in 0..SESSIONS {
+        let id = format!("session-{number}");
+        let project = format!("/work/project-{}", number % 50);
+        let head = SessionHead {
+            version: 1,
+            session_id: id.as_str().into(),
+            project: project.clone(),
+            start_time: "2026-11-22T02:00:00.000Z".into(),
+            forked_from: None,
+        };
+        let path = homes.journal(Path::new(&project), &id.as_str().into());
+        let journal = Journal::create(path, head);
+        for turn in 0..TURNS {
+            let mut prompt = numbers.text(20);
+            if number == 17 && turn == 3 {
+                prompt.push_str("needle");
+            }
+            let user = Content::user(vec![Part::text(prompt.clone())]);
+            let _ = journal.append(&content(user, Some(prompt)));
+            let answer = Content::model(vec![Part::text(numbers.text(150))]);
+            let _ = journal.append(&content(answer, None));
+        }
+    }
+}
+
+fn launch(home: &Path) -> Option<Launch> {
+    Launch::prepare(LaunchOptions {
+        directory: home.join("project"),
+        variables: vec![("HOME".into(), home.as_os_str().to_owned())],
+        look_only: true,
+        version: "0",
+        ..LaunchOptions::default()
+    })
+    .ok()
+}
+
+fn look_for(launch: &Launch, text: &str) -> usize {
+    let search = Search { text: text.to_owned(), here: false, limit: 20, rebuild: false };
+    launch.search_sessions(&search, &|| false).map(|hits| hits.len()).unwrap_or_default()
+}
+
+/// A rare word, a common one, two, a beginning, a phrase, nothing.
+#[divan::bench(
+    args = ["needle", "word1", "word1 word2000", "wor", "\"word1 word0\"", "nowhere"],
+    sample_count = 20,
+    sample_size = 1
+)]
+fn search_5000_sessions(bencher: divan::Bencher<'_, '_>, text: &str) {
+    let Ok(home) = tempfile::tempdir() else { return };
+    let home = home.path();
+    if std::fs::create_dir(home.join("project")).is_err() {
+        return;
+    }
+    fill(home);
+    let Some(launch) = launch(home) else { return };
+    look_for(&launch, text);
+    bencher.bench(|| look_for(&launch, text));
+}
+
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn index_5000_sessions(bencher: divan::Bencher<'_, '_>) {
+    let Ok(home) = tempfile::tempdir() else { return };
+    let home = home.path();
+    if std::fs::create_dir(home.join("project")).is_err() {
+        return;
+    }
+    fill(home);
+    let Some(launch) = launch(home) else { return };
+    bencher.bench(|| launch.index_sessions(true).map(|indexed| indexed.all));
+}

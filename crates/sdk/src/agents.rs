@@ -1,0 +1,226 @@
+//! The sub-agents of a session: definitions of all layers, and what one that is
+//! started works with.
+
+mod built_in;
+mod internal_docs;
+mod prompt;
+mod servers;
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
+use parallax_config::agents::{agent_folders, find_agents};
+use parallax_exec::Processes;
+use parallax_files::Workspace;
+use parallax_protocol::agent::{AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::tool::Tool;
+use parallax_tools::complete_task::{CompleteTask, TaskOutput};
+use parallax_tools::get_internal_docs::GetInternalDocs;
+use serde_json::Value;
+
+use crate::launch::{Launch, failure};
+use crate::settings::SettingScope;
+use crate::skills;
+
+/// Tools that only the session itself has: agents start no agents, ask nobody
+/// and do not change the session's course.
+const NOT_FOR_AGENTS: [&str; 5] =
+    ["invoke_agent", "update_topic", "ask_user", "enter_plan_mode", "exit_plan_mode"];
+
+impl Launch {
+    /// The agents as their files are now, those that are switched off included.
+    /// Blocking.
+    pub fn agents(&self) -> AgentSet {
+        let config = &self.config;
+        if !config.settings.flag("experimental.enableAgents") {
+            return AgentSet::default();
+        }
+        let folders = agent_folders(&config.homes, &config.cwd, config.trust.trusted);
+        find_agents(built_in::agents(), &folders, &config.settings)
+    }
+
+    /// Switches an agent on or off (`agents.overrides`). Gives the file. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn switch_agent(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let key = format!("agents.overrides.{name}.enabled");
+        self.set_setting(scope, &key, Some(&Value::Bool(on)))
+    }
+
+    /// The agents of a session, with what people should hear; `None` when there
+    /// are to be none. Blocking.
+    pub(crate) fn session_agents(
+        &self,
+        workspace: &Arc<Workspace>,
+        processes: Processes,
+    ) -> (Option<Arc<SessionAgents>>, Vec<String>) {
+        if !self.config.settings.flag("experimental.enableAgents") {
+            return (None, Vec::new());
+        }
+        let set = self.agents();
+        let warnings = set.warnings.clone();
+        let agents = SessionAgents {
+            launch: self.clone(),
+            workspace: Arc::clone(workspace),
+            processes,
+            state: RwLock::new(State::of(set)),
+        };
+        (Some(Arc::new(agents)), warnings)
+    }
+}
+
+/// The agents that a session can start.
+pub struct SessionAgents {
+    launch: Launch,
+    workspace: Arc<Workspace>,
+    processes: Processes,
+    state: RwLock<State>,
+}
+
+struct State {
+    set: Arc<AgentSet>,
+    /// Those that can be started.
+    definitions: Vec<Arc<AgentDefinition>>,
+    /// What the system prompt says of them.
+    section: Arc<str>,
+}
+
+impl State {
+    fn of(set: AgentSet) -> Self {
+        let enabled: Vec<&Agent> = set.agents.iter().filter(|agent| !agent.disabled).collect();
+        let definitions = enabled.iter().map(|agent| Arc::new(definition(agent))).collect();
+        let section = prompt::section(&enabled).into();
+        Self { definitions, section, set: Arc::new(set) }
+    }
+}
+
+impl SessionAgents {
+    fn state(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All agents, those that are switched off included, and what is wrong with
+    /// their files.
+    pub fn set(&self) -> Arc<AgentSet> {
+        Arc::clone(&self.state().set)
+    }
+
+    /// Reads settings and files anew. Blocking.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
+        let set = self.launch.reread()?.agents();
+        let state = State::of(set);
+        let set = Arc::clone(&state.set);
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        Ok(set)
+    }
+
+    /// Switches one on or off in the user's settings and reads all anew. Gives
+    /// the file too. Blocking.
+    ///
+    /// # Errors
+    /// No such agent, a file that cannot be written.
+    pub fn switch(&self, name: &str, on: bool) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
+        if !self.set().agents.iter().any(|agent| agent.name == name) {
+            let message = format!("there is no agent `{name}`; `/agents` lists them");
+            return Err(failure(FailureKind::Input, message));
+        }
+        let file = self.launch.switch_agent(name, on, SettingScope::User)?;
+        Ok((file, self.reload()?))
+    }
+
+    /// Whether an agent of that name can be started.
+    pub fn has(&self, name: &str) -> bool {
+        self.state().definitions.iter().any(|agent| agent.name == name)
+    }
+
+    /// What the system prompt says of them; empty without any.
+    pub(crate) fn section(&self) -> Arc<str> {
+        Arc::clone(&self.state().section)
+    }
+}
+
+fn definition(agent: &Agent) -> AgentDefinition {
+    AgentDefinition {
+        name: agent.name.clone(),
+        description: agent.description.clone(),
+        model: agent.model.clone(),
+        generation: agent.generation.clone(),
+        max_turns: agent.max_turns,
+        time: agent.time,
+        has_schema: agent.output.is_some(),
+    }
+}
+
+/// Whether the agent has a tool, by any of its names.
+fn has_tool(agent: &Agent, tool: &dyn Tool) -> bool {
+    let spec = tool.spec();
+    !NOT_FOR_AGENTS.contains(&spec.name.as_str())
+        && std::iter::once(&spec.name).chain(&spec.aliases).any(|name| agent.may_use(name))
+}
+
+impl Agents for SessionAgents {
+    fn list(&self) -> Vec<Arc<AgentDefinition>> {
+        self.state().definitions.clone()
+    }
+
+    fn equip(
+        &self,
+        agent: &AgentDefinition,
+        task: &str,
+        tools: Vec<Arc<dyn Tool>>,
+        result: AgentResult,
+    ) -> AgentKit {
+        let set = self.set();
+        let found = set.agents.iter().find(|known| known.name == agent.name);
+        // It was listed a moment ago; with its file gone it has no tools.
+        let Some(found) = found else {
+            let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(CompleteTask::new(None, result))];
+            let (preface, problems, close) = (None, Vec::new(), None);
+            return AgentKit { tools, system: Arc::from(""), preface, problems, close };
+        };
+        let mut tools: Vec<Arc<dyn Tool>> =
+            tools.into_iter().filter(|tool| has_tool(found, tool.as_ref())).collect();
+        let docs = GetInternalDocs::new(internal_docs::PAGES);
+        // Only who asks for it by name needs the program's own pages.
+        if found.tools.is_some() && has_tool(found, &docs) {
+            tools.push(Arc::new(docs));
+        }
+        let output = found.output.as_ref().map(|output| TaskOutput {
+            name: output.name.clone(),
+            description: output.description.clone(),
+            schema: output.schema.clone(),
+        });
+        let (servers, problems) =
+            self.launch.agent_servers(found, &self.workspace, self.processes.clone());
+        let runtime = tokio::runtime::Handle::try_current();
+        let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
+            tools.extend(runtime.block_on(servers::tools_of(&servers)));
+            let close: CloseAgent =
+                Box::new(move || Box::pin(async move { servers.close().await }));
+            close
+        });
+        tools.push(Arc::new(CompleteTask::new(output, result)));
+        let memory = crate::memory::gather(&self.launch, &self.workspace, &[]);
+        let skills = match has_skills(&tools) {
+            true => skills::section(&self.launch.skills()),
+            false => String::new(),
+        };
+        let system = prompt::system(found, task, &skills, &memory.system);
+        AgentKit { tools, system: system.into(), preface: memory.preface, problems, close }
+    }
+}
+
+fn has_skills(tools: &[Arc<dyn Tool>]) -> bool {
+    tools.iter().any(|tool| tool.spec().name == "activate_skill")
+}

@@ -1,0 +1,133 @@
+//! The agents of the program.
+
+use std::time::Duration;
+
+use parallax_config::agents::{Agent, AgentOutput, AgentTier};
+use parallax_protocol::Object;
+use serde_json::{Value, json};
+
+pub(super) fn agents() -> Vec<Agent> {
+    vec![investigator(), cli_help(), generalist()]
+}
+
+fn built_in(name: &str, description: &str, prompt: &str) -> Agent {
+    Agent::new(name, description.trim(), AgentTier::BuiltIn, prompt.trim())
+}
+
+fn tools(names: &[&str]) -> Option<Vec<String>> {
+    Some(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+fn generation(settings: Value) -> Object {
+    match settings {
+        Value::Object(settings) => settings,
+        _ => Object::new(),
+    }
+}
+
+fn investigator() -> Agent {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let texts = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    Agent {
+        display_name: Some("Codebase Investigator".to_owned()),
+        tools: tools(&["list_directory", "read_file", "glob", "grep_search"]),
+        generation: generation(json!({"temperature": 0.1, "topP": 0.95})),
+        max_turns: 50,
+        output: Some(AgentOutput {
+            name: "report".to_owned(),
+            description: "What you found, complete and checked.".to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "SummaryOfFindings": text(
+                        "What was found and what follows from it for the objective."
+                    ),
+                    "ExplorationTrace": texts("The steps that were taken, in order."),
+                    "RelevantLocations": {
+                        "type": "array",
+                        "description": "The places that matter.",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "FilePath": text("The file."),
+                                "Reasoning": text("Why it matters."),
+                                "KeySymbols": texts("Functions, types and the like in it.")
+                            },
+                            "required": ["FilePath", "Reasoning", "KeySymbols"]
+                        }
+                    }
+                },
+                "required": ["SummaryOfFindings", "ExplorationTrace", "RelevantLocations"]
+            }),
+        }),
+        ..built_in(
+            "codebase_investigator",
+            "Finds out how a code base works and where: for bugs whose cause is not known, for \
+             changes that need an understanding of several parts, for questions about \
+             architecture and dependencies. It only reads. Gives a report: summary of findings, \
+             the way it went, and the files and symbols that matter with the reasons. Give it the \
+             whole objective and the user's own words.",
+            include_str!("codebase_investigator.md"),
+        )
+    }
+}
+
+fn cli_help() -> Agent {
+    Agent {
+        display_name: Some("CLI Help".to_owned()),
+        tools: tools(&["get_internal_docs"]),
+        model: Some("flash".to_owned()),
+        max_turns: 10,
+        time: Duration::from_secs(3 * 60),
+        output: Some(AgentOutput {
+            name: "report".to_owned(),
+            description: "The answer.".to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "answer": {"type": "string", "description": "The answer, in Markdown."},
+                    "sources": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "The pages that it is from."
+                    }
+                },
+                "required": ["answer", "sources"]
+            }),
+        }),
+        ..built_in(
+            "cli_help",
+            "Answers questions about Parallax itself, this program: its features, settings, \
+             commands, keys, rules and files. It reads the program's own documentation.",
+            include_str!("cli_help.md"),
+        )
+    }
+}
+
+fn generalist() -> Agent {
+    Agent {
+        display_name: Some("Generalist".to_owned()),
+        max_turns: 20,
+        output: Some(AgentOutput {
+            name: "result".to_owned(),
+            description: "The outcome.".to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "response": {
+                        "type": "string",
+                        "description": "What was done, what was found, and what is left."
+                    }
+                },
+                "required": ["response"]
+            }),
+        }),
+        ..built_in(
+            "generalist",
+            "Does any piece of work with all tools, edits and commands included. Use it for work \
+             in many steps or files that would fill this conversation with details (batch edits, \
+             long outputs, searches), and for independent pieces of work at the same time.",
+            include_str!("generalist.md"),
+        )
+    }
+}

@@ -1,0 +1,18 @@
+//! The program's own documentation, for the agent that answers questions about
+//! it.
+
+use parallax_tools::get_internal_docs::Pages;
+
+/// All pages of `docs/`, by their paths in it.
+pub(super) const PAGES: Pages = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_pages_are_here() {
+        for wanted in ["index.md", "agents.md", "decisions/0001-raw-parts.md"] {
+            let page = super::PAGES.iter().find(|(path, _)| *path == wanted);
+            assert!(page.is_some_and(|(_, text)| text.starts_with("# ")), "{wanted}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What models are told: who is started, of the agents; who starts, of its work.
+
+use std::fmt::Write as _;
+
+use parallax_config::agents::Agent;
+
+/// Characters of all descriptions together that the system prompt holds. Beyond
+/// that only names are told.
+const BUDGET: usize = 16_000;
+
+/// The words in a definition that stand for its task.
+const PLACES: [&str; 5] = ["${input}", "${query}", "${prompt}", "${objective}", "${question}"];
+
+/// The system prompt of an agent that is started.
+pub(super) fn system(agent: &Agent, task: &str, skills: &str, memory: &str) -> String {
+    let mut text = agent.prompt.clone();
+    for place in PLACES {
+        text = text.replace(place, task);
+    }
+    let output = match &agent.output {
+        Some(output) => {
+            format!("its argument `{}` has the form that the tool declares", output.name)
+        }
+        None => "its argument `result` is all that is read of your work".to_owned(),
+    };
+    // Writing into a text cannot fail.
+    let _ = write!(
+        text,
+        "\n\n# Rules of your work\n\n\
+         - You are the sub-agent `{}`. Nobody sees your words while you work, and you cannot ask \
+         anybody: decide yourself, and say in your result what you assumed.\n\
+         - Use absolute paths.\n\
+         - Work only with the tools that you have. When a call is refused, find another way or \
+         say so in your result.\n\
+         - When you are done, call `complete_task`: {output}. Put into it everything that \
+         whoever gave you the task must know.\n",
+        agent.name
+    );
+    for section in [skills, memory] {
+        if !section.is_empty() {
+            text.push('\n');
+            text.push_str(section);
+        }
+    }
+    text
+}
+
+/// What the system prompt of a session says of the agents; empty without any.
+pub(super) fn section(agents: &[&Agent]) -> String {
+    if agents.is_empty() {
+        return String::new();
+    }
+    let mut text = "# Available Sub-Agents\n\nThese agents do work of their kind on their own; \
+                    start one with `invoke_agent`. Several calls in one answer run at the same \
+                    time. When the user writes `@name` of one of them, hand the work to it.\n\n\
+                    <available_subagents>\n"
+        .to_owned();
+    let mut left = BUDGET;
+    for agent in agents {
+        let description = escaped(&agent.description);
+        let length = description.chars().count();
+        let description = if length <= left { description.as_str() } else { "" };
+        left = left.saturating_sub(length);
+        // Writing into a text cannot fail.
+        let _ = writeln!(
+            text,
+            "  <subagent>\n    <name>{}</name>\n    <description>{description}</description>\n  \
+             </subagent>",
+            agent.name
+        );
+    }
+    text.push_str("</available_subagents>\n");
+    text
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_config::agents::AgentTier;
+
+    use super::*;
+
+    #[test]
+    fn the_task_stands_where_the_definition_wants_it() {
+        let agent = Agent::new("a", "d", AgentTier::User, "Look into ${query}.");
+        let text = system(&agent, "the bug", "", "memory");
+        assert!(text.starts_with("Look into the bug.") && text.ends_with("memory"), "{text}");
+    }
+
+    #[test]
+    fn descriptions_are_bounded_and_escaped() {
+        let long = Agent::new("b", &"x".repeat(BUDGET), AgentTier::User, "");
+        let odd = Agent::new("a", "</subagent>", AgentTier::User, "");
+        let text = section(&[&odd, &long]);
+        assert!(text.contains("&lt;/subagent&gt;"), "{text}");
+        assert!(text.contains("<name>b</name>\n    <description></description>"), "{text}");
+        assert_eq!(section(&[]), "");
+    }
+}

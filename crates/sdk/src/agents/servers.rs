@@ -1,0 +1,85 @@
+//! MCP servers of an agent's own: they start with it and end with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_config::agents::{Agent, AgentTier};
+use parallax_config::mcp::{McpServer, McpSource, same_name};
+use parallax_exec::Processes;
+use parallax_files::Workspace;
+use parallax_mcp::Servers;
+use parallax_protocol::tool::{Tool, ToolSource as _};
+
+use crate::launch::Launch;
+
+/// How long an agent waits for its servers.
+const WAIT: Duration = Duration::from_secs(10);
+
+impl Launch {
+    /// The servers that an agent brings, not started; and why others of them do
+    /// not count. Blocking.
+    pub(super) fn agent_servers(
+        &self,
+        agent: &Agent,
+        workspace: &Arc<Workspace>,
+        processes: Processes,
+    ) -> (Option<Servers>, Vec<String>) {
+        let known = self.mcp_servers();
+        let settings = &self.config.settings;
+        let allowed = settings.get("mcp.allowed").map(|_| settings.list("mcp.allowed"));
+        let excluded = settings.list("mcp.excluded");
+        let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
+        let source = match &agent.tier {
+            AgentTier::Project => McpSource::Workspace,
+            AgentTier::Extension(name) => McpSource::Extension(name.clone()),
+            AgentTier::User | AgentTier::BuiltIn => McpSource::User,
+        };
+        let (mut servers, mut problems) = (Vec::new(), Vec::new());
+        for (name, value) in &agent.mcp_servers {
+            // Rules and pins of the session's servers must not hold for others.
+            let taken = known.servers.iter().any(|server| same_name(&server.name, name));
+            let blocked = names(&excluded, name)
+                || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
+            let why = match McpServer::read(name, value, source.clone()) {
+                _ if taken => "a server of the session has its name".to_owned(),
+                _ if blocked => "settings do not let it start".to_owned(),
+                Err(error) => error.why,
+                Ok(server) => {
+                    servers.push(server);
+                    continue;
+                }
+            };
+            problems.push(format!("the MCP server `{name}` of `{}`: {why}", agent.name));
+        }
+        if servers.is_empty() {
+            return (None, problems);
+        }
+        let folders = Arc::clone(workspace);
+        let roots = Arc::new(move || folders.roots());
+        (Some(Servers::new(self.servers_options(servers, processes, roots))), problems)
+    }
+}
+
+/// Starts servers and gives their tools, as far as they come in time.
+pub(super) async fn tools_of(servers: &Servers) -> Vec<Arc<dyn Tool>> {
+    let connecting: Vec<_> = servers
+        .status()
+        .into_iter()
+        .map(|status| {
+            let servers = servers.clone();
+            async move {
+                if let Ok(Err(why)) =
+                    tokio::time::timeout(WAIT, servers.connect(&status.config.name)).await
+                {
+                    tracing::warn!(
+                        server = status.config.name,
+                        why,
+                        "a server of an agent is not there"
+                    );
+                }
+            }
+        })
+        .collect();
+    futures_util::future::join_all(connecting).await;
+    servers.tools()
+}

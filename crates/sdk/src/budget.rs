@@ -1,0 +1,68 @@
+//! What a session may spend, by flags and settings.
+
+use std::time::Duration;
+
+use parallax_engine::{Budget, BudgetLimits, Spent};
+use parallax_protocol::model::Model;
+use parallax_protocol::store::Record;
+
+use crate::launch::Launch;
+
+/// Limits that a command line sets for the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RunLimits {
+    /// `--max-cost`, in US dollars.
+    pub cost: Option<f64>,
+    /// `--max-tokens`.
+    pub tokens: Option<u64>,
+    /// `--timeout`.
+    pub time: Option<Duration>,
+}
+
+impl Launch {
+    /// The budget of a session that has these records. A flag limits this run,
+    /// the setting the session.
+    pub(crate) fn budget(&self, records: &[Record], model: &dyn Model) -> Budget {
+        let flags = self.options.limits;
+        let set = self.limits("session");
+        let session = BudgetLimits {
+            cost: flags.cost.or(set.cost),
+            tokens: flags.tokens.or(set.tokens),
+            time: flags.time.or(set.time),
+        };
+        let before = spent(records, model);
+        let spent = Spent {
+            cost: if flags.cost.is_some() { 0.0 } else { before.cost },
+            tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
+            time: Duration::ZERO,
+        };
+        Budget::new(session, self.limits("prompt"), spent)
+    }
+
+    /// The settings `budget.<of>.*`; nothing, zero and less: no limit.
+    fn limits(&self, of: &str) -> BudgetLimits {
+        let settings = &self.config.settings;
+        let number = |key: &str| {
+            let number = settings.number(&format!("budget.{of}.{key}"))?;
+            (number.is_finite() && number > 0.0).then_some(number)
+        };
+        BudgetLimits {
+            cost: number("maxCost"),
+            tokens: settings.count(&format!("budget.{of}.maxTokens")).filter(|tokens| *tokens > 0),
+            time: number("timeout").and_then(|time| Duration::try_from_secs_f64(time).ok()),
+        }
+    }
+}
+
+/// What the answers of a session have cost. Utility calls leave no record.
+fn spent(records: &[Record], model: &dyn Model) -> Spent {
+    let mut spent = Spent::default();
+    for record in records {
+        let Record::Content(content) = record else { continue };
+        let Some(usage) = &content.usage else { continue };
+        spent.tokens = spent.tokens.saturating_add(usage.total_token_count);
+        let name = content.model.as_deref().unwrap_or_default();
+        spent.cost += model.price(name).map_or(0.0, |price| price.of(usage).total());
+    }
+    spent
+}

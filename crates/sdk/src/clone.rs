@@ -1,0 +1,127 @@
+//! Getting a repository by git, with nothing of it run: no hooks, no templates,
+//! no filters, no submodules, no helpers that an address could name.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use parallax_exec::program::output;
+
+/// How long git may take.
+const TIME: Duration = Duration::from_secs(180);
+/// How long asking for a commit may take.
+const LOOK: Duration = Duration::from_secs(30);
+/// Bytes that git may say.
+const SAID: u64 = 4 * 1024 * 1024;
+
+/// Settings that keep git from starting anything.
+const HARMLESS: [&str; 12] = [
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "protocol.ext.allow=never",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "init.templateDir=",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "fetch.recurseSubmodules=no",
+];
+
+/// Whether a text is an address for git.
+pub(crate) fn is_git_address(source: &str) -> bool {
+    let schemes = ["https://", "http://", "ssh://", "git://", "file://", "git@"];
+    schemes.iter().any(|scheme| source.starts_with(scheme))
+}
+
+/// Checks out a repository into the folder `repository` of `folder`: its newest
+/// state, or what `reference` (a branch, a tag, a commit) names. Gives the
+/// commit. Blocking.
+///
+/// # Errors
+/// Why there is no checkout, in one sentence.
+pub(crate) fn clone(
+    address: &str,
+    reference: Option<&str>,
+    folder: &Path,
+    token: Option<&str>,
+) -> Result<String, String> {
+    let repository = folder.join("repository");
+    std::fs::create_dir_all(&repository).map_err(|error| error.to_string())?;
+    let git =
+        |arguments: &[&str], time: Duration| run(arguments, &repository, address, token, time);
+    let failed =
+        |what: &str| format!("{what} of `{address}` failed: try `git clone {address}` to see why");
+    git(&["init", "--quiet"], LOOK).ok_or("git cannot be started: install it")?;
+    let wanted = reference.unwrap_or("HEAD");
+    git(&["fetch", "--quiet", "--depth", "1", "--no-tags", "--", address, wanted], TIME)
+        .ok_or_else(|| match reference {
+            Some(reference) => failed(&format!("the fetch of `{reference}`")),
+            None => failed("the fetch"),
+        })?;
+    git(&["checkout", "--quiet", "--detach", "FETCH_HEAD"], TIME)
+        .ok_or_else(|| failed("the checkout"))?;
+    let commit = git(&["rev-parse", "HEAD"], LOOK).ok_or_else(|| failed("the checkout"))?;
+    Ok(String::from_utf8_lossy(&commit).trim().to_owned())
+}
+
+/// The commit that `reference` (or the newest state) is at now. Blocking.
+///
+/// # Errors
+/// Why it cannot be told.
+pub(crate) fn remote_commit(
+    address: &str,
+    reference: Option<&str>,
+    token: Option<&str>,
+) -> Result<String, String> {
+    let wanted = reference.unwrap_or("HEAD");
+    // A commit does not move.
+    if wanted.len() == 40 && wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(wanted.to_owned());
+    }
+    let here = std::env::temp_dir();
+    let said =
+        run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
+            .ok_or_else(|| format!("`{address}` cannot be asked: try `git ls-remote {address}`"))?;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    // An annotated tag stands there twice: with `^{}` behind it, its commit.
+    let peeled = said.lines().find(|line| line.ends_with("^{}"));
+    let line = peeled.or_else(|| said.lines().next()).unwrap_or_default();
+    let commit = line.split_whitespace().next().unwrap_or_default();
+    match commit.is_empty() {
+        true => Err(format!("`{address}` has no `{wanted}`")),
+        false => Ok(commit.to_owned()),
+    }
+}
+
+fn run(
+    arguments: &[&str],
+    folder: &Path,
+    address: &str,
+    token: Option<&str>,
+    time: Duration,
+) -> Option<Vec<u8>> {
+    let mut variables = vec![
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_LFS_SKIP_SMUDGE", "1"),
+        ("GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file"),
+        ("GCM_INTERACTIVE", "never"),
+    ];
+    // In the environment, where no list of processes shows it.
+    let header = token
+        .filter(|_| address.starts_with("https://github.com/"))
+        .map(|token| BASE64_STANDARD.encode(format!("x-access-token:{token}")))
+        .map(|secret| format!("Authorization: Basic {secret}"));
+    if let Some(header) = &header {
+        variables.extend([
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "http.https://github.com/.extraheader"),
+            ("GIT_CONFIG_VALUE_0", header.as_str()),
+        ]);
+    }
+    let all = HARMLESS.iter().chain(arguments);
+    output("git", all, folder, &variables, SAID, time)
+}

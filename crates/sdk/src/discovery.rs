@@ -1,0 +1,142 @@
+//! Tools that come to a session from outside: those that a command of the
+//! user's tells of, and those of MCP servers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_engine::EventHub;
+use parallax_exec::Processes;
+use parallax_mcp::Servers;
+use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::tool::{Tool, ToolSource};
+use parallax_protocol::{BoxFuture, CancellationToken};
+use parallax_tools::ShellOptions;
+use parallax_tools::discovered::Discovery;
+use tokio::sync::watch;
+
+use crate::launch::Launch;
+
+/// How long the first request waits for a discovery that runs.
+const WAIT: Duration = Duration::from_secs(10);
+
+impl Launch {
+    /// Starts the discovery of tools, where the settings name a command. Must
+    /// run on a runtime.
+    pub(crate) fn discover(
+        &self,
+        shell: ShellOptions,
+        processes: Processes,
+        hub: EventHub,
+    ) -> Option<Arc<Discovered>> {
+        let settings = &self.config.settings;
+        let discovery = Arc::new(Discovery {
+            discover: settings.text("tools.discoveryCommand")?,
+            call: settings.text("tools.callCommand"),
+            directory: self.config.cwd.clone(),
+            shell,
+            processes,
+            strict: settings.flag("tools.strictDiscoveredTools"),
+        });
+        let (done, is_done) = watch::channel(false);
+        let cancel = CancellationToken::new();
+        let discovered =
+            Arc::new(Discovered { found: Mutex::default(), is_done, cancel: cancel.clone() });
+        // Weak: it ends with the session.
+        let (told, mode) = (Arc::downgrade(&discovered), self.mode);
+        tokio::spawn(async move {
+            let found = discovery.tools(mode, &cancel).await;
+            match (found, told.upgrade()) {
+                (Ok(found), Some(discovered)) => {
+                    *discovered.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                }
+                (Err(why), Some(_)) => hub.send(EventBody::ItemDone {
+                    item: "notice-discovery".into(),
+                    done: ItemDone::Notice { level: Level::Warning, text: why },
+                }),
+                (_, None) => {}
+            }
+            // Nobody listens any more when the session is over.
+            let _ = done.send(true);
+        });
+        Some(discovered)
+    }
+}
+
+/// Tools that a command tells of.
+pub(crate) struct Discovered {
+    found: Mutex<Vec<Arc<dyn Tool>>>,
+    is_done: watch::Receiver<bool>,
+    /// Ends a discovery that still runs.
+    cancel: CancellationToken,
+}
+
+impl Discovered {
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let mut is_done = self.is_done.clone();
+        Box::pin(async move {
+            let _ = tokio::time::timeout(WAIT, is_done.wait_for(|done| *done)).await;
+        })
+    }
+}
+
+impl Drop for Discovered {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// Both kinds as one source: discovered tools before those of servers.
+pub(crate) struct MoreTools {
+    pub(crate) discovered: Option<Arc<Discovered>>,
+    pub(crate) servers: Option<Servers>,
+}
+
+impl MoreTools {
+    /// The source, when there is anything in it.
+    pub(crate) fn source(self) -> Option<Arc<dyn ToolSource>> {
+        let empty = self.discovered.is_none() && self.servers.is_none();
+        (!empty).then(|| Arc::new(self) as Arc<dyn ToolSource>)
+    }
+}
+
+impl ToolSource for MoreTools {
+    fn version(&self) -> u64 {
+        let done = self.discovered.as_ref().is_some_and(|found| *found.is_done.borrow());
+        let servers = self.servers.as_ref().map_or(0, ToolSource::version);
+        servers.wrapping_mul(2).wrapping_add(u64::from(done))
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let mut tools = self.discovered.as_ref().map(|found| found.tools()).unwrap_or_default();
+        tools.extend(self.servers.iter().flat_map(ToolSource::tools));
+        tools
+    }
+
+    fn settled(&self) -> BoxFuture<'static, ()> {
+        let discovered = self.discovered.as_ref().map(|found| found.settled());
+        let servers = self.servers.as_ref().map(ToolSource::settled);
+        Box::pin(async move {
+            for settled in discovered.into_iter().chain(servers) {
+                settled.await;
+            }
+        })
+    }
+
+    fn context(&self) -> Option<String> {
+        self.servers.as_ref().and_then(ToolSource::context)
+    }
+
+    fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
+        let discovered = self.discovered.as_ref().map(|found| found.settled());
+        let servers = self.servers.as_ref().map(|servers| servers.look_for(name));
+        Box::pin(async move {
+            for looking in discovered.into_iter().chain(servers) {
+                looking.await;
+            }
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Sessions as documents to give away or to take elsewhere.
+
+mod html;
+mod markdown;
+mod record;
+
+use std::path::Path;
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::store::Record;
+use parallax_store::LoadedSession;
+
+use crate::launch::failure;
+use crate::past;
+
+pub use markdown::markdown;
+
+/// What a session is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportForm {
+    /// For people: prompts, answers and calls.
+    Markdown,
+    /// One document as Gemini CLI keeps a session; both programs load it.
+    Json,
+    /// A journal of ours, nothing left out.
+    Jsonl,
+    /// One page that needs nothing else.
+    Html,
+}
+
+impl ExportForm {
+    /// The form that a file's ending names.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Self::parse(&ending)
+    }
+
+    /// The form of a name: `md`, `json`, `jsonl`, `html`.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "md" | "markdown" => Some(Self::Markdown),
+            "json" => Some(Self::Json),
+            "jsonl" => Some(Self::Jsonl),
+            "html" | "htm" => Some(Self::Html),
+            _ => None,
+        }
+    }
+}
+
+/// A session as a document. `title`: what it is called.
+///
+/// # Errors
+/// When a record cannot be written as JSON, which is a defect.
+pub fn export(session: &LoadedSession, title: &str, form: ExportForm) -> Result<String, Failure> {
+    let wrong = |error: serde_json::Error| {
+        failure(FailureKind::Internal, format!("cannot write the session: {error}"))
+    };
+    match form {
+        ExportForm::Markdown => Ok(markdown(&past::items(&session.records))),
+        ExportForm::Html => Ok(html::page(session, title)),
+        ExportForm::Json => record::document(session, title).map_err(wrong),
+        ExportForm::Jsonl => journal(session).map_err(wrong),
+    }
+}
+
+/// The records that count, a line each, the head first.
+fn journal(session: &LoadedSession) -> serde_json::Result<String> {
+    let head = Record::Session(session.head.clone());
+    let mut text = String::new();
+    for record in std::iter::once(&head).chain(&session.records) {
+        text.push_str(&parallax_store::record_line(record)?);
+    }
+    Ok(text)
+}

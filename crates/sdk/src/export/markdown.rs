@@ -1,0 +1,89 @@
+//! A session for people to read, as Markdown.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::past::PastItem;
+
+/// Prompts and answers as a document, calls as blocks of JSON.
+pub fn markdown(items: &[PastItem]) -> String {
+    let mut text = String::new();
+    let mut speaker = "";
+    for item in items {
+        let now = match item {
+            PastItem::User { .. } | PastItem::Steer { .. } => "USER",
+            PastItem::Thought { .. } => continue,
+            PastItem::Text { .. } | PastItem::Tool { .. } => "MODEL",
+        };
+        if now != speaker {
+            if !speaker.is_empty() {
+                text.push_str("---\n\n");
+            }
+            let _ = write!(text, "## {now}\n\n");
+            speaker = now;
+        }
+        match item {
+            PastItem::User { text: said, .. }
+            | PastItem::Steer { text: said }
+            | PastItem::Text { text: said, .. } => {
+                let _ = write!(text, "{}\n\n", said.trim());
+            }
+            PastItem::Tool { name, args, status, output, .. } => {
+                let call = json!({"tool": name, "args": args});
+                let _ = write!(text, "{}\n\n", fenced(&call));
+                if status.is_some() {
+                    let answer = json!({"tool": name, "status": status, "output": output});
+                    let _ = write!(text, "{}\n\n", fenced(&answer));
+                }
+            }
+            PastItem::Thought { .. } => {}
+        }
+    }
+    text
+}
+
+/// A block whose fence is longer than any in it.
+fn fenced(value: &Value) -> String {
+    let json = format!("{value:#}");
+    let (mut longest, mut run) = (2, 0);
+    for char in json.chars() {
+        run = if char == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    format!("{fence}json\n{json}\n{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_tells_who_spoke_and_no_output_ends_its_fence() {
+        let user = |text: &str| PastItem::User {
+            text: text.to_owned(),
+            before: 0,
+            turn: 1,
+            read: Vec::new(),
+            time: String::new(),
+        };
+        let items = [
+            user("fix it"),
+            PastItem::Thought { text: "hm".into() },
+            PastItem::Tool {
+                name: "read_file".into(),
+                args: parallax_protocol::Object::new(),
+                status: Some("success".into()),
+                display: None,
+                output: "````\nx".into(),
+            },
+            PastItem::Text { text: "done".into(), partial: false },
+            user("thanks"),
+        ];
+        let text = markdown(&items);
+        assert!(text.starts_with("## USER\n\nfix it\n\n---\n\n## MODEL\n\n```json\n"), "{text}");
+        assert!(text.contains("\n`````json\n") && !text.contains("hm"), "{text}");
+        assert!(text.ends_with("done\n\n---\n\n## USER\n\nthanks\n\n"), "{text}");
+    }
+}

@@ -1,0 +1,164 @@
+//! A session as one JSON document in the form of Gemini CLI's records: each
+//! message with the parts that went over the wire, results with their calls.
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::content::{Content, Part, PartView, Role};
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord};
+use parallax_store::LoadedSession;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// The document.
+///
+/// # Errors
+/// When something in it is no JSON, which is a defect.
+pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Result<String> {
+    let mut messages = Messages::default();
+    for record in &session.records {
+        messages.record(record)?;
+    }
+    messages.close();
+    let last = messages.list.last().and_then(|message| message.get("timestamp")).cloned();
+    let head = &session.head;
+    let document = json!({
+        "sessionId": head.session_id,
+        "projectHash": parallax_store::project_hash(std::path::Path::new(&head.project)),
+        "startTime": head.start_time,
+        "lastUpdated": last.unwrap_or_else(|| head.start_time.clone().into()),
+        "kind": "main",
+        "summary": title,
+        "directories": [head.project],
+        "messages": messages.list,
+    });
+    serde_json::to_string_pretty(&document).map(|text| text + "\n")
+}
+
+#[derive(Default)]
+struct Messages {
+    list: Vec<Value>,
+    /// The message whose calls are being answered, and its calls.
+    open: Option<(usize, Vec<Value>)>,
+    results: BTreeMap<usize, ResultRecord>,
+}
+
+impl Messages {
+    fn record(&mut self, record: &Record) -> serde_json::Result<()> {
+        match record {
+            Record::Content(content) => {
+                self.close();
+                self.content(content)?;
+            }
+            Record::Result(result) => drop(self.results.insert(result.index, result.clone())),
+            Record::Round(round) => {
+                self.close();
+                if let Some(tail) = &round.tail {
+                    let message = self.message("user", "", parse(tail)?);
+                    self.list.push(message.into());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A message without what only some have.
+    fn message(&self, kind: &str, time: &str, content: Value) -> Map<String, Value> {
+        let mut message = Map::new();
+        message.insert("id".into(), format!("message-{}", self.list.len() + 1).into());
+        message.insert("timestamp".into(), time.into());
+        message.insert("type".into(), kind.into());
+        message.insert("content".into(), content);
+        message
+    }
+
+    fn content(&mut self, record: &ContentRecord) -> serde_json::Result<()> {
+        let wire: Value = serde_json::from_str(record.wire.json())?;
+        let parts = wire.get("parts").cloned().unwrap_or_else(|| json!([]));
+        if record.wire.role() == Role::User {
+            let mut message = self.message("user", &record.time, parts);
+            if let Some(display) = &record.display {
+                message.insert("displayContent".into(), json!([{"text": display}]));
+            }
+            self.list.push(message.into());
+            return Ok(());
+        }
+        let calls = record.wire.open().map(|content| calls_of(&content)).unwrap_or_default();
+        let mut message = self.message("gemini", &record.time, parts);
+        if !record.thoughts.is_empty() {
+            let thoughts = record.thoughts.iter();
+            let thoughts: Vec<Value> = thoughts.map(|text| thought(text, &record.time)).collect();
+            message.insert("thoughts".into(), thoughts.into());
+        }
+        if let Some(usage) = &record.usage {
+            message.insert(
+                "tokens".into(),
+                json!({
+                    "input": usage.prompt_token_count,
+                    "output": usage.candidates_token_count,
+                    "cached": usage.cached_content_token_count,
+                    "thoughts": usage.thoughts_token_count,
+                    "tool": usage.tool_use_prompt_token_count,
+                    "total": usage.total_token_count,
+                }),
+            );
+        }
+        if let Some(model) = &record.model {
+            message.insert("model".into(), model.as_str().into());
+        }
+        if !calls.is_empty() {
+            self.open = Some((self.list.len(), calls));
+        }
+        self.list.push(message.into());
+        Ok(())
+    }
+
+    /// Puts the results to their calls.
+    fn close(&mut self) {
+        let results = std::mem::take(&mut self.results);
+        let Some((at, mut calls)) = self.open.take() else { return };
+        for (index, call) in calls.iter_mut().enumerate() {
+            let Some(call) = call.as_object_mut() else { continue };
+            let Some(result) = results.get(&index) else {
+                call.insert("status".into(), "cancelled".into());
+                continue;
+            };
+            call.insert("result".into(), parse(&result.wire).unwrap_or_default());
+            call.insert("status".into(), result.status.as_str().into());
+            call.insert("timestamp".into(), result.time.as_str().into());
+            let display = result.display.as_ref().and_then(|display| display.get("text"));
+            if let Some(display) = display {
+                call.insert("resultDisplay".into(), display.clone());
+            }
+        }
+        if let Some(message) = self.list.get_mut(at).and_then(Value::as_object_mut) {
+            message.insert("toolCalls".into(), calls.into());
+        }
+    }
+}
+
+fn parse(raw: &RawValue) -> serde_json::Result<Value> {
+    serde_json::from_str(raw.get())
+}
+
+fn calls_of(content: &Content) -> Vec<Value> {
+    let call = |part: &Part| match part.view() {
+        PartView::Call(call) => Some(json!({
+            "id": call.id,
+            "name": call.name,
+            "args": call.args.cloned().unwrap_or_default(),
+        })),
+        _ => None,
+    };
+    content.parts.iter().filter_map(call).collect()
+}
+
+/// The first bold span is the subject.
+fn thought(text: &str, time: &str) -> Value {
+    let bold = text.split_once("**").and_then(|(before, rest)| {
+        let (subject, after) = rest.split_once("**")?;
+        Some((subject.trim(), format!("{}{}", before, after.trim_start())))
+    });
+    let (subject, description) = bold.unwrap_or(("", text.to_owned()));
+    json!({"subject": subject, "description": description.trim(), "timestamp": time})
+}

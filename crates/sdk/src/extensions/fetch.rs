@@ -1,0 +1,262 @@
+//! Getting an extension to where it can be looked over.
+
+use std::path::{Path, PathBuf};
+
+use parallax_config::extensions::{
+    InstallKind, InstallMetadata, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
+};
+use parallax_files::archive::{ArchiveLimits, unpack};
+use parallax_protocol::event::Failure;
+use serde_json::Value;
+
+use super::github::{Net, Wanted};
+use super::refused;
+use super::review::{Review, review};
+use super::source::{Source, source_of};
+use crate::launch::Launch;
+use crate::toolbox::client_options;
+
+/// What is wanted of a source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchOptions {
+    /// A branch, tag or commit.
+    pub reference: Option<String>,
+    /// Whether releases that are not final count.
+    pub pre_release: bool,
+    /// Whether it is to be updated unasked.
+    pub auto_update: bool,
+}
+
+/// An extension at hand, looked over and not installed. What was fetched for it
+/// is gone when this is dropped.
+#[derive(Debug)]
+pub struct FetchedExtension {
+    /// Its manifest as it is written.
+    pub manifest: Manifest,
+    /// What it may do.
+    pub review: Review,
+    /// Where it comes from.
+    pub metadata: InstallMetadata,
+    pub(super) folder: PathBuf,
+    pub(super) commit: Option<String>,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// Files of an extension, where they are and where they come from.
+pub(super) struct Files {
+    folder: PathBuf,
+    kind: InstallKind,
+    source: String,
+    commit: Option<String>,
+    release_tag: Option<String>,
+    temporary: Option<tempfile::TempDir>,
+}
+
+impl Launch {
+    /// How GitHub is reached.
+    pub(super) fn net(&self) -> Net {
+        let variable = |name: &str| self.config.user_variable(name).map(str::to_owned);
+        Net {
+            options: client_options(self),
+            token: variable("GITHUB_TOKEN").filter(|token| !token.is_empty()),
+            service: variable("GITHUB_API_URL").filter(|address| !address.is_empty()),
+        }
+    }
+
+    /// Gets an extension from a folder, an archive or an address, and looks it
+    /// over. Blocking; must not run on a thread of a runtime.
+    ///
+    /// # Errors
+    /// A source that cannot be used or is not allowed, and what no extension may
+    /// bring.
+    pub fn fetch_extension(
+        &self,
+        source: &str,
+        options: &FetchOptions,
+    ) -> Result<FetchedExtension, Failure> {
+        self.fetch(source, options).map_err(refused)
+    }
+
+    pub(super) fn fetch(
+        &self,
+        text: &str,
+        options: &FetchOptions,
+    ) -> Result<FetchedExtension, String> {
+        let home = self.expand_home(Path::new(text));
+        let text = home.to_str().unwrap_or(text);
+        let source = source_of(text, &self.config.cwd)?;
+        self.may_come_from(text, &source)?;
+        let is_local = matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
+        if is_local && (options.reference.is_some() || options.auto_update) {
+            return Err("`--ref` and `--auto-update` are for addresses".to_owned());
+        }
+        let files = match source {
+            Source::Folder(folder) => Files {
+                source: folder.to_string_lossy().into_owned(),
+                folder,
+                kind: InstallKind::Local,
+                commit: None,
+                release_tag: None,
+                temporary: None,
+            },
+            Source::ArchiveFile(file) => {
+                let shown = file.to_string_lossy().into_owned();
+                self.archive(shown, |_| Ok(file))?
+            }
+            Source::ArchiveAddress(address) => {
+                let net = self.net();
+                self.archive(address.clone(), |folder| {
+                    let file = folder.join("archive");
+                    net.download(&address, &file)?;
+                    Ok(file)
+                })?
+            }
+            Source::Git(address) => self.repository(address.clone(), address, options)?,
+            Source::Github { owner, name } => self.github(&owner, &name, options)?,
+        };
+        looked_over(files, options)
+    }
+
+    /// The lists of the administrator and the user.
+    fn may_come_from(&self, text: &str, source: &Source) -> Result<(), String> {
+        let settings = &self.config.settings;
+        let allowed = settings.list("security.allowedExtensions");
+        if !allowed.is_empty() {
+            let fits = |pattern: &String| {
+                regex::RegexBuilder::new(pattern)
+                    .size_limit(1 << 20)
+                    .build()
+                    .is_ok_and(|pattern| pattern.is_match(text))
+            };
+            return match allowed.iter().any(fits) {
+                true => Ok(()),
+                false => Err(format!("`security.allowedExtensions` does not allow `{text}`")),
+            };
+        }
+        let is_remote = !matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
+        let blocks = settings.get("security.blockGitExtensions") == Some(&Value::Bool(true));
+        match blocks && is_remote {
+            true => {
+                Err("`security.blockGitExtensions` allows no extensions of addresses".to_owned())
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn archive(
+        &self,
+        source: String,
+        get: impl FnOnce(&Path) -> Result<PathBuf, String>,
+    ) -> Result<Files, String> {
+        let temporary = temporary()?;
+        let file = get(temporary.path())?;
+        let folder = temporary.path().join("unpacked");
+        std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
+        let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
+        unpack(&file, &folder, limits).map_err(|error| error.to_string())?;
+        Ok(Files {
+            folder: top(folder),
+            kind: InstallKind::Archive,
+            source,
+            commit: None,
+            release_tag: None,
+            temporary: Some(temporary),
+        })
+    }
+
+    fn repository(
+        &self,
+        source: String,
+        address: String,
+        options: &FetchOptions,
+    ) -> Result<Files, String> {
+        let temporary = temporary()?;
+        let token = self.net().token;
+        let commit = crate::clone::clone(
+            &address,
+            options.reference.as_deref(),
+            temporary.path(),
+            token.as_deref(),
+        )?;
+        let folder = temporary.path().join("repository");
+        // Nothing of it is needed, and its settings would be a stranger's.
+        std::fs::remove_dir_all(folder.join(".git")).map_err(|error| error.to_string())?;
+        Ok(Files {
+            folder,
+            kind: InstallKind::Git,
+            source,
+            commit: Some(commit),
+            release_tag: None,
+            temporary: Some(temporary),
+        })
+    }
+
+    /// A release, or the repository when there is none.
+    fn github(&self, owner: &str, name: &str, options: &FetchOptions) -> Result<Files, String> {
+        let net = self.net();
+        let source = format!("https://github.com/{owner}/{name}");
+        let wanted = Wanted {
+            owner,
+            name,
+            tag: options.reference.as_deref(),
+            pre_release: options.pre_release,
+        };
+        match net.release(&wanted) {
+            Ok(Some(release)) => {
+                let mut files = self.archive(source, |folder| {
+                    let file = folder.join("archive");
+                    net.download(&release.archive, &file)?;
+                    Ok(file)
+                })?;
+                files.kind = InstallKind::GithubRelease;
+                files.release_tag = Some(release.tag);
+                Ok(files)
+            }
+            // What is no release may be a branch or a commit.
+            other => {
+                if let Err(why) = other {
+                    tracing::info!(why, "no release: the repository is cloned");
+                }
+                let address = format!("https://github.com/{owner}/{name}.git");
+                self.repository(source, address, options)
+            }
+        }
+    }
+}
+
+fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension, String> {
+    let Files { folder, kind, source, commit, release_tag, temporary } = files;
+    let of = |why: String| format!("`{source}` cannot be installed: {why}");
+    let manifest = Manifest::read(&folder).map_err(of)?;
+    let named = |why: String| format!("the extension `{}` is refused: {why}", manifest.name);
+    let review = review(&folder, &manifest).map_err(named)?;
+    let metadata = InstallMetadata {
+        kind,
+        reference: options.reference.clone(),
+        release_tag,
+        auto_update: options.auto_update,
+        pre_release: options.pre_release,
+        source,
+    };
+    Ok(FetchedExtension { manifest, review, metadata, folder, commit, _temporary: temporary })
+}
+
+fn temporary() -> Result<tempfile::TempDir, String> {
+    let made = tempfile::Builder::new().prefix("parallax-extension-").tempdir();
+    made.map_err(|error| error.to_string())
+}
+
+/// Archives often hold one folder with everything in it.
+fn top(folder: PathBuf) -> PathBuf {
+    let has_manifest =
+        |folder: &Path| [OWN_MANIFEST, MANIFEST].iter().any(|name| folder.join(name).is_file());
+    if has_manifest(&folder) {
+        return folder;
+    }
+    let entries: Vec<_> =
+        std::fs::read_dir(&folder).into_iter().flatten().flatten().take(2).collect();
+    match entries.as_slice() {
+        [only] if has_manifest(&only.path()) => only.path(),
+        _ => folder,
+    }
+}

@@ -1,0 +1,310 @@
+//! Putting extensions in their place, and taking them away: each step is one
+//! rename, so a crash leaves the old or the new one.
+
+use std::path::{Path, PathBuf};
+
+use parallax_config::extensions::{
+    Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
+    Locked, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock, powers,
+    stays_inside, switch_extension,
+};
+use parallax_protocol::event::{Failure, FailureKind};
+
+use super::fetch::FetchedExtension;
+use super::refused;
+use super::review::{Review, review};
+use crate::launch::{Launch, failure};
+
+/// Older versions, one of each.
+const PREVIOUS: &str = ".previous";
+/// Folders below each other.
+const DEPTH: usize = 64;
+
+/// What became of an extension that was taken away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Uninstalled {
+    /// Its folder is gone.
+    Removed(PathBuf),
+    /// It belongs to Gemini CLI, whose files stay: it is switched off here.
+    SwitchedOff(PathBuf),
+}
+
+impl Launch {
+    fn place(&self, name: &str) -> PathBuf {
+        self.config.extension_home().join(name)
+    }
+
+    /// Installs what was fetched. Blocking.
+    ///
+    /// # Errors
+    /// One of its name is installed; a disk that cannot be written.
+    pub fn install_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, Failure> {
+        let name = &fetched.manifest.name;
+        if let Some(known) = self.extensions().find(name) {
+            return Err(refused(format!(
+                "the extension `{name}` is installed already (`{}`): `parallax extensions update \
+                 {name}` brings it up to date, or uninstall it first",
+                known.installed.display()
+            )));
+        }
+        let place = self.put(fetched).map_err(refused)?;
+        // Rules of one that had its name say nothing of this one.
+        forget_extension_switches(&self.config.homes, name)
+            .and_then(|()| switch_extension(&self.config.homes, name, true, None))
+            .map_err(config)?;
+        Ok(place)
+    }
+
+    /// Copies it beside its place and puts it there; what was there is kept as
+    /// the version before.
+    pub(super) fn put(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
+        let home = self.config.extension_home();
+        let name = &fetched.manifest.name;
+        let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
+        std::fs::create_dir_all(&home).map_err(told)?;
+        let staging = tempfile::Builder::new().prefix(".staging-").tempdir_in(&home);
+        let staging = staging.map_err(told)?;
+        let fresh = staging.path().join("fresh");
+        copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
+        std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(told)?;
+        // What was copied counts, not what was looked at.
+        let again = Manifest::read(&fresh)?;
+        if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
+            return Err("it changed while it was copied: try again".to_owned());
+        }
+        let locked = Locked {
+            version: again.version,
+            source: fetched.metadata.source.clone(),
+            kind: fetched.metadata.kind,
+            commit: fetched.commit.clone(),
+            hash: content_hash(&fresh).map_err(told)?,
+            powers: powers(&fresh),
+        };
+        let target = self.place(name);
+        let there = target.symlink_metadata().is_ok();
+        if there {
+            parallax_files::exchange(&fresh, &target).map_err(told)?;
+        } else {
+            std::fs::rename(&fresh, &target).map_err(told)?;
+        }
+        if let Err(error) = lock(&self.config.homes, name, Some(&locked)) {
+            if there {
+                // As it was.
+                drop(parallax_files::exchange(&fresh, &target));
+            } else {
+                drop(std::fs::remove_dir_all(&target));
+            }
+            return Err(error.to_string());
+        }
+        if there {
+            self.keep_previous(name, &fresh);
+        }
+        Ok(target)
+    }
+
+    /// The version before, for `rollback`. Without it nothing is lost.
+    fn keep_previous(&self, name: &str, old: &Path) {
+        let folder = self.config.extension_home().join(PREVIOUS);
+        let kept = folder.join(name);
+        let keeping = std::fs::create_dir_all(&folder)
+            .and_then(|()| match kept.symlink_metadata() {
+                Ok(_) => std::fs::remove_dir_all(&kept),
+                Err(_) => Ok(()),
+            })
+            .and_then(|()| std::fs::rename(old, &kept));
+        if let Err(error) = keeping {
+            tracing::warn!(%error, name, "the version before is not kept");
+        }
+    }
+
+    /// Puts the version before the last update back. Gives its version. Blocking.
+    ///
+    /// # Errors
+    /// There is none; a disk that cannot be written.
+    pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
+        let kept = self.config.extension_home().join(PREVIOUS).join(name);
+        let target = self.place(name);
+        if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
+            return Err(refused(format!("there is no earlier version of the extension `{name}`")));
+        }
+        let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
+        let manifest = Manifest::read(&kept).map_err(refused)?;
+        let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
+            Ok(Locked {
+                version: manifest.version.clone(),
+                source: metadata.source,
+                kind: metadata.kind,
+                commit: None,
+                hash: content_hash(&kept)?,
+                powers: powers(&kept),
+            })
+        });
+        let entry = entry.transpose().map_err(told)?;
+        parallax_files::exchange(&kept, &target).map_err(told)?;
+        lock(&self.config.homes, name, entry.as_ref()).map_err(config)?;
+        Ok(manifest.version)
+    }
+
+    /// What a folder would bring as an extension; for `link` and `validate`.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Why it is none, or may not be one.
+    pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
+        let folder = self.config.cwd.join(self.expand_home(folder));
+        let manifest = Manifest::read(&folder)
+            .map_err(|why| refused(format!("`{}` is no extension: {why}", folder.display())))?;
+        let named = |why| refused(format!("the extension `{}` is refused: {why}", manifest.name));
+        let review = review(&folder, &manifest).map_err(named)?;
+        Ok((manifest, review))
+    }
+
+    /// Uses the extension of a folder where it is. Blocking.
+    ///
+    /// # Errors
+    /// One of its name is installed; a disk that cannot be written.
+    pub fn link_extension(&self, folder: &Path) -> Result<PathBuf, Failure> {
+        let (manifest, _) = self.review_extension(folder)?;
+        let folder = self.config.cwd.join(self.expand_home(folder));
+        let folder = std::fs::canonicalize(&folder)
+            .map_err(|error| refused(format!("`{}`: {error}", folder.display())))?;
+        let name = manifest.name;
+        if let Some(known) = self.extensions().find(&name) {
+            return Err(refused(format!(
+                "the extension `{name}` is installed already (`{}`): uninstall it first",
+                known.installed.display()
+            )));
+        }
+        let Some(source) = folder.to_str() else {
+            return Err(refused("the path of the folder is not valid Unicode".to_owned()));
+        };
+        let metadata = InstallMetadata {
+            source: source.to_owned(),
+            kind: InstallKind::Link,
+            reference: None,
+            release_tag: None,
+            auto_update: false,
+            pre_release: false,
+        };
+        let place = self.place(&name);
+        let written = std::fs::create_dir_all(&place)
+            .and_then(|()| std::fs::write(place.join(INSTALL_METADATA), metadata.to_json()));
+        written.map_err(|error| refused(format!("`{}`: {error}", place.display())))?;
+        forget_extension_switches(&self.config.homes, &name).map_err(config)?;
+        Ok(place)
+    }
+
+    /// Takes an extension away, by its name or source; its settings too. One of
+    /// Gemini CLI is switched off. Blocking.
+    ///
+    /// # Errors
+    /// There is none; a disk that cannot be written.
+    pub fn uninstall_extension(&self, name: &str) -> Result<Uninstalled, Failure> {
+        let extension = self.known_extension(name)?;
+        let homes = &self.config.homes;
+        let name = extension.name();
+        if extension.home == ExtensionHome::Gemini {
+            switch_extension(homes, name, false, None).map_err(config)?;
+            return Ok(Uninstalled::SwitchedOff(extension.installed));
+        }
+        let told = |error: std::io::Error| {
+            refused(format!("`{}`: {error}", extension.installed.display()))
+        };
+        // First out of the way, in one step.
+        let home = self.config.extension_home();
+        let aside = tempfile::Builder::new().prefix(".removed-").tempdir_in(&home).map_err(told)?;
+        std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
+        drop(std::fs::remove_dir_all(home.join(PREVIOUS).join(name)));
+        lock(homes, name, None)
+            .and_then(|()| forget_extension_switches(homes, name))
+            .and_then(|()| keep_extension_values(homes, name, &[]))
+            .map_err(config)?;
+        // The copy that ours stood over would come back: it was taken away too.
+        if homes.gemini.join("extensions").join(name).is_dir() {
+            switch_extension(homes, name, false, None).map_err(config)?;
+            return Ok(Uninstalled::SwitchedOff(homes.gemini.join("extensions").join(name)));
+        }
+        Ok(Uninstalled::Removed(extension.installed))
+    }
+
+    /// Switches an extension on or off; without a scope, on everywhere. Blocking.
+    ///
+    /// # Errors
+    /// There is none of that name; a file that cannot be written.
+    pub fn switch_extension(
+        &self,
+        name: &str,
+        on: bool,
+        scope: Option<crate::settings::SettingScope>,
+    ) -> Result<Extension, Failure> {
+        let extension = self.known_extension(name)?;
+        let scope = scope.map(|scope| match scope {
+            crate::settings::SettingScope::User => ExtensionScope::User,
+            crate::settings::SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
+        });
+        switch_extension(&self.config.homes, extension.name(), on, scope).map_err(config)?;
+        Ok(extension)
+    }
+
+    /// The extension of a name or source.
+    ///
+    /// # Errors
+    /// There is none, with near names.
+    pub fn known_extension(&self, name: &str) -> Result<Extension, Failure> {
+        let extensions = self.extensions();
+        extensions.find(name).cloned().ok_or_else(|| {
+            let names = extensions.all.iter().map(Extension::name);
+            let near = crate::near::near(name, names);
+            let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+            let there = match near.is_empty() {
+                true => "`parallax extensions list` lists them".to_owned(),
+                false => format!("there is {}", near.join(", ")),
+            };
+            refused(format!("there is no extension `{name}`: {there}"))
+        })
+    }
+}
+
+pub(super) fn config(error: parallax_config::ConfigError) -> Failure {
+    failure(FailureKind::Config, error.to_string())
+}
+
+/// Copies a folder that was looked over; again no link that leads out of it.
+fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
+    if depth > DEPTH {
+        return Err(std::io::Error::other("its folders are too deep"));
+    }
+    let target = to.join(below);
+    std::fs::create_dir(&target)?;
+    for entry in std::fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let (kind, file) = (entry.file_type()?, entry.file_name());
+        let name = below.join(&file);
+        // Of a folder that is a repository, and of an earlier installation.
+        if depth == 0 && (file == ".git" || file == INSTALL_METADATA) {
+            continue;
+        }
+        if kind.is_dir() {
+            copy(root, &name, to, depth + 1)?;
+        } else if kind.is_symlink() && stays_inside(root, &name) {
+            link(&std::fs::read_link(entry.path())?, &to.join(&name))?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to.join(&name))?;
+        } else {
+            let why = format!("`{}` leads out of it, or is no file", name.display());
+            return Err(std::io::Error::other(why));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn link(target: &Path, at: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, at)
+}
+
+#[cfg(not(unix))]
+fn link(_: &Path, at: &Path) -> std::io::Result<()> {
+    let why = format!("`{}` is a link, which cannot be made here", at.display());
+    Err(std::io::Error::other(why))
+}

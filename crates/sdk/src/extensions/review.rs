@@ -1,0 +1,349 @@
+//! What an extension may do, in lines that a person agrees to; and what none may
+//! bring.
+
+use std::path::Path;
+
+use parallax_config::extensions::{Manifest, content_hash};
+use parallax_config::hooks::hooks_of_folder;
+use parallax_config::mcp::is_refused;
+use parallax_config::skills::{SkillTier, read_skill, skill_files};
+use parallax_policy::{RuleFile, Tier, lint};
+use serde_json::Value;
+
+/// Bytes of a rule file.
+const RULES: u64 = 256 * 1024;
+/// Names of one kind that are shown.
+const SHOWN: usize = 40;
+
+/// What an extension may do, without paths: so two versions can be compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Review {
+    /// One line for each thing.
+    pub lines: Vec<String>,
+    /// What people should hear.
+    pub notes: Vec<String>,
+}
+
+impl Review {
+    /// The lines that another version does not have.
+    pub fn beyond(&self, other: &Self) -> Vec<String> {
+        self.lines.iter().filter(|line| !other.lines.contains(line)).cloned().collect()
+    }
+}
+
+/// Looks an extension over, before its variables are filled in. Blocking.
+///
+/// # Errors
+/// Why it may not be installed.
+pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, String> {
+    content_hash(folder).map_err(|error| error.to_string())?;
+    let mut review = Review { lines: Vec::new(), notes: manifest.notes.clone() };
+    servers(manifest, &mut review)?;
+    let (files, wrong) = manifest.context_paths(folder);
+    if let Some(wrong) = wrong.iter().find(|wrong| !wrong.ends_with("is not there")) {
+        return Err(wrong.clone());
+    }
+    review.notes.extend(wrong);
+    for file in files {
+        let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        review.lines.push(format!("context: `{name}` is given to the model in every session"));
+    }
+    if !manifest.exclude_tools.is_empty() {
+        let tools = manifest.exclude_tools.join("`, `");
+        review.lines.push(format!("tools: it keeps `{tools}` from the model"));
+    }
+    hooks(folder, &mut review)?;
+    named(&folder.join("commands"), &["toml", "md"], "commands", &mut review);
+    skills(folder, &mut review);
+    named(&folder.join("agents"), &["md"], "agents", &mut review);
+    rules(folder, &mut review)?;
+    if !manifest.themes.is_empty() {
+        let names: Vec<&str> = manifest
+            .themes
+            .iter()
+            .filter_map(|theme| theme.get("name").and_then(Value::as_str))
+            .collect();
+        review.lines.push(format!("themes: {}", names.join(", ")));
+    }
+    for setting in &manifest.settings {
+        let variable = &setting.variable;
+        if is_refused(variable) {
+            return Err(format!(
+                "its setting `{}` would set `{variable}`, which makes programs load code",
+                setting.name
+            ));
+        }
+        let secret = if setting.sensitive { ", a secret" } else { "" };
+        let name = &setting.name;
+        review.lines.push(format!("settings: it asks for {name} (`{variable}`{secret})"));
+    }
+    Ok(review)
+}
+
+fn servers(manifest: &Manifest, review: &mut Review) -> Result<(), String> {
+    for (name, server) in &manifest.servers {
+        let text = |key: &str| server.get(key).and_then(Value::as_str);
+        let line = match (text("command"), text("httpUrl").or_else(|| text("url"))) {
+            (_, Some(url)) => format!("MCP server `{name}`: connects to {url}"),
+            (Some(command), None) => {
+                let args = server.get("args").and_then(Value::as_array);
+                let args = args.into_iter().flatten().filter_map(Value::as_str);
+                let words: Vec<&str> = std::iter::once(command).chain(args).collect();
+                format!("MCP server `{name}`: runs `{}`", words.join(" "))
+            }
+            (None, None) => {
+                review.notes.push(format!("its MCP server `{name}` has no command and no address"));
+                continue;
+            }
+        };
+        let env = server.get("env").and_then(Value::as_object);
+        let names: Vec<&String> = env.into_iter().flatten().map(|(name, _)| name).collect();
+        if let Some(refused) = names.iter().find(|name| is_refused(name)) {
+            return Err(format!(
+                "its MCP server `{name}` would set `{refused}`, which makes programs load code"
+            ));
+        }
+        let mut line = line;
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            line.push_str(&format!("; sets {}", names.join(", ")));
+        }
+        let read = variables(server);
+        if !read.is_empty() {
+            line.push_str(&format!("; reads your variables {}", read.join(", ")));
+        }
+        review.lines.push(line);
+    }
+    Ok(())
+}
+
+/// The variables of the person that texts name.
+fn variables(value: &Value) -> Vec<String> {
+    fn look(value: &Value, names: &mut Vec<String>) {
+        match value {
+            Value::String(text) => {
+                for piece in text.split('$').skip(1) {
+                    let piece = piece.trim_start_matches('{');
+                    let end = piece
+                        .find(|char: char| !(char.is_ascii_alphanumeric() || char == '_'))
+                        .unwrap_or(piece.len());
+                    let name = piece.get(..end).unwrap_or_default();
+                    let ours = ["extensionPath", "workspacePath", "pathSeparator"];
+                    if !name.is_empty()
+                        && !ours.contains(&name)
+                        && !names.iter().any(|it| it == name)
+                    {
+                        names.push(name.to_owned());
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(item, names)),
+            Value::Object(fields) => fields.values().for_each(|field| look(field, names)),
+            _ => {}
+        }
+    }
+    let mut names = Vec::new();
+    look(value, &mut names);
+    names
+}
+
+fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
+    for hook in hooks_of_folder(folder, &mut review.notes) {
+        if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_refused(name)) {
+            return Err(format!(
+                "its hook `{}` would set `{refused}`, which makes programs load code",
+                hook.title()
+            ));
+        }
+        let of =
+            if hook.matcher.is_empty() { String::new() } else { format!(" of {}", hook.matcher) };
+        review.lines.push(format!("hook at {}{of}: runs `{}`", hook.event.as_str(), hook.command));
+    }
+    Ok(())
+}
+
+fn skills(folder: &Path, review: &mut Review) {
+    for file in skill_files(&folder.join("skills")) {
+        match read_skill(&file, &SkillTier::User) {
+            Ok(skill) => {
+                review.lines.push(format!("skill `{}`: {}", skill.name, skill.description));
+            }
+            Err(why) => {
+                let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+                review.notes.push(format!("`{name}` is no skill: {why}"));
+            }
+        }
+    }
+}
+
+/// The names of the files of a folder, without their ends.
+fn named(folder: &Path, ends: &[&str], what: &str, review: &mut Review) {
+    fn look(folder: &Path, prefix: &str, ends: &[&str], depth: usize, names: &mut Vec<String>) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut entries: Vec<_> = entries.take(1_000).collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && depth < 8 {
+                look(&entry.path(), &format!("{prefix}{name}:"), ends, depth + 1, names);
+            } else if let Some((stem, end)) = name.rsplit_once('.')
+                && ends.contains(&end)
+            {
+                names.push(format!("{prefix}{stem}"));
+            }
+        }
+    }
+    let mut names = Vec::new();
+    look(folder, "", ends, 0, &mut names);
+    if names.is_empty() {
+        return;
+    }
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    review.lines.push(format!("{what}: {}{more}", names.join(", ")));
+}
+
+/// Rules may only tighten: one that allows keeps the extension out.
+fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
+    let folder = folder.join("policies");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .take(200)
+        .collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = match std::fs::metadata(&path).map(|facts| facts.len()) {
+            Ok(length) if length <= RULES => {
+                std::fs::read_to_string(&path).map_err(|error| error.to_string())
+            }
+            Ok(_) => Err("it is too large".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
+            if problem.message.contains("may not allow") || problem.message.contains("mode `yolo`")
+            {
+                return Err(format!("its rules in `policies/{name}`: {}", problem.said()));
+            }
+            review.notes.push(format!("`policies/{name}`: {}", problem.said()));
+        }
+        review.lines.push(format!("rules: `{name}` asks more often or refuses more"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looked(files: &[(&str, &str)]) -> Result<Review, String> {
+        let folder = tempfile::tempdir().expect("folder");
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("written");
+        }
+        review(folder.path(), &Manifest::read(folder.path())?)
+    }
+
+    #[test]
+    fn all_that_it_may_do_is_told() {
+        let review = looked(&[
+            (
+                "gemini-extension.json",
+                r#"{"name": "a", "version": "1", "excludeTools": ["glob"],
+                    "mcpServers": {"s": {"command": "node", "args": ["${extensionPath}/s.js"],
+                        "env": {"X": "$TOKEN"}}, "h": {"httpUrl": "https://x.example/"}},
+                    "settings": [{"name": "Key", "envVar": "KEY", "sensitive": true}],
+                    "themes": [{"name": "Dusk"}]}"#,
+            ),
+            ("GEMINI.md", "hello"),
+            ("commands/git/fix.toml", "prompt = 'x'"),
+            ("skills/one/SKILL.md", "---\nname: one\ndescription: When\n---\n"),
+            ("agents/two.md", "---\nname: two\n---\n"),
+            (
+                "hooks/hooks.json",
+                r#"{"hooks": {"BeforeTool": [{"matcher": "glob", "hooks":
+                    [{"type": "command", "command": "${extensionPath}/h.sh"}]}]}}"#,
+            ),
+            (
+                "policies/p.toml",
+                "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 5\n",
+            ),
+        ])
+        .expect("reviewed");
+        assert_eq!(
+            review.lines,
+            [
+                "MCP server `s`: runs `node ${extensionPath}/s.js`; sets X; reads your variables \
+                 TOKEN",
+                "MCP server `h`: connects to https://x.example/",
+                "context: `GEMINI.md` is given to the model in every session",
+                "tools: it keeps `glob` from the model",
+                "hook at BeforeTool of glob: runs `${extensionPath}/h.sh`",
+                "commands: git:fix",
+                "skill `one`: When",
+                "agents: two",
+                "rules: `p.toml` asks more often or refuses more",
+                "themes: Dusk",
+                "settings: it asks for Key (`KEY`, a secret)",
+            ]
+        );
+        assert_eq!(review.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_none_may_bring_is_refused_with_the_reason() {
+        let plain = r#"{"name": "a", "version": "1"}"#;
+        let manifest = |fields: &str| format!(r#"{{"name": "a", "version": "1", {fields}}}"#);
+        for (files, why) in [
+            (
+                vec![(
+                    "gemini-extension.json",
+                    manifest(r#""mcpServers": {"s": {"command": "node", "env": {"NODE_OPTIONS": "x"}}}"#),
+                )],
+                "`NODE_OPTIONS`",
+            ),
+            (
+                vec![(
+                    "gemini-extension.json",
+                    manifest(r#""settings": [{"name": "x", "envVar": "LD_PRELOAD"}]"#),
+                )],
+                "`LD_PRELOAD`",
+            ),
+            (
+                vec![("gemini-extension.json", manifest(r#""contextFileName": "../../x""#))],
+                "is not in its folder",
+            ),
+            (
+                vec![
+                    ("gemini-extension.json", plain.to_owned()),
+                    (
+                        "policies/p.toml",
+                        "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n".to_owned(),
+                    ),
+                ],
+                "extensions may not allow",
+            ),
+            (
+                vec![
+                    ("gemini-extension.json", plain.to_owned()),
+                    (
+                        "hooks/hooks.json",
+                        r#"{"hooks": {"BeforeTool": [{"hooks": [{"command": "c", "env": {"BASH_ENV": "x"}}]}]}}"#.to_owned(),
+                    ),
+                ],
+                "`BASH_ENV`",
+            ),
+        ] {
+            let files: Vec<(&str, &str)> =
+                files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            let error = looked(&files).expect_err("refused");
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Extensions to begin with.
+
+use std::path::{Path, PathBuf};
+
+use parallax_config::extensions::{MANIFEST, is_name};
+use parallax_protocol::event::Failure;
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::launch::Launch;
+
+/// What an extension can begin as.
+pub const TEMPLATES: [&str; 7] = [
+    "custom-commands",
+    "exclude-tools",
+    "hooks",
+    "mcp-server",
+    "policies",
+    "skills",
+    "themes-example",
+];
+
+/// The files of a template besides its manifest.
+type Files = &'static [(&'static str, &'static str)];
+
+const COMMANDS: Files = &[(
+    "commands/fs/grep-code.toml",
+    "description = \"Look for a word and explain where it is used\"\n\
+     prompt = \"\"\"\nWhere is `{{args}}` used, and what for?\n\n!{grep -rn --max-count=5 {{args}} .}\n\"\"\"\n",
+)];
+const HOOKS: Files = &[
+    ("hooks/hooks.json", include_str!("templates/hooks.json")),
+    (
+        "hooks/on-start.sh",
+        "#!/bin/sh\n# Told as JSON on stdin; says what it wants as JSON.\n\
+      cat > /dev/null\necho '{\"systemMessage\": \"The session begins\"}'\n",
+    ),
+];
+const SERVER: Files = &[("server.js", include_str!("templates/server.js"))];
+const POLICIES: Files = &[(
+    "policies/policies.toml",
+    "# Rules of an extension ask or refuse; they never allow.\n\n[[rule]]\n\
+     toolName = \"run_shell_command\"\ncommandPrefix = \"rm -rf\"\ndecision = \"ask_user\"\n\
+     priority = 100\n",
+)];
+const SKILLS: Files = &[(
+    "skills/greeter/SKILL.md",
+    "---\nname: greeter\ndescription: Use when the user wants to be greeted\n---\n\n\
+     # Greeter\n\nGreet the user in one friendly sentence, in their language.\n",
+)];
+
+impl Launch {
+    /// Makes the folder of a new extension; gives it. Blocking.
+    ///
+    /// # Errors
+    /// Something is there already; a name that cannot be used; an unknown
+    /// template.
+    pub fn new_extension(&self, path: &Path, template: Option<&str>) -> Result<PathBuf, Failure> {
+        let folder = self.config.cwd.join(self.expand_home(path));
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !is_name(&name) {
+            return Err(refused(format!(
+                "`{name}` cannot be the name of an extension: use letters, digits and dashes"
+            )));
+        }
+        if folder.symlink_metadata().is_ok() {
+            return Err(refused(format!("`{}` is there already", folder.display())));
+        }
+        let (fields, files) = content(template)?;
+        let mut manifest = json!({"name": name, "version": "1.0.0"});
+        if let (Value::Object(manifest), Value::Object(fields)) = (&mut manifest, fields) {
+            manifest.extend(fields);
+        }
+        let text = format!("{manifest:#}\n");
+        let all = std::iter::once((MANIFEST, text.as_str())).chain(files.iter().copied());
+        for (path, text) in all {
+            let file = folder.join(path);
+            let parent = file.parent().unwrap_or(&folder);
+            std::fs::create_dir_all(parent)
+                .and_then(|()| std::fs::write(&file, text))
+                .map_err(|error| refused(format!("`{}`: {error}", file.display())))?;
+        }
+        Ok(folder)
+    }
+}
+
+/// What a template adds to the manifest, and its files.
+fn content(template: Option<&str>) -> Result<(Value, Files), Failure> {
+    let none = json!({});
+    Ok(match template {
+        None => (none, &[]),
+        Some("custom-commands") => (none, COMMANDS),
+        Some("exclude-tools") => (json!({"excludeTools": ["run_shell_command(rm -rf)"]}), &[]),
+        Some("hooks") => (none, HOOKS),
+        Some("mcp-server") => (
+            json!({"mcpServers": {"greeter": {
+                "command": "node", "args": ["${extensionPath}${/}server.js"]
+            }}}),
+            SERVER,
+        ),
+        Some("policies") => (none, POLICIES),
+        Some("skills") => (none, SKILLS),
+        Some("themes-example") => (
+            json!({"themes": [{
+                "name": "Dusk", "type": "custom",
+                "background": {"primary": "#1d1f2b"},
+                "text": {"primary": "#d8dcec", "secondary": "#868ba3", "accent": "#c58fff", "link": "#6fb6ff"},
+                "status": {"success": "#8fd18f", "warning": "#e6c36a", "error": "#ef7f7f"}
+            }]}),
+            &[],
+        ),
+        Some(other) => {
+            return Err(refused(format!(
+                "there is no template `{other}`; there are `{}`",
+                TEMPLATES.join("`, `")
+            )));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::LaunchOptions;
+
+    #[test]
+    fn every_template_is_an_extension_that_may_be_installed() {
+        let home = tempfile::tempdir().expect("folder");
+        let launch = Launch::prepare(LaunchOptions {
+            directory: home.path().to_owned(),
+            variables: vec![("HOME".into(), home.path().into())],
+            skip_trust: true,
+            ..LaunchOptions::default()
+        })
+        .expect("prepared");
+        for template in std::iter::once(None).chain(TEMPLATES.map(Some)) {
+            let name = format!("my-{}", template.unwrap_or("bare"));
+            let folder = launch.new_extension(Path::new(&name), template).expect("made");
+            let (manifest, review) = launch.review_extension(&folder).expect("an extension");
+            assert_eq!(manifest.name, name);
+            assert_eq!(review.notes, Vec::<String>::new(), "{name}");
+            assert_eq!(review.lines.is_empty(), template.is_none(), "{name}");
+        }
+        assert!(launch.new_extension(Path::new("my-bare"), None).is_err());
+        assert!(launch.new_extension(Path::new("x"), Some("what")).is_err());
+    }
+}

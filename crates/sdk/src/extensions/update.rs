@@ -1,0 +1,251 @@
+//! Newer versions of extensions: whether there is one, and taking it.
+
+use std::path::Path;
+
+use parallax_config::extensions::{
+    Extension, ExtensionHome, ExtensionScope, InstallKind, InstallMetadata, Manifest,
+    keep_extension_values, locked, set_extension_value,
+};
+use parallax_protocol::event::Failure;
+
+use super::fetch::{FetchOptions, FetchedExtension};
+use super::github::Wanted;
+use super::install::config;
+use super::refused;
+use super::review::Review;
+use super::source::{Source, source_of};
+use crate::launch::Launch;
+
+/// A newer version, fetched and looked over.
+#[derive(Debug)]
+pub struct ExtensionUpdate {
+    /// The version that is installed.
+    pub from: String,
+    /// The newer one.
+    pub fetched: FetchedExtension,
+    /// What it may do that the installed one may not: somebody must agree.
+    pub beyond: Vec<String>,
+    /// Where it moved from, when its home is another one now.
+    pub moved: Option<String>,
+}
+
+impl Launch {
+    /// Looks for a newer version; `None`: it is up to date. Blocking; must not
+    /// run on a thread of a runtime.
+    ///
+    /// # Errors
+    /// A source that cannot be asked; an extension that is linked or of which
+    /// nobody knows where it came from.
+    pub fn look_for_update(
+        &self,
+        extension: &Extension,
+    ) -> Result<Option<ExtensionUpdate>, Failure> {
+        let name = extension.name();
+        self.newer(extension).map_err(|why| refused(format!("extension `{name}`: {why}")))
+    }
+
+    fn newer(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, String> {
+        let Some(install) = &extension.install else {
+            return Err("nobody knows where it came from: install it anew".to_owned());
+        };
+        if install.kind == InstallKind::Link {
+            return Err("it is linked: what is in its folder counts at once".to_owned());
+        }
+        let options = FetchOptions {
+            reference: install.reference.clone(),
+            pre_release: install.pre_release,
+            auto_update: install.auto_update,
+        };
+        if let Some(home) = &extension.manifest.migrated_to
+            && *home != install.source
+            && let Ok(fetched) =
+                self.fetch(home, &FetchOptions { reference: None, ..options.clone() })
+        {
+            return self.compared(extension, fetched, Some(install.source.clone())).map(Some);
+        }
+        if self.is_current(extension, install)? {
+            return Ok(None);
+        }
+        let fetched = self.fetch(&install.source, &options)?;
+        let same = fetched.manifest.version == extension.manifest.version;
+        // An archive has nothing but its version to tell it by.
+        if same && install.kind == InstallKind::Archive {
+            return Ok(None);
+        }
+        self.compared(extension, fetched, None).map(Some)
+    }
+
+    /// Asks the source, without fetching all of it.
+    fn is_current(&self, extension: &Extension, install: &InstallMetadata) -> Result<bool, String> {
+        match install.kind {
+            InstallKind::Link | InstallKind::Archive => Ok(false),
+            InstallKind::Local => {
+                let there = Manifest::read(Path::new(&install.source))
+                    .map_err(|why| format!("`{}`: {why}", install.source))?;
+                Ok(there.version == extension.manifest.version)
+            }
+            InstallKind::GithubRelease => {
+                let Source::Github { owner, name } = source_of(&install.source, &self.config.cwd)?
+                else {
+                    return Err(format!("`{}` is no repository of GitHub", install.source));
+                };
+                let wanted = Wanted {
+                    owner: &owner,
+                    name: &name,
+                    tag: install.reference.as_deref(),
+                    pre_release: install.pre_release,
+                };
+                let release = self.net().release(&wanted)?;
+                Ok(release.map(|release| release.tag) == install.release_tag)
+            }
+            InstallKind::Git => {
+                let address = match source_of(&install.source, &self.config.cwd)? {
+                    Source::Github { owner, name } => {
+                        format!("https://github.com/{owner}/{name}.git")
+                    }
+                    _ => install.source.clone(),
+                };
+                let token = self.net().token;
+                let reference = install.reference.as_deref();
+                let there = crate::clone::remote_commit(&address, reference, token.as_deref())?;
+                let here = match extension.home {
+                    ExtensionHome::Parallax => locked(&self.config.homes, extension.name())
+                        .and_then(|locked| locked.commit),
+                    ExtensionHome::Gemini => crate::git::commit(&extension.installed),
+                };
+                Ok(here.is_some_and(|here| here == there))
+            }
+        }
+    }
+
+    fn compared(
+        &self,
+        extension: &Extension,
+        fetched: FetchedExtension,
+        moved: Option<String>,
+    ) -> Result<ExtensionUpdate, String> {
+        let name = extension.name();
+        if fetched.manifest.name != name {
+            return Err(format!(
+                "it is called `{}` now: install that, and uninstall `{name}`",
+                fetched.manifest.name
+            ));
+        }
+        // One that may no longer be installed may do nothing that is known.
+        let before = Manifest::read(&extension.folder)
+            .and_then(|manifest| super::review::review(&extension.folder, &manifest))
+            .unwrap_or_else(|_| Review::default());
+        Ok(ExtensionUpdate {
+            from: extension.manifest.version.clone(),
+            beyond: fetched.review.beyond(&before),
+            fetched,
+            moved,
+        })
+    }
+
+    /// Puts a newer version in the place of the installed one, which is kept for
+    /// `rollback`; of Gemini CLI's, a copy in our home. When it fails, the old
+    /// one is untouched. Settings stay. Blocking.
+    ///
+    /// # Errors
+    /// A disk that cannot be written.
+    pub fn update_extension(
+        &self,
+        extension: &Extension,
+        update: &ExtensionUpdate,
+    ) -> Result<(), Failure> {
+        let (homes, name) = (&self.config.homes, extension.name());
+        self.put(&update.fetched)
+            .map_err(|why| refused(format!("the extension `{name}` is as it was: {why}")))?;
+        let variables: Vec<String> =
+            update.fetched.manifest.settings.iter().map(|it| it.variable.clone()).collect();
+        if extension.home == ExtensionHome::Gemini {
+            // What it left in its folder is not read any more.
+            for value in &extension.values {
+                if let Some(text) = &value.value {
+                    let variable = &value.setting.variable;
+                    set_extension_value(homes, name, ExtensionScope::User, variable, Some(text))
+                        .map_err(config)?;
+                }
+            }
+        }
+        keep_extension_values(homes, name, &variables).map_err(config)
+    }
+
+    /// Updates those that are to be kept up to date, where a newer version may do
+    /// no more; what people should hear of it. Blocking; must not run on a thread
+    /// of a runtime.
+    pub fn update_unasked(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for extension in &self.extensions().all {
+            let wants = extension.install.as_ref().is_some_and(|install| install.auto_update);
+            if !wants || !extension.active {
+                continue;
+            }
+            let name = extension.name();
+            let update = match self.look_for_update(extension) {
+                Ok(Some(update)) => update,
+                Ok(None) => continue,
+                Err(failure) => {
+                    tracing::info!(name, why = failure.message, "not looked for an update");
+                    continue;
+                }
+            };
+            if !update.beyond.is_empty() || update.moved.is_some() {
+                told.push(format!(
+                    "A newer version of the extension `{name}` may do more: see `/extensions \
+                     update {name}`"
+                ));
+                continue;
+            }
+            told.push(match self.update_extension(extension, &update) {
+                Ok(()) => format!(
+                    "The extension `{name}` was updated to {}; it counts from the next session on",
+                    update.fetched.manifest.version.trim()
+                ),
+                Err(failure) => failure.message,
+            });
+        }
+        told
+    }
+
+    /// Keeps the value of a setting of an extension, or forgets it. Blocking.
+    ///
+    /// # Errors
+    /// No such setting, a value with a line break, a file that cannot be written.
+    pub fn set_extension_value(
+        &self,
+        extension: &Extension,
+        setting: &str,
+        scope: crate::settings::SettingScope,
+        value: Option<&str>,
+    ) -> Result<(), Failure> {
+        let known =
+            extension.manifest.settings.iter().find(|known| {
+                known.variable == setting || known.name.eq_ignore_ascii_case(setting)
+            });
+        let Some(known) = known else {
+            let names: Vec<String> = extension
+                .manifest
+                .settings
+                .iter()
+                .map(|known| format!("`{}`", known.variable))
+                .collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(refused(format!(
+                "the extension `{}` has no setting `{setting}`; it has {there}",
+                extension.name()
+            )));
+        };
+        if value.is_some_and(|value| value.contains(['\n', '\r', '\0'])) {
+            return Err(refused(format!("the value of `{}` must be one line", known.variable)));
+        }
+        let scope = match scope {
+            crate::settings::SettingScope::User => ExtensionScope::User,
+            crate::settings::SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
+        };
+        let value = value.filter(|value| !value.is_empty());
+        set_extension_value(&self.config.homes, extension.name(), scope, &known.variable, value)
+            .map_err(config)
+    }
+}

@@ -1,0 +1,133 @@
+//! Plan mode: whether there is one, where plans are, and the plan at hand.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use parallax_files::{Access, Expected, Workspace, atomic_write, lexical, read_capped, real_path};
+use parallax_protocol::policy::ApprovalMode;
+
+use crate::launch::Launch;
+use crate::open::OpenSession;
+
+/// Bytes of a plan that is shown.
+const LONGEST: u64 = 256 * 1024;
+/// The folder of plans in a session's own.
+const FOLDER: &str = "plans";
+
+impl Launch {
+    /// Whether there is a plan mode (`general.plan.enabled`).
+    pub fn has_plan_mode(&self) -> bool {
+        self.config.settings.flag("general.plan.enabled")
+    }
+
+    /// The folder that the settings name for plans (`general.plan.directory`),
+    /// links resolved.
+    ///
+    /// # Errors
+    /// When it is outside the project.
+    pub(crate) fn set_plans_folder(&self) -> Result<Option<PathBuf>, String> {
+        let set = self.config.settings.text("general.plan.directory");
+        let Some(set) = set.filter(|set| !set.trim().is_empty()) else { return Ok(None) };
+        let root = &self.options.directory;
+        let folder = real_path(&lexical(root, Path::new(set.trim())));
+        match (folder, real_path(root)) {
+            (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
+            _ => Err(format!(
+                "`general.plan.directory` is outside the project (`{set}`): plans go to the \
+                 session's own folder"
+            )),
+        }
+    }
+
+    /// Where plans of a session go.
+    pub(crate) fn plans_folder(
+        &self,
+        workspace: &Workspace,
+        warnings: &mut Vec<String>,
+    ) -> PathBuf {
+        let set = self.set_plans_folder().unwrap_or_else(|why| {
+            warnings.push(why);
+            None
+        });
+        set.unwrap_or_else(|| workspace.temp().join(FOLDER))
+    }
+
+    /// The mode of the work on a plan that a rule agreed to, where nobody is
+    /// there. Who began the run in plan mode wanted plan and work in one, as
+    /// other programs do it; who did not gets no more than they gave.
+    pub(crate) fn mode_after_plan(&self) -> ApprovalMode {
+        match self.mode {
+            ApprovalMode::Plan if self.yolo_refusal().is_none() && !self.is_everything() => {
+                ApprovalMode::Yolo
+            }
+            ApprovalMode::Plan => ApprovalMode::Default,
+            mode => mode,
+        }
+    }
+}
+
+/// A plan's file and its Markdown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The file.
+    pub path: PathBuf,
+    /// The text.
+    pub text: String,
+}
+
+impl OpenSession {
+    /// The plan that was worked on last, if there is one. Blocking, but quick.
+    pub fn plan(&self) -> Option<Plan> {
+        let path = newest(&self.plans)?;
+        let file = self.workspace.confine(&path, Access::Read).ok()?;
+        let (bytes, _) = read_capped(&file, LONGEST).ok()?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        (!text.trim().is_empty()).then_some(Plan { path, text })
+    }
+
+    /// Puts a text into a plan's file, as a person edited it. Blocking, but quick.
+    ///
+    /// # Errors
+    /// When it is no file of the folder of plans, or cannot be written.
+    pub fn write_plan(&self, path: &Path, text: &str) -> Result<(), String> {
+        let file =
+            self.workspace.confine(path, Access::Write).map_err(|error| error.to_string())?;
+        if !file.path().starts_with(&self.plans) {
+            return Err(format!("`{}` is no plan", path.display()));
+        }
+        atomic_write(&file, text.as_bytes(), Expected::Anything)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// The Markdown file of the folder that was changed last.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let plans = entries.filter_map(|entry| {
+        let facts = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let path = entry.path();
+        let is_plan = path.extension().is_some_and(|end| end == "md");
+        is_plan.then(|| (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
+    });
+    plans.max().map(|(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::newest;
+
+    #[test]
+    fn the_plan_changed_last_is_the_one() {
+        let place = tempfile::tempdir().expect("tempdir");
+        assert_eq!(newest(&place.path().join("missing")), None);
+        let begin = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        for (name, age) in [("a.md", 2), ("b.md", 3), ("c.txt", 9)] {
+            let file = std::fs::File::create(place.path().join(name)).expect("file");
+            file.set_modified(begin + Duration::from_secs(age)).expect("time");
+        }
+        assert_eq!(newest(place.path()), Some(place.path().join("b.md")));
+    }
+}

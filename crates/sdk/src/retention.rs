@@ -1,0 +1,124 @@
+//! Old sessions go, by the settings: in the background now and then, and when
+//! somebody asks for it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_store::{Discarded, Homes, Retention};
+use serde::Serialize;
+
+use crate::launch::{Launch, failure};
+
+/// How old stray outputs are that go when somebody asks for it.
+const STRAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A session that went, or would go.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// Its id.
+    pub id: String,
+    /// What it was called.
+    pub title: String,
+    /// Its file as it was.
+    pub path: PathBuf,
+    /// `old`, `many` or `empty`.
+    pub why: &'static str,
+    /// The length of its journal.
+    pub bytes: u64,
+}
+
+/// What a clean-up did.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Collected {
+    /// Sessions that went into the trash.
+    pub sessions: Vec<Removed>,
+    /// Sessions that went from the trash for good.
+    pub emptied: usize,
+    /// Folders of outputs without a session that went.
+    pub stray_outputs: usize,
+    /// Sessions left in the search index.
+    pub indexed: usize,
+}
+
+impl Launch {
+    /// Which sessions the settings let go; `None`: none at all. The text says
+    /// why, where the settings contradict themselves.
+    pub(crate) fn retention(&self) -> (Option<Retention>, Option<String>) {
+        let settings = self.config.settings.session_retention();
+        if !settings.enabled {
+            return (None, None);
+        }
+        let off = |why: &str| {
+            let text = format!("old sessions are not deleted: `general.sessionRetention.{why}");
+            (None, Some(text))
+        };
+        if settings.max_age.is_some_and(|age| age < settings.min_retention) {
+            return off("maxAge` is less than `minRetention`");
+        }
+        if settings.max_count == Some(0) {
+            return off("maxCount` must be 1 or more");
+        }
+        let rule = Retention {
+            max_age: settings.max_age,
+            max_count: settings.max_count.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            min_age: settings.min_retention,
+        };
+        (Some(rule), None)
+    }
+
+    /// Lets old sessions of this project go, at most once a day. Blocking, for
+    /// the background; may be cut off anywhere.
+    pub(crate) fn clean_lazily(
+        homes: &Homes,
+        project: &std::path::Path,
+        rule: &Retention,
+        current: &SessionId,
+    ) {
+        if !parallax_store::is_due(homes, project) {
+            return;
+        }
+        for session in parallax_store::outdated(&homes.sessions(project), rule, Some(current)) {
+            if let Err(error) = parallax_store::discard(homes, &session) {
+                tracing::warn!(%error, session = session.id, "an old session stays");
+            }
+        }
+        parallax_store::empty_trash(homes);
+    }
+
+    /// Lets old sessions of all projects go, and what has been in the trash for
+    /// a week; with `dry`, only tells what would. Blocking.
+    ///
+    /// # Errors
+    /// When the settings contradict themselves, or the index cannot be written.
+    pub fn collect_sessions(&self, dry: bool) -> Result<Collected, Failure> {
+        let homes = self.homes();
+        let (rule, wrong) = self.retention();
+        if let Some(wrong) = wrong {
+            return Err(failure(FailureKind::Config, wrong));
+        }
+        let mut collected = Collected::default();
+        if let Some(rule) = rule {
+            for folder in parallax_store::session_folders(&homes) {
+                for session in parallax_store::outdated(&folder, &rule, None) {
+                    let gone = dry || parallax_store::discard(&homes, &session).is_ok();
+                    collected.sessions.extend(gone.then(|| removed(session)));
+                }
+            }
+        }
+        if !dry {
+            collected.emptied = parallax_store::empty_trash(&homes);
+            collected.stray_outputs = parallax_store::remove_stray_outputs(&homes, STRAY);
+            collected.indexed = self.index_sessions(false)?.all;
+        }
+        Ok(collected)
+    }
+}
+
+fn removed(session: Discarded) -> Removed {
+    let Discarded { id, title, path, why, bytes } = session;
+    Removed { id, title, path, why: why.word(), bytes }
+}

@@ -1,0 +1,34 @@
+//! How models are chosen, by flags and settings.
+
+use parallax_engine::RoutingOptions;
+use parallax_protocol::routing::{FallbackPolicy, Router};
+
+use crate::launch::Launch;
+
+/// Reads the words of `model.fallback` and `--fallback`.
+pub fn fallback_policy(word: &str) -> Option<FallbackPolicy> {
+    match word {
+        "ask" => Some(FallbackPolicy::Ask),
+        "auto" => Some(FallbackPolicy::Auto),
+        "off" => Some(FallbackPolicy::Off),
+        _ => None,
+    }
+}
+
+impl Launch {
+    pub(crate) fn routing(&self) -> RoutingOptions {
+        let settings = &self.config.settings;
+        let standard = RoutingOptions::default();
+        let fallback = settings.text("model.fallback").and_then(|word| fallback_policy(&word));
+        RoutingOptions {
+            router: match settings.text("model.routing").as_deref() {
+                Some("rules") => Router::Rules,
+                Some("off") => Router::Off,
+                _ => Router::On,
+            },
+            plan: settings.flag("general.plan.modelRouting"),
+            threshold: settings.count("model.routingThreshold").unwrap_or(standard.threshold),
+            fallback: self.options.fallback.or(fallback).unwrap_or(standard.fallback),
+        }
+    }
+}

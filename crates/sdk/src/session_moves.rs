@@ -1,0 +1,217 @@
+//! Sessions of all projects: found, shown, copied, brought in and moved.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::store::{SessionHead, Store as _};
+use parallax_store::{FindError, Journal, LoadedSession, SessionEntry};
+use uuid::Uuid;
+
+use crate::export::{self, ExportForm};
+use crate::history::loaded;
+use crate::launch::{Launch, failure};
+use crate::past::{self, PastItem};
+
+fn input(message: impl std::fmt::Display) -> Failure {
+    failure(FailureKind::Input, message.to_string())
+}
+
+/// A session that was made of another one or of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Its journal.
+    pub path: PathBuf,
+    /// How many contents it begins with.
+    pub contents: usize,
+    /// What was left out or put right.
+    pub notices: Vec<String>,
+}
+
+/// What a move did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// The sessions with their new files.
+    pub sessions: Vec<(String, PathBuf)>,
+    /// Sessions that stay, each with the reason.
+    pub kept: Vec<(String, String)>,
+    /// Saved conversations and the input history.
+    pub other_files: usize,
+}
+
+impl Launch {
+    /// The sessions of all projects, oldest first. Blocking.
+    pub fn all_sessions(&self) -> Vec<SessionEntry> {
+        parallax_store::list_all(&self.homes())
+    }
+
+    /// A session of this project (`latest`, a number, an id or the beginning of
+    /// one), or one of another project by its id or the beginning of it.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// When none or several fit.
+    pub fn any_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
+        let here = parallax_store::find(&self.homes(), &self.options.directory, selector);
+        let missing = match here {
+            Ok(entry) => return Ok(entry),
+            Err(error @ FindError::Ambiguous { .. }) => return Err(input(error)),
+            Err(error) => input(error),
+        };
+        let selector = selector.trim();
+        let is_number = selector.bytes().all(|byte| byte.is_ascii_digit()) && selector.len() < 6;
+        if selector.is_empty() || selector == "latest" || is_number {
+            return Err(missing);
+        }
+        let mut fitting: Vec<SessionEntry> = self.all_sessions();
+        fitting.retain(|entry| entry.id.starts_with(selector));
+        if fitting.iter().any(|entry| entry.id == selector) {
+            fitting.retain(|entry| entry.id == selector);
+        }
+        match fitting.len() {
+            0 | 1 => fitting.pop().ok_or(missing),
+            count => Err(input(FindError::Ambiguous { selector: selector.to_owned(), count })),
+        }
+    }
+
+    /// What happened in a session. Blocking.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn session_items(&self, entry: &SessionEntry) -> Result<Vec<PastItem>, Failure> {
+        Ok(past::items(&loaded(entry)?.records))
+    }
+
+    /// A session as a document. Blocking.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
+        export::export(&loaded(entry)?, &entry.title, form)
+    }
+
+    /// Writes a document to a file that is not there yet, readable by its owner
+    /// alone. Blocking.
+    ///
+    /// # Errors
+    /// When it is there or cannot be written.
+    pub fn write_export(&self, file: &Path, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.options.directory.join(self.expand_home(file));
+        crate::chats::write_new(&path, text)?;
+        Ok(path)
+    }
+
+    /// Makes a copy of a session in this project: all of it, or what came before
+    /// a prompt. Blocking.
+    ///
+    /// # Errors
+    /// When there is no such session or prompt, or the copy cannot be written.
+    pub fn fork_session(&self, selector: &str, before: Option<u64>) -> Result<NewSession, Failure> {
+        let entry = self.any_session(selector)?;
+        let mut session = loaded(&entry)?;
+        if let Some(turn) = before {
+            session.cut(keep_before(&session, turn)?);
+        }
+        if session.contents.is_empty() {
+            return Err(input("nothing comes before that prompt: there is nothing to copy"));
+        }
+        self.new_session(&session, entry.id)
+    }
+
+    /// Makes a session of this project of a file. Blocking.
+    ///
+    /// # Errors
+    /// When the file holds no session, or the copy cannot be written.
+    pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
+        let path = self.options.directory.join(self.expand_home(file));
+        let session = parallax_store::import(&path).map_err(input)?;
+        self.new_session(&session, path.display().to_string())
+    }
+
+    fn new_session(&self, session: &LoadedSession, from: String) -> Result<NewSession, Failure> {
+        let id = SessionId::new(Uuid::new_v4().to_string());
+        let directory = &self.options.directory;
+        let path = self.homes().journal(directory, &id);
+        let head = SessionHead {
+            version: 1,
+            session_id: id.clone(),
+            project: directory.display().to_string(),
+            start_time: parallax_store::timestamp(),
+            forked_from: Some(from),
+        };
+        let journal = Journal::create(&path, head);
+        journal.append_all(session).and_then(|()| journal.sync()).map_err(input)?;
+        let (contents, notices) = (session.contents.len(), session.notices.clone());
+        Ok(NewSession { id, path, contents, notices })
+    }
+
+    /// Moves a session to another project. Blocking.
+    ///
+    /// # Errors
+    /// When there is no such session, it is not ours or in use, or the disk
+    /// refuses.
+    pub fn move_session(&self, selector: &str, to: &Path) -> Result<Moved, Failure> {
+        let entry = self.any_session(selector)?;
+        let to = self.folder(to);
+        let path = parallax_store::move_session(&self.homes(), &entry, &to).map_err(input)?;
+        Ok(Moved { sessions: vec![(entry.id, path)], ..Moved::default() })
+    }
+
+    /// Moves all sessions of ours, the saved conversations and the input history
+    /// of one project to another: its folder has another name now. Blocking.
+    ///
+    /// # Errors
+    /// When the project has nothing.
+    pub fn move_project(&self, from: &Path, to: &Path) -> Result<Moved, Failure> {
+        let (from, to) = (self.folder(from), self.folder(to));
+        if from == to {
+            return Err(input("both are the same folder"));
+        }
+        let homes = self.homes();
+        let mut moved = Moved::default();
+        for entry in parallax_store::list(&homes, &from) {
+            if entry.origin != parallax_store::Origin::Parallax {
+                continue;
+            }
+            match parallax_store::move_session(&homes, &entry, &to) {
+                Ok(path) => moved.sessions.push((entry.id, path)),
+                Err(error) => moved.kept.push((entry.id, error.to_string())),
+            }
+        }
+        moved.other_files = parallax_store::move_belongings(&homes, &from, &to);
+        if moved == Moved::default() {
+            return Err(input(format!("there is no session of `{}`", from.display())));
+        }
+        Ok(moved)
+    }
+
+    /// A folder as sessions name it. It need not be there any more.
+    fn folder(&self, typed: &Path) -> PathBuf {
+        let path = self.options.directory.join(self.expand_home(typed));
+        path.canonicalize().unwrap_or_else(|_| lexical(&path))
+    }
+}
+
+/// A path without `.` and `..`, links not looked at.
+fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => drop(out.pop()),
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// How many contents come before a prompt.
+fn keep_before(session: &LoadedSession, turn: u64) -> Result<usize, Failure> {
+    let mark = session.prompts.iter().find(|mark| mark.turn == turn);
+    mark.map(|mark| mark.at).ok_or_else(|| {
+        let last = session.prompts.last().map_or(0, |mark| mark.turn);
+        input(format!("there is no prompt {turn}; the last one is {last}"))
+    })
+}

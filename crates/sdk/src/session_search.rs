@@ -1,0 +1,140 @@
+//! Full-text search over the sessions of all projects.
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_store::{
+    Homes, Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery, TurnText,
+};
+
+use crate::launch::{Launch, failure};
+use crate::past::{self, PastItem};
+
+pub use parallax_store::SearchHit;
+
+/// Bytes of one output that can be found.
+const MOST_OF_OUTPUT: usize = 16 * 1024;
+/// Where what was found begins and ends in a snippet.
+pub const MARKS: [char; 2] = ['\u{1}', '\u{2}'];
+
+/// What is looked for, and where.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// Words, each of which must be there, or the beginning of one; between
+    /// quotes, words as they stand together.
+    pub text: String,
+    /// Only in this project.
+    pub here: bool,
+    /// The most sessions that are given.
+    pub limit: usize,
+    /// Whether the index is made anew first.
+    pub rebuild: bool,
+}
+
+impl Launch {
+    /// Looks for a text in what was said in sessions: names, prompts, answers,
+    /// arguments and outputs of calls. The last used session comes first; each
+    /// comes once. The index is brought up to date before. Blocking; the first
+    /// time as long as it takes to read all sessions, unless `stop` says so.
+    ///
+    /// # Errors
+    /// When the index cannot be read or written.
+    pub fn search_sessions(
+        &self,
+        search: &Search,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<SearchHit>, Failure> {
+        let homes = self.homes();
+        let found = found(&homes, search, self, stop, search.rebuild);
+        match found {
+            // What is damaged is made anew, once.
+            Err(error) if error.is_damage() => found_again(&homes, search, self, stop),
+            found => found,
+        }
+        .map_err(|error| failure(FailureKind::Input, error.to_string()))
+    }
+
+    /// Brings the search index up to date, and makes it anew before if that is
+    /// wanted. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn index_sessions(&self, rebuild: bool) -> Result<Indexed, Failure> {
+        let homes = self.homes();
+        let index = SearchIndex::open(&homes);
+        let index = if rebuild { index.and_then(|index| index.rebuild(&homes)) } else { index };
+        let updated = index.and_then(|mut index| index.update(&homes, &texts, &|| false));
+        updated.map_err(|error| failure(FailureKind::Input, error.to_string()))
+    }
+}
+
+fn found_again(
+    homes: &Homes,
+    search: &Search,
+    launch: &Launch,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<SearchHit>, SearchError> {
+    tracing::warn!("the search index is damaged and is made anew");
+    found(homes, search, launch, stop, true)
+}
+
+fn found(
+    homes: &Homes,
+    search: &Search,
+    launch: &Launch,
+    stop: &dyn Fn() -> bool,
+    rebuild: bool,
+) -> Result<Vec<SearchHit>, SearchError> {
+    let mut index = SearchIndex::open(homes)?;
+    if rebuild {
+        index = index.rebuild(homes)?;
+    }
+    index.update(homes, &texts, stop)?;
+    index.search(&SearchQuery {
+        text: search.text.clone(),
+        project: search.here.then(|| launch.options.directory.clone()),
+        limit: search.limit,
+    })
+}
+
+/// What was said in a session, turn by turn.
+pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
+    let mut turns: Vec<TurnText> = Vec::new();
+    for item in past::items(&session.records) {
+        if let PastItem::User { turn, .. } = &item {
+            turns.push(TurnText { turn: *turn, text: String::new() });
+        }
+        if turns.is_empty() {
+            turns.push(TurnText { turn: 0, text: String::new() });
+        }
+        let Some(TurnText { text, .. }) = turns.last_mut() else { continue };
+        match item {
+            PastItem::User { text: said, .. }
+            | PastItem::Steer { text: said }
+            | PastItem::Thought { text: said }
+            | PastItem::Text { text: said, .. } => add(text, &said),
+            PastItem::Tool { name, args, output, .. } => {
+                add(text, &name);
+                args.values().for_each(|value| add_values(text, value));
+                add(text, crate::sessions::cut(&output, MOST_OF_OUTPUT));
+            }
+        }
+    }
+    turns
+}
+
+fn add(text: &mut String, more: &str) {
+    text.push_str(more);
+    text.push('\n');
+}
+
+/// The words of an argument, not its JSON.
+fn add_values(text: &mut String, value: &serde_json::Value) {
+    match value {
+        serde_json::Value::String(said) => add(text, said),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| add_values(text, item)),
+        serde_json::Value::Object(object) => {
+            object.values().for_each(|item| add_values(text, item));
+        }
+        serde_json::Value::Number(number) => add(text, &number.to_string()),
+        _ => {}
+    }
+}

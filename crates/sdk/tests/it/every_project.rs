@@ -1,0 +1,211 @@
+//! Sessions over all projects: searched, exported, copied, moved, let go.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use parallax_sdk::export::ExportForm;
+use parallax_sdk::session_search::{MARKS, Search, SearchHit};
+use parallax_sdk::{Launch, LaunchOptions, SessionChoice, past};
+
+use crate::support::World;
+
+fn search(launch: &Launch, text: &str) -> Vec<SearchHit> {
+    let search = Search { text: text.to_owned(), here: false, limit: 50, rebuild: false };
+    launch.search_sessions(&search, &|| false).expect("searched")
+}
+
+fn ids(hits: &[SearchHit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.id.as_str()).collect()
+}
+
+/// A launch in another folder of the same home.
+fn elsewhere(world: &World, folder: &str) -> Launch {
+    let directory = world.root.join(folder);
+    fs::create_dir_all(&directory).expect("folder");
+    Launch::prepare(LaunchOptions { directory, ..world.trusted() }).expect("prepared")
+}
+
+const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","projectHash":"h","startTime":"2026-11-20T10:00:00.000Z","kind":"main"}
+{"id":"c","timestamp":"2026-11-20T10:00:03.000Z","type":"user","content":[{"text":"measure the Überlauf valve"}]}
+{"id":"d","timestamp":"2026-11-20T10:00:04.000Z","type":"gemini","content":"It is 日本語 inside."}
+"#;
+
+#[tokio::test]
+async fn the_index_follows_the_files_of_all_programs() {
+    let world = World::new();
+    let one = world.say(SessionChoice::New, &["mend the parser", "then the lexer"]).await;
+    world.write("home/.gemini/tmp/other/.project_root", "/work/other");
+    world.write("home/.gemini/tmp/other/chats/session-2026-11-20T10-00-9f6f3b2a.jsonl", GEMINI);
+    let launch = world.launch();
+    assert_eq!(ids(&search(&launch, "answ parser")), [one.as_str()], "both words, in one turn");
+    assert_eq!(ids(&search(&launch, "lexer parser")), Vec::<&str>::new());
+    let hit = search(&launch, "lexer").remove(0);
+    assert_eq!((hit.turn, hit.project), (2, world.project()));
+    // Signs do not count, nor does case; scripts without blanks are found.
+    let theirs = "9f6f3b2a-0000-4000-8000-000000000001";
+    for words in ["uberlauf", "MEASURE valv", "\"the überlauf\"", "本語", "\"日本\""] {
+        let hits = search(&launch, words);
+        assert_eq!(ids(&hits), [theirs], "{words}");
+        assert_eq!(hits[0].project, Path::new("/work/other"));
+    }
+    let shown = &search(&launch, "日本")[0].snippet;
+    assert!(shown.contains("日") && !shown.contains('\u{200b}'), "{shown:?}");
+    assert!(shown.contains(MARKS[0]) && shown.contains(MARKS[1]), "{shown:?}");
+    for nothing in ["", "\"", "-- *", "\"the lexer then\"", "parser nowhere"] {
+        assert_eq!(ids(&search(&launch, nothing)), Vec::<&str>::new(), "{nothing}");
+    }
+    world.say(SessionChoice::Resume(one.clone()), &["and the generator"]).await;
+    assert_eq!(ids(&search(&launch, "generator")), [one.as_str()], "what was added is found");
+    launch.delete_session(&one).expect("deleted");
+    assert_eq!(ids(&search(&launch, "parser")), Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_made_anew_and_several_use_one() {
+    let world = World::new();
+    let one = world.say(SessionChoice::New, &["mend the parser"]).await;
+    let launch = world.launch();
+    assert_eq!(search(&launch, "parser").len(), 1);
+    let index = world.root.join("home/.parallax/index/sessions.sqlite");
+    let whole = fs::read(&index).expect("the index");
+    for damage in [b"no database at all, but long enough to be looked at".to_vec(), Vec::new()] {
+        fs::write(&index, damage).expect("damaged");
+        assert_eq!(ids(&search(&launch, "parser")), [one.as_str()]);
+    }
+    // Torn in the middle: the head is good, the pages are not.
+    let mut torn = whole;
+    for byte in torn.iter_mut().skip(4096) {
+        *byte = 0xa5;
+    }
+    for name in ["sessions.sqlite-wal", "sessions.sqlite-shm"] {
+        let _ = fs::remove_file(index.with_file_name(name));
+    }
+    fs::write(&index, torn).expect("torn");
+    assert_eq!(ids(&search(&launch, "parser")), [one.as_str()]);
+    fs::remove_file(&index).expect("removed");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(ids(&search(&launch, "parser")), [one.as_str()]));
+        }
+    });
+}
+
+#[tokio::test]
+async fn every_form_but_the_ones_for_people_is_loaded_again() {
+    let world = World::new();
+    let id = world.say(SessionChoice::New, &["say <b>it</b>", "again"]).await;
+    let launch = world.launch();
+    let entry = launch.any_session(&id[..12]).expect("found");
+    let before = launch.session_items(&entry).expect("items");
+    for (form, ending) in [(ExportForm::Json, "json"), (ExportForm::Jsonl, "jsonl")] {
+        let text = launch.exported(&entry, form).expect("exported");
+        let file = launch.write_export(Path::new(&format!("x.{ending}")), &text).expect("written");
+        assert_eq!(ExportForm::of_file(&file), Some(form));
+        assert!(launch.write_export(&file, &text).is_err(), "a file that is there stays");
+        let new = elsewhere(&world, "other").import_session(&file).expect("imported");
+        let copy = launch.any_session(new.id.as_str()).expect("of another project");
+        assert_eq!(copy.project, world.root.join("other"));
+        assert_eq!(copy.forked_from.as_deref(), file.to_str());
+        let after = launch.session_items(&copy).expect("items");
+        // The record of the other program has the times of messages only.
+        assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
+        assert_eq!(after.last(), before.last(), "{form:?}");
+    }
+    let page = launch.exported(&entry, ExportForm::Html).expect("exported");
+    assert!(page.contains("say &lt;b&gt;it&lt;/b&gt;") && !page.contains("<b>it"), "{page}");
+}
+
+#[tokio::test]
+async fn a_copy_leaves_the_original_alone_and_a_move_takes_all_with_it() {
+    let world = World::new();
+    let id = world.say(SessionChoice::New, &["one", "two"]).await;
+    let other = elsewhere(&world, "moved/here");
+    let copy = other.fork_session(&id, Some(2)).expect("copied");
+    let items = |launch: &Launch, id: &str| {
+        let entry = launch.any_session(id).expect("found");
+        past::items(&[]).len() + launch.session_items(&entry).expect("items").len()
+    };
+    assert_eq!((items(&other, copy.id.as_str()), items(&other, &id)), (2, 4));
+    assert!(other.fork_session(&id, Some(1)).is_err(), "nothing comes before the first");
+    assert!(other.fork_session(&id, Some(9)).is_err());
+
+    let launch = world.launch();
+    launch.save_chat(&id.as_str().into(), "kept", false).expect("saved");
+    let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
+    let moved = other.move_project(&world.project(), &world.root.join("moved/here"));
+    let moved = moved.expect("told");
+    assert_eq!((moved.sessions.len(), moved.kept.len()), (0, 1), "it is in use");
+    session.close().await;
+    let before = fs::read(launch.session(&id).expect("found").path).expect("journal");
+    let moved = other.move_session(&id, Path::new(".")).expect("moved");
+    assert_eq!(launch.sessions(), []);
+    let after = fs::read(&moved.sessions[0].1).expect("journal");
+    let rest = |bytes: &[u8]| bytes.splitn(2, |byte| *byte == b'\n').nth(1).map(<[u8]>::to_vec);
+    assert_eq!(rest(&after), rest(&before), "all but the head is the same");
+    assert_eq!(other.session(&id).expect("here").project, world.root.join("moved/here"));
+    assert!(other.find_chat("kept").is_ok());
+}
+
+#[tokio::test]
+async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
+    let world = World::new();
+    let mut made = Vec::new();
+    for prompt in ["one", "two", "three", "four"] {
+        made.push(world.say(SessionChoice::New, &[prompt]).await);
+    }
+    let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 86_400);
+    let age = |id: &str, days_ago: u64| {
+        let path = world.launch().session(id).expect("found").path;
+        let file = fs::File::options().append(true).open(path).expect("journal");
+        file.set_modified(days(days_ago)).expect("aged");
+    };
+    for (id, days_ago) in made.iter().zip([40, 5, 3, 0]) {
+        age(id, days_ago);
+    }
+    let folder = world.launch().session(&made[0]).expect("found").path;
+    let folder = folder.parent().expect("folder").to_owned();
+    let stray = folder.join("stray.jsonl");
+    fs::write(&stray, "nothing\n").expect("stray");
+    fs::File::options().append(true).open(&stray).expect("s").set_modified(days(2)).expect("aged");
+    let set = |text: &str| world.write("home/.gemini/settings.json", text);
+    let why = |dry: bool| {
+        let collected = world.launch().collect_sessions(dry).expect("collected");
+        collected.sessions.into_iter().map(|one| (one.id, one.why)).collect::<Vec<_>>()
+    };
+    let of = |id: &str, why: &'static str| (id.to_owned(), why);
+    let wanted = vec![of(&made[0], "old"), of("stray", "empty")];
+    assert_eq!(why(true), wanted);
+    assert_eq!(world.launch().sessions().len(), 4, "nothing was done");
+    set(r#"{"general": {"sessionRetention": {"enabled": false}}}"#);
+    assert_eq!(why(false), []);
+    set(r#"{"general": {"sessionRetention": {"maxAge": "soon"}}}"#);
+    assert_eq!(why(false), [], "what cannot be read deletes nothing");
+    set(r#"{"general": {"sessionRetention": {"maxAge": "1h"}}}"#);
+    assert!(world.launch().collect_sessions(false).is_err(), "less than the least");
+    set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
+    let wanted = vec![of(&made[0], "old"), of(&made[1], "many")];
+    assert_eq!(why(false), wanted);
+    assert!(stray.exists(), "it is younger than the least");
+    let trash = world.root.join("home/.parallax/trash");
+    let kept = |trash: &Path| {
+        let projects = fs::read_dir(trash).into_iter().flatten().flatten();
+        projects.flat_map(|one| fs::read_dir(one.path()).expect("t").flatten()).count()
+    };
+    assert_eq!(kept(&trash), 2);
+
+    // In the background, once a day.
+    set("{}");
+    let cleaned = folder.join(".cleaned");
+    fs::remove_file(&cleaned).expect("stamp");
+    age(&made[2], 31);
+    world.say(SessionChoice::New, &["five"]).await;
+    let gone = || world.launch().sessions().iter().all(|entry| entry.id != made[2]);
+    for _ in 0..200 {
+        if gone() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gone() && cleaned.exists());
+}

@@ -1,0 +1,225 @@
+//! Old sessions go: into a folder that keeps them for a week, then for good.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use parallax_protocol::ids::SessionId;
+
+use crate::list::{Origin, SessionEntry};
+use crate::list::{files, read_entry};
+use crate::moving::changes;
+use crate::paths::{Homes, create_private_dir, project_folder};
+use crate::session_files::{SessionFile, folders};
+
+/// How long what was thrown away is kept.
+pub const TRASH_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long after one clean-up the next may come by itself.
+const BETWEEN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Which sessions go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// Those that were used longer ago.
+    pub max_age: Option<Duration>,
+    /// Those beyond so many of a project, the newest counted first.
+    pub max_count: Option<usize>,
+    /// Never those that were used since.
+    pub min_age: Duration,
+}
+
+/// Why a session goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// Nothing in it can be continued.
+    Empty,
+    /// It is too old.
+    Old,
+    /// There are too many.
+    Many,
+}
+
+impl Gone {
+    /// The reason in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Old => "old",
+            Self::Many => "many",
+        }
+    }
+}
+
+/// A session that went (or would go).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discarded {
+    /// Its id.
+    pub id: String,
+    /// What it was called.
+    pub title: String,
+    /// Its file as it was.
+    pub path: PathBuf,
+    /// Why.
+    pub why: Gone,
+    /// The length of its journal.
+    pub bytes: u64,
+}
+
+/// The folders of all projects that have sessions of ours.
+pub fn session_folders(homes: &Homes) -> Vec<PathBuf> {
+    let mut found = folders(&homes.parallax.join("sessions"));
+    found.sort();
+    found
+}
+
+/// The sessions of one folder ([`session_folders`]) that are to go, the oldest
+/// first. Those in use and the one named stay.
+pub fn outdated(folder: &Path, rule: &Retention, current: Option<&SessionId>) -> Vec<Discarded> {
+    let now = SystemTime::now();
+    let mut kept = Vec::new();
+    let mut found = Vec::new();
+    for path in files(folder) {
+        if path.extension().is_none_or(|ending| ending != "jsonl") {
+            continue;
+        }
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(facts) = fs::metadata(&path) else { continue };
+        let Some(modified) = facts.modified().ok() else { continue };
+        let age = now.duration_since(modified).unwrap_or_default();
+        let bytes = facts.len();
+        let stays = age < rule.min_age || current.is_some_and(|id| id.as_str() == stem);
+        let file = SessionFile { path: path.clone(), origin: Origin::Parallax, project: None };
+        let entry = if stays { None } else { read_entry(&file) };
+        match entry {
+            _ if stays => kept.push((modified, None)),
+            Some(entry) => {
+                let title = entry.title;
+                let one = Discarded { id: stem, title, path, why: Gone::Many, bytes };
+                kept.push((modified, Some((age, one))));
+            }
+            None => {
+                let (id, title) = (stem, String::new());
+                found.push((modified, Discarded { id, title, path, why: Gone::Empty, bytes }));
+            }
+        }
+    }
+    kept.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
+    for (place, (modified, session)) in kept.into_iter().enumerate() {
+        let Some((age, mut one)) = session else { continue };
+        if rule.max_age.is_some_and(|most| age > most) {
+            one.why = Gone::Old;
+        } else if rule.max_count.is_none_or(|most| place < most) {
+            continue;
+        }
+        found.push((modified, one));
+    }
+    found.sort_by_key(|(modified, _)| *modified);
+    found.into_iter().map(|(_, one)| one).filter(|one| !is_in_use(&one.path)).collect()
+}
+
+fn is_in_use(journal: &Path) -> bool {
+    let Ok(file) = File::open(journal) else { return false };
+    let free = file.try_lock().is_ok();
+    let _ = file.unlock();
+    !free
+}
+
+/// Moves a session and what belongs to it into the trash.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
+    let project = session.path.parent().and_then(Path::file_name).unwrap_or_default();
+    let id = SessionId::from(session.id.as_str());
+    if !SessionId::is_valid(id.as_str()) {
+        return Err(io::Error::other("its name is no session's"));
+    }
+    let now = jiff::Timestamp::now().as_millisecond();
+    let place = homes.parallax.join("trash").join(project).join(format!("{id}-{now}"));
+    create_private_dir(&place)?;
+    fs::rename(&session.path, place.join(format!("{id}.jsonl")))?;
+    // The rest is of no use without the journal.
+    let home = &homes.parallax;
+    let tmp = home.join("tmp").join(project).join(id.as_str());
+    let _ = fs::rename(tmp, place.join("tmp"));
+    let record = home.join(changes(Path::new(project), &id));
+    let _ = fs::rename(&record, place.join("changes.jsonl"));
+    let _ = fs::remove_file(record.with_extension("lock"));
+    Ok(())
+}
+
+/// Removes what has been in the trash for longer than [`TRASH_AGE`]. Gives how
+/// many sessions.
+pub fn empty_trash(homes: &Homes) -> usize {
+    let now = SystemTime::now();
+    let mut removed = 0;
+    for project in folders(&homes.parallax.join("trash")) {
+        for session in folders(&project) {
+            let modified = fs::metadata(&session).and_then(|facts| facts.modified());
+            let old = modified
+                .is_ok_and(|then| now.duration_since(then).is_ok_and(|age| age > TRASH_AGE));
+            removed += usize::from(old && fs::remove_dir_all(&session).is_ok());
+        }
+        // Only when nothing is left in it.
+        let _ = fs::remove_dir(project);
+    }
+    removed
+}
+
+/// Removes folders of outputs whose session is gone for longer than `age`.
+/// Gives how many.
+pub fn remove_stray_outputs(homes: &Homes, age: Duration) -> usize {
+    let now = SystemTime::now();
+    let mut removed = 0;
+    for project in folders(&homes.parallax.join("tmp")) {
+        let name = project.file_name().unwrap_or_default();
+        let journals = homes.parallax.join("sessions").join(name);
+        for outputs in folders(&project) {
+            let id = outputs.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Other things of the project live beside them.
+            if !SessionId::is_valid(&id) || id == "images" {
+                continue;
+            }
+            let modified = fs::metadata(&outputs).and_then(|facts| facts.modified());
+            let old = modified.is_ok_and(|then| now.duration_since(then).is_ok_and(|a| a > age));
+            if old && !journals.join(format!("{id}.jsonl")).exists() {
+                removed += usize::from(fs::remove_dir_all(&outputs).is_ok());
+            }
+        }
+        let _ = fs::remove_dir(project);
+    }
+    removed
+}
+
+/// Whether it is time for a project's clean-up; if so the next one is a day
+/// away. A project without sessions has none.
+pub fn is_due(homes: &Homes, project: &Path) -> bool {
+    let folder = homes.sessions(project);
+    if !folder.is_dir() {
+        return false;
+    }
+    let stamp = folder.join(".cleaned");
+    let last = fs::metadata(&stamp).and_then(|facts| facts.modified());
+    let age = last.map(|then| SystemTime::now().duration_since(then).unwrap_or_default());
+    if age.is_ok_and(|age| age < BETWEEN) {
+        return false;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // A file that holds nothing is not written again by opening it.
+    options.open(&stamp).and_then(|file| file.set_modified(SystemTime::now())).is_ok()
+}
+
+/// Deletes for good what belongs to a session of ours beside its journal and
+/// its outputs: the paths, for [`crate::delete`].
+pub fn belongings(homes: &Homes, project: &Path, entry: &SessionEntry) -> Vec<PathBuf> {
+    let id = SessionId::from(entry.id.as_str());
+    if !SessionId::is_valid(id.as_str()) {
+        return Vec::new();
+    }
+    let record = homes.parallax.join(changes(Path::new(&project_folder(project)), &id));
+    vec![record.with_extension("lock"), record]
+}

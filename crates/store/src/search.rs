@@ -1,0 +1,230 @@
+//! A full-text index over the sessions of all projects. The journals are the
+//! truth: the index is brought up to date by the sizes and times of the files,
+//! and made anew whenever it cannot be used.
+//!
+//! Several processes may use it at once. Writers take turns (SQLite's lock), and
+//! each looks again, once it is its turn, at what the others did.
+
+mod query;
+mod text;
+mod update;
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::list::Origin;
+use crate::paths::{Homes, create_private_dir};
+pub use update::{Indexed, TurnText};
+
+/// The layout of the tables; another one is thrown away.
+const VERSION: i64 = 1;
+/// How long one process waits for another to write.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bits of a row's number that tell the turn; the others tell the session.
+const TURN_BITS: u32 = 12;
+
+/// An index that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The disk refuses.
+    #[error("cannot use the search index `{}`: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// SQLite refuses.
+    #[error("cannot use the search index `{}`: {source}", .path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+}
+
+/// What is looked for. What fits must stand in one turn.
+#[derive(Debug, Clone, Default)]
+pub struct SearchQuery {
+    /// Words, each of which must be there, or the beginning of one; between
+    /// quotes, words as they stand together.
+    pub text: String,
+    /// Only sessions of this project.
+    pub project: Option<PathBuf>,
+    /// The most sessions that are given.
+    pub limit: usize,
+}
+
+/// A session that holds what was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchHit {
+    /// The session's id.
+    pub id: String,
+    /// Its name or first prompt.
+    pub title: String,
+    /// Its project; empty where that is not known.
+    pub project: PathBuf,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whose file it is.
+    pub origin: Origin,
+    /// When it was used last.
+    pub last_used: Timestamp,
+    /// The prompt with which, or after which, the text stands; the newest.
+    pub turn: u64,
+    /// The text with what stands around it, one line; what was found is between
+    /// U+0001 and U+0002.
+    pub snippet: String,
+}
+
+/// The index, open.
+#[derive(Debug)]
+pub struct SearchIndex {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl SearchIndex {
+    /// Opens the index, and makes it where there is none that can be used.
+    /// Nothing is read into it yet: see [`SearchIndex::update`].
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn open(homes: &Homes) -> Result<Self, SearchError> {
+        let folder = homes.parallax.join("index");
+        let path = folder.join("sessions.sqlite");
+        let failed = |source| SearchError::Io { path: path.clone(), source };
+        create_private_dir(&folder).map_err(failed)?;
+        // One at a time: nobody throws away what another has just made.
+        let turn = private(&folder.join("lock")).map_err(failed)?;
+        turn.lock().map_err(failed)?;
+        let opened = match connect(&path) {
+            Err(error) if is_beyond_use(&error) => {
+                remove(&path).map_err(failed)?;
+                connect(&path)
+            }
+            opened => opened,
+        };
+        let _ = turn.unlock();
+        let connection = opened.map_err(|source| match source {
+            Trouble::Io(source) => SearchError::Io { path: path.clone(), source },
+            Trouble::Database(source) => SearchError::Database { path: path.clone(), source },
+            Trouble::Version => SearchError::Io {
+                path: path.clone(),
+                source: io::Error::other("it has the layout of another version"),
+            },
+        })?;
+        Ok(Self { path, connection })
+    }
+
+    /// Throws the index away; it is made anew from the files.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn rebuild(self, homes: &Homes) -> Result<Self, SearchError> {
+        let path = self.path.clone();
+        drop(self);
+        remove(&path).map_err(|source| SearchError::Io { path, source })?;
+        Self::open(homes)
+    }
+
+    fn wrong(&self, source: rusqlite::Error) -> SearchError {
+        SearchError::Database { path: self.path.clone(), source }
+    }
+}
+
+impl SearchError {
+    /// Whether the index is damaged: a new one may do.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Database { source, .. } if is_damage(source))
+    }
+}
+
+enum Trouble {
+    Io(io::Error),
+    Database(rusqlite::Error),
+    /// Its tables are another version's.
+    Version,
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+fn is_beyond_use(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::Io(_) => false,
+        Trouble::Version => true,
+        Trouble::Database(error) => is_damage(error),
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    // A table that is missing or not as expected is `Unknown`.
+    matches!(code, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::Unknown))
+}
+
+/// A file that only its owner can read, made where it is missing.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn connect(path: &Path) -> Result<Connection, Trouble> {
+    // Made by us, so that nobody else can read it; the files that SQLite puts
+    // beside it get the same rights.
+    private(path).map_err(Trouble::Io)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    // What a crash loses is made again; a torn page it must not leave.
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version == VERSION {
+        return Ok(connection);
+    }
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables > 0 {
+        return Err(Trouble::Version);
+    }
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         CREATE TABLE sessions(
+             number INTEGER PRIMARY KEY AUTOINCREMENT,
+             path BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, modified INTEGER NOT NULL,
+             origin INTEGER NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL,
+             project BLOB NOT NULL);
+         CREATE VIRTUAL TABLE texts USING fts5(
+             body, tokenize = \"unicode61 remove_diacritics 2\", prefix = '2 3');
+         PRAGMA user_version = {VERSION};
+         COMMIT;"
+    ))?;
+    Ok(connection)
+}
+
+/// Removes the index and what SQLite keeps beside it.
+fn remove(path: &Path) -> io::Result<()> {
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        match fs::remove_file(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

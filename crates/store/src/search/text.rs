@@ -1,0 +1,104 @@
+//! Texts as they stand in the index.
+
+/// Stands between letters of scripts that put no blanks between words, so that
+/// each is found by itself and several as a phrase. No program's text depends
+/// on it, and what is shown has none.
+const APART: char = '\u{200b}';
+
+/// Text for the index: control characters are blanks, and letters of scripts
+/// without blanks stand apart.
+pub(super) fn for_index(text: &str, most: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(most) + 16);
+    for char in text.chars() {
+        if out.len() >= most {
+            break;
+        }
+        if is_unspaced(char) {
+            out.push(APART);
+            out.push(char);
+            out.push(APART);
+        } else if char.is_control() {
+            out.push(' ');
+        } else {
+            out.push(char);
+        }
+    }
+    out
+}
+
+/// A piece of the index for people, one line.
+pub(super) fn for_people(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let is_hidden =
+        |char: char| matches!(char, APART | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    for char in text.chars().filter(|char| !is_hidden(*char)) {
+        match char.is_whitespace() {
+            true if out.ends_with(' ') || out.is_empty() => {}
+            true => out.push(' '),
+            false => out.push(char),
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Han, kana, Thai, Lao, Khmer and Myanmar: no blanks between words.
+fn is_unspaced(char: char) -> bool {
+    matches!(char,
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3005}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// What the person typed as an expression of FTS5: every word must be there, or
+/// the beginning of one; between quotes, words as they stand together. `None`
+/// where nothing can be looked for.
+pub(super) fn expression(typed: &str) -> Option<String> {
+    let mut out = String::new();
+    for (at, piece) in typed.split('"').enumerate() {
+        // Every second piece stood between quotes; the last may lack its end.
+        let quoted = at % 2 == 1;
+        let words: Vec<&str> = match quoted {
+            true => vec![piece],
+            false => piece.split_whitespace().collect(),
+        };
+        for word in words {
+            let text = for_index(word, 1024);
+            if !text.chars().any(char::is_alphanumeric) {
+                continue;
+            }
+            if !out.is_empty() {
+                out.push(' ');
+            }
+            out.push('"');
+            out.push_str(text.trim());
+            out.push('"');
+            if !quoted {
+                out.push('*');
+            }
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_beginnings_and_quotes_hold_together() {
+        assert_eq!(expression("fix the").as_deref(), Some("\"fix\"* \"the\"*"));
+        assert_eq!(expression("a \"b c\" -- \"d").as_deref(), Some("\"a\"* \"b c\" \"d\""));
+        assert_eq!(expression(" \"\" -- * "), None);
+        assert_eq!(expression("AND NOT x:y").as_deref(), Some("\"AND\"* \"NOT\"* \"x:y\"*"));
+    }
+
+    #[test]
+    fn what_is_shown_is_as_it_was() {
+        assert_eq!(
+            for_people(&for_index("日本語 and\n\u{1b}[1mthe\u{202e} rest ", 1000)),
+            "日本語 and [1mthe rest"
+        );
+        assert!(for_index(&"é".repeat(100), 50).len() <= 52);
+    }
+}

@@ -1,0 +1,139 @@
+//! Where session files are: ours and those of other programs, of one project
+//! or of all. Nothing is opened but what names a project.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Deserialize;
+
+use crate::list::{Origin, files, read_start};
+use crate::paths::{Homes, path_hash};
+
+/// What is read of the registry of projects of Gemini CLI.
+const REGISTRY: u64 = 16 * 1024 * 1024;
+/// Folders of a home that are looked at.
+const MOST_FOLDERS: usize = 10_000;
+
+/// A file that may hold a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub origin: Origin,
+    /// Its project, where the place of the file tells it. (Our journals tell it
+    /// themselves.)
+    pub project: Option<PathBuf>,
+}
+
+impl SessionFile {
+    /// Its length in bytes, and when it was written last in nanoseconds since
+    /// 1970: both change when something is appended.
+    pub(crate) fn stamp(&self) -> Option<(u64, i64)> {
+        let facts = fs::metadata(&self.path).ok()?;
+        let modified = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some((facts.len(), i64::try_from(modified.as_nanos()).ok()?))
+    }
+}
+
+/// The files of one project.
+pub(crate) fn of_project(homes: &Homes, project: &Path) -> Vec<SessionFile> {
+    let mut found = journals(&homes.sessions(project));
+    for folder in gemini_folders(homes, project) {
+        found.extend(chats(&folder, Some(project)));
+    }
+    found.extend(parallax_cli(homes));
+    found
+}
+
+/// The files of all projects.
+pub(crate) fn of_all(homes: &Homes) -> Vec<SessionFile> {
+    let mut found = Vec::new();
+    for folder in folders(&homes.parallax.join("sessions")) {
+        found.extend(journals(&folder));
+    }
+    let registry = registry(homes);
+    let mut by_name: HashMap<String, PathBuf> = HashMap::new();
+    for (project, slug) in registry {
+        by_name.insert(path_hash(&project), project.clone());
+        by_name.insert(slug, project);
+    }
+    for folder in folders(&homes.gemini.join("tmp")) {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let project = owner(&folder).or_else(|| by_name.get(&name?).cloned());
+        found.extend(chats(&folder, project.as_deref()));
+    }
+    found.extend(parallax_cli(homes));
+    found
+}
+
+/// The folders in which Gemini CLI may keep this project's things.
+pub(crate) fn gemini_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
+    let tmp = homes.gemini.join("tmp");
+    let mut found = vec![tmp.join(path_hash(project))];
+    let slugs = registry(homes).into_iter().filter(|(path, _)| path == project);
+    found.extend(slugs.map(|(_, slug)| tmp.join(slug)));
+    found.extend(folders(&tmp).into_iter().filter(|f| owner(f).as_deref() == Some(project)));
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The project that a folder of Gemini CLI says it belongs to.
+fn owner(folder: &Path) -> Option<PathBuf> {
+    let text = read_start(&folder.join(".project_root"), 8192)?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+/// The projects of Gemini CLI with the names of their folders.
+fn registry(homes: &Homes) -> Vec<(PathBuf, String)> {
+    #[derive(Deserialize)]
+    struct Registry {
+        projects: HashMap<PathBuf, String>,
+    }
+    let text = read_start(&homes.gemini.join("projects.json"), REGISTRY);
+    let registry: Option<Registry> = text.and_then(|text| serde_json::from_str(&text).ok());
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let fits = |slug: &str| !slug.is_empty() && slug.bytes().all(allowed);
+    let projects = registry.map(|registry| registry.projects).unwrap_or_default();
+    projects.into_iter().filter(|(_, slug)| fits(slug)).collect()
+}
+
+pub(crate) fn folders(parent: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
+    let entries = entries.flatten().take(MOST_FOLDERS);
+    let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn journals(folder: &Path) -> Vec<SessionFile> {
+    let is_journal = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
+    let paths = files(folder).into_iter().filter(is_journal);
+    let origin = Origin::Parallax;
+    paths.map(|path| SessionFile { path, origin, project: None }).collect()
+}
+
+fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
+    let is_session = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        name.is_some_and(|name| name.starts_with("session-") && name.contains(".json"))
+    };
+    let paths = files(&folder.join("chats")).into_iter().filter(is_session);
+    let (origin, project) = (Origin::GeminiCli, project.map(Path::to_owned));
+    paths.map(|path| SessionFile { path, origin, project: project.clone() }).collect()
+}
+
+/// Sessions of Parallax CLI: eight hex digits in our home, of no project.
+fn parallax_cli(homes: &Homes) -> Vec<SessionFile> {
+    let is_session = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        let id = name.as_deref().and_then(|name| name.strip_suffix(".json"));
+        id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let paths = files(&homes.parallax).into_iter().filter(is_session);
+    let origin = Origin::ParallaxCli;
+    paths.map(|path| SessionFile { path, origin, project: None }).collect()
+}

@@ -1,0 +1,251 @@
+//! `ask_user`: the model asks the person, who answers in a dialog.
+
+use parallax_protocol::question::{QuestionKind, UserQuestion};
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind,
+    ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+
+/// Most questions of one call.
+const QUESTIONS: usize = 4;
+/// How many options a question to choose from has.
+const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
+/// Characters of a question.
+const QUESTION: usize = 2_000;
+/// Characters of all other texts.
+const TEXT: usize = 500;
+
+/// The tool.
+#[derive(Debug)]
+pub struct AskUser {
+    spec: ToolSpec,
+}
+
+impl Default for AskUser {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AskUser {
+    /// The tool.
+    pub fn new() -> Self {
+        let spec = ToolSpec {
+            name: "ask_user".into(),
+            display_name: "AskUser".into(),
+            description: include_str!("ask_user/description.md").trim().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "questions": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": QUESTIONS,
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "question": {"type": "string", "minLength": 1},
+                                "header": {
+                                    "type": "string",
+                                    "minLength": 1,
+                                    "description": "A word or two that stand for the question."
+                                },
+                                "type": {"type": "string", "enum": ["choice", "text", "yesno"]},
+                                "options": {
+                                    "type": "array",
+                                    "description": "Only for `choice`: two to four. The person \
+                                                    can always give another answer.",
+                                    "items": {
+                                        "type": "object",
+                                        "properties": {
+                                            "label": {"type": "string", "minLength": 1},
+                                            "description": {"type": "string"}
+                                        },
+                                        "required": ["label", "description"]
+                                    }
+                                },
+                                "multiSelect": {"type": "boolean"},
+                                "placeholder": {"type": "string"}
+                            },
+                            "required": ["question", "header", "type"]
+                        }
+                    }
+                },
+                "required": ["questions"]
+            }),
+            kind: ToolKind::Communicate,
+            sharing: Sharing::Shared,
+            aliases: vec!["AskUserTool".into()],
+        };
+        Self { spec }
+    }
+}
+
+impl Tool for AskUser {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let items = args.value("questions").and_then(Value::as_array);
+        let items = items.map(Vec::as_slice).unwrap_or_default();
+        if items.len() > QUESTIONS {
+            return Err(invalid(format!(
+                "params/questions must NOT have more than {QUESTIONS} items"
+            )));
+        }
+        let questions = items.iter().enumerate().map(|(index, item)| {
+            read(item).map_err(|why| invalid(format!("params/questions/{index}{why}")))
+        });
+        let questions = questions.collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(Call { questions, effects: Effects::default() }))
+    }
+}
+
+fn read(item: &Value) -> Result<UserQuestion, String> {
+    let question: Result<UserQuestion, _> = serde_json::from_value(item.clone());
+    let mut question = question.map_err(|error| format!(": {error}"))?;
+    question.question = shown(&question.question, QUESTION);
+    question.header = shown(&question.header, TEXT);
+    question.placeholder = question.placeholder.map(|text| shown(&text, TEXT));
+    if question.question.trim().is_empty() {
+        return Err("/question must not be empty".to_owned());
+    }
+    match question.kind {
+        QuestionKind::Choice if !OPTIONS.contains(&question.options.len()) => {
+            let (least, most) = (OPTIONS.start(), OPTIONS.end());
+            return Err(format!("/options must have {least} to {most} items for type `choice`"));
+        }
+        QuestionKind::Choice => {
+            for option in &mut question.options {
+                option.label = shown(&option.label, TEXT);
+                option.description = shown(&option.description, TEXT);
+            }
+        }
+        QuestionKind::Text | QuestionKind::YesNo => {
+            question.options.clear();
+            question.multi_select = false;
+        }
+    }
+    Ok(question)
+}
+
+/// Models write `\n` where they mean a new line.
+fn shown(text: &str, most: usize) -> String {
+    text.replace("\\n", "\n").chars().take(most).collect()
+}
+
+struct Call {
+    questions: Vec<UserQuestion>,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let headers: Vec<&str> =
+            self.questions.iter().map(|question| question.header.as_str()).collect();
+        format!("Ask: {}", headers.join(", ").replace('\n', " "))
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Questions { questions: self.questions.clone() })
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(std::future::ready(answered(&self.questions, run.answers)))
+    }
+}
+
+fn answered(questions: &[UserQuestion], answers: Option<Object>) -> Outcome {
+    let given: Vec<(usize, &UserQuestion, String)> = questions
+        .iter()
+        .enumerate()
+        .filter_map(|(index, question)| {
+            let answer = answers.as_ref()?.get(&index.to_string())?;
+            let text = words(answer);
+            (!text.trim().is_empty()).then_some((index, question, text))
+        })
+        .collect();
+    if given.is_empty() {
+        let text = "The user dismissed the questions without an answer.";
+        return Outcome { data: Some(json!({"answers": null})), ..Outcome::text(text) }
+            .shown(Display::text("no answer"));
+    }
+    let lines: Vec<String> = given
+        .iter()
+        .map(|(_, question, text)| format!("{}: {text}", question.header.replace('\n', " ")))
+        .collect();
+    let answers: Object = given
+        .iter()
+        .map(|(index, _, text)| (index.to_string(), Value::String(text.clone())))
+        .collect();
+    let output = json!({"answers": answers});
+    Outcome { data: Some(output.clone()), ..Outcome::text(output.to_string()) }
+        .shown(Display::text(lines.join("\n")))
+}
+
+/// One answer as a text; of several choices one behind the other.
+fn words(answer: &Value) -> String {
+    match answer {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "Yes".to_owned(),
+        Value::Bool(false) => "No".to_owned(),
+        Value::Null => String::new(),
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{object, scope};
+
+    fn prepare(questions: Value) -> Result<Box<dyn Invocation>, ToolError> {
+        AskUser::new().prepare(object(json!({"questions": questions})), &scope("ask_user"))
+    }
+
+    #[test]
+    fn questions_are_checked() {
+        let option = json!({"label": "a", "description": "b"});
+        let choice = |options: Value| json!([{"question": "q", "header": "h", "type": "choice", "options": options}]);
+        for (questions, part) in [
+            (json!([]), "fewer than 1"),
+            (choice(json!([option])), "/options must have 2 to 4 items"),
+            (json!([{"question": "q", "header": "h", "type": "poem"}]), "allowed values"),
+            (json!([{"question": "q", "type": "text"}]), "required property 'header'"),
+        ] {
+            let why = prepare(questions.clone()).err().expect("refused").message;
+            assert!(why.contains(part), "{questions}: {why}");
+        }
+        let call = prepare(choice(json!([option, option]))).expect("a call");
+        let Some(Preview::Questions { questions }) = call.preview() else { panic!("questions") };
+        assert_eq!(questions[0].options.len(), 2);
+    }
+
+    #[test]
+    fn answers_are_told_by_place() {
+        let question = |header: &str| UserQuestion {
+            question: "?".into(),
+            header: header.into(),
+            ..UserQuestion::default()
+        };
+        let questions = [question("One"), question("Two")];
+        let outcome =
+            answered(&questions, Some(object(json!({"1": ["a", "b"], "0": true, "7": "x"}))));
+        assert_eq!(outcome.for_model.output, r#"{"answers":{"0":"Yes","1":"a, b"}}"#);
+        assert_eq!(outcome.for_user, Some(Display::text("One: Yes\nTwo: a, b")));
+        assert!(answered(&questions, None).for_model.output.contains("dismissed"));
+        assert!(answered(&questions, Some(object(json!({"0": " "})))).error.is_none());
+    }
+}

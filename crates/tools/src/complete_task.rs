@@ -1,0 +1,145 @@
+//! `complete_task`: how a sub-agent hands over its result and ends.
+
+use parallax_protocol::agent::{AgentResult, COMPLETE_TASK};
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+
+/// What is handed over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskOutput {
+    /// The argument.
+    pub name: String,
+    /// What it is, for the model.
+    pub description: String,
+    /// Its JSON Schema.
+    pub schema: Value,
+}
+
+/// The tool of one sub-agent.
+#[derive(Debug)]
+pub struct CompleteTask {
+    spec: ToolSpec,
+    output: String,
+    result: AgentResult,
+}
+
+impl CompleteTask {
+    /// The tool; `result` takes what is handed over. Without an output it is a
+    /// text called `result`.
+    pub fn new(output: Option<TaskOutput>, result: AgentResult) -> Self {
+        let TaskOutput { name, description, mut schema } = output.unwrap_or_else(|| TaskOutput {
+            name: "result".to_owned(),
+            description: "All that whoever gave you the task must know: they see nothing else of \
+                          your work."
+                .to_owned(),
+            schema: json!({"type": "string"}),
+        });
+        if let Value::Object(schema) = &mut schema {
+            schema.entry("description").or_insert(description.into());
+        }
+        let spec = ToolSpec {
+            name: COMPLETE_TASK.into(),
+            display_name: "CompleteTask".into(),
+            description: "Hands over your result and ends your work. Call it once, when you are \
+                          done: it is the only way to give an answer."
+                .into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {&name: schema},
+                "required": [&name],
+            }),
+            kind: ToolKind::Other,
+            // What is called beside it is done when it ends the work.
+            sharing: Sharing::Exclusive,
+            aliases: Vec::new(),
+        };
+        Self { spec, output: name, result }
+    }
+}
+
+impl Tool for CompleteTask {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let value = args.value(&self.output).cloned().unwrap_or_default();
+        if value.as_str().is_some_and(|text| text.trim().is_empty()) {
+            return Err(invalid(format!("params/{} must not be empty", self.output)));
+        }
+        let effects = Effects::default();
+        Ok(Box::new(Call { value, result: self.result.clone(), effects }))
+    }
+}
+
+struct Call {
+    value: Value,
+    result: AgentResult,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        "Hand over the result".to_owned()
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        let Self { value, result, .. } = *self;
+        let data = json!({"taskCompleted": true, "submittedOutput": &value});
+        let outcome = match result.give(value) {
+            true => Outcome {
+                data: Some(data),
+                ..Outcome::text("The result is handed over; the work is done.")
+                    .shown(Display::text("handed over"))
+            },
+            false => Outcome::failure(ToolError::new(
+                ToolErrorKind::ExecutionFailed,
+                "a result was handed over already; only the first one counts",
+            )),
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{object, run, scope};
+
+    #[tokio::test]
+    async fn the_first_result_of_the_right_form_counts() {
+        let result = AgentResult::default();
+        let output = TaskOutput {
+            name: "report".into(),
+            description: "It.".into(),
+            schema: json!({"type": "object", "properties": {"found": {"type": "array"}},
+                "required": ["found"]}),
+        };
+        let tool = CompleteTask::new(Some(output), result.clone());
+        for wrong in [json!({}), json!({"report": "x"}), json!({"report": {}})] {
+            assert!(tool.prepare(object(wrong), &scope(COMPLETE_TASK)).is_err());
+        }
+        assert!(run(&tool, json!({"report": {"found": [1]}})).await.error.is_none());
+        assert!(run(&tool, json!({"report": {"found": [2]}})).await.error.is_some());
+        assert_eq!(result.get(), Some(json!({"found": [1]})));
+    }
+
+    #[test]
+    fn words_must_not_be_blank() {
+        let tool = CompleteTask::new(None, AgentResult::default());
+        let blank = tool.prepare(object(json!({"result": " "})), &scope(COMPLETE_TASK));
+        assert!(blank.err().expect("refused").message.contains("must not be empty"));
+    }
+}

@@ -1,0 +1,319 @@
+//! Tools that a command of the user's tells of, and that another one runs
+//! (`tools.discoveryCommand`, `tools.callCommand`).
+
+mod declarations;
+mod words;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_exec::{Ending, Fed, FedEnd, Processes};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, CancellationToken, Object};
+use serde_json::json;
+
+use crate::ShellOptions;
+use crate::run_shell_command::sandboxed;
+use declarations::{Declaration, declarations};
+use words::{quoted, split};
+
+/// How long a call may take.
+const CALL_TIME: Duration = Duration::from_secs(10 * 60);
+/// How long the discovery may take.
+const DISCOVERY_TIME: Duration = Duration::from_secs(30);
+/// What the names of such tools begin with.
+const PREFIX: &str = "discovered_tool_";
+
+/// The two commands and what they are run with.
+#[derive(Clone)]
+pub struct Discovery {
+    /// `tools.discoveryCommand`.
+    pub discover: String,
+    /// `tools.callCommand`; without one there are no tools.
+    pub call: Option<String>,
+    /// Where both run: the project.
+    pub directory: PathBuf,
+    /// Environment and sandbox of commands.
+    pub shell: ShellOptions,
+    /// The processes of the session.
+    pub processes: Processes,
+    /// Whether a call that complains (stderr) has failed though it ends with 0.
+    pub strict: bool,
+}
+
+impl Discovery {
+    /// Runs the discovery. Gives the tools in the order in which they are told.
+    ///
+    /// # Errors
+    /// What went wrong, for people.
+    pub async fn tools(
+        self: &Arc<Self>,
+        mode: ApprovalMode,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Arc<dyn Tool>>, String> {
+        let wrong = |why: String| format!("`tools.discoveryCommand` (`{}`): {why}", self.discover);
+        let call =
+            self.call.as_deref().ok_or("`tools.discoveryCommand` needs `tools.callCommand`")?;
+        let call = split(call).map_err(|why| format!("`tools.callCommand`: {why}"))?;
+        let discover = split(&self.discover).map_err(wrong)?;
+        let end =
+            self.run(&discover, Vec::new(), DISCOVERY_TIME, mode, cancel).await.map_err(wrong)?;
+        match &end.ending {
+            Some(Ending::Exited { code: 0 }) => {}
+            _ => return Err(wrong(format!("it failed ({})", ended(&end, DISCOVERY_TIME)))),
+        }
+        let found = declarations(&end.stdout).map_err(wrong)?;
+        let tool = |declaration| -> Arc<dyn Tool> {
+            Arc::new(DiscoveredTool::new(declaration, &call, Arc::clone(self)))
+        };
+        Ok(found.into_iter().map(tool).collect())
+    }
+
+    /// Runs words as one program, without a shell's reading of them.
+    async fn run(
+        &self,
+        words: &[String],
+        input: Vec<u8>,
+        timeout: Duration,
+        mode: ApprovalMode,
+        cancel: &CancellationToken,
+    ) -> Result<FedEnd, String> {
+        let text: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let text = format!("exec {}", text.join(" "));
+        let environment = self.shell.environment().variables;
+        let sandbox = self.shell.sandbox.clone().filter(|options| options.enabled);
+        let (sandbox, environment) = match sandbox {
+            None => (None, environment),
+            Some(options) => {
+                let (text, directory) = (text.clone(), self.directory.clone());
+                let preparing = tokio::task::spawn_blocking(move || {
+                    let roots = [directory.clone()];
+                    let none = Permissions::default();
+                    sandboxed(&options, &text, &directory, &roots, mode, &none, environment)
+                });
+                let (plan, environment) = preparing.await.map_err(|error| error.to_string())??;
+                (Some(plan), environment)
+            }
+        };
+        let directory = self.directory.clone();
+        let command = Fed { text, directory, environment, input, timeout, sandbox };
+        self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
+    }
+}
+
+/// A tool that was told of.
+struct DiscoveredTool {
+    spec: ToolSpec,
+    /// The words of the program and the tool's own name.
+    command: Vec<String>,
+    discovery: Arc<Discovery>,
+}
+
+impl DiscoveredTool {
+    fn new(declaration: Declaration, call: &[String], discovery: Arc<Discovery>) -> Self {
+        let Declaration { name, description, parameters } = declaration;
+        let mut command = call.to_vec();
+        command.push(name.clone());
+        let spec = ToolSpec {
+            name: format!("{PREFIX}{name}"),
+            display_name: name,
+            description: format!(
+                "{description}\n\nThis tool was discovered in the project. A call runs `{}` with \
+                 the arguments as JSON on its input, and gives what it writes.",
+                command.join(" ")
+            )
+            .trim()
+            .to_owned(),
+            parameters,
+            kind: ToolKind::Other,
+            sharing: Sharing::Exclusive,
+            aliases: Vec::new(),
+        };
+        Self { spec, command, discovery }
+    }
+}
+
+impl Tool for DiscoveredTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        // The program checks its own arguments: its schema may be any.
+        Ok(Box::new(Call {
+            args,
+            command: self.command.clone(),
+            effects: Effects {
+                directory: Some(self.discovery.directory.clone()),
+                ..Effects::default()
+            },
+            discovery: Arc::clone(&self.discovery),
+        }))
+    }
+}
+
+struct Call {
+    args: Object,
+    command: Vec<String>,
+    effects: Effects,
+    discovery: Arc<Discovery>,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let args = serde_json::to_string(&self.args).unwrap_or_default();
+        let args: String = args.chars().take(200).collect();
+        format!("Run `{}` with {args}", self.command.join(" "))
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        let Self { args, command, discovery, .. } = *self;
+        Box::pin(async move {
+            let input = serde_json::to_vec(&args).unwrap_or_default();
+            let end = discovery.run(&command, input, CALL_TIME, run.mode, &run.cancel).await;
+            match end {
+                Ok(end) => outcome(&end, discovery.strict, discovery.shell.truncate_threshold),
+                Err(why) => failed(format!("the call cannot be started: {why}")),
+            }
+        })
+    }
+}
+
+fn failed(message: String) -> Outcome {
+    Outcome::failure(ToolError::new(ToolErrorKind::DiscoveredToolExecutionError, message))
+}
+
+/// What the model reads of a call.
+fn outcome(end: &FedEnd, strict: bool, most: usize) -> Outcome {
+    let text = |bytes: &[u8]| bounded(&String::from_utf8_lossy(bytes), most);
+    let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
+    let complains = strict && !stderr.trim().is_empty();
+    let exit = match &end.ending {
+        Some(Ending::Exited { code: 0 }) if !complains => {
+            return Outcome {
+                data: Some(json!({"exitCode": 0})),
+                ..Outcome::text(stdout.clone()).shown(Display::text(stdout))
+            };
+        }
+        Some(Ending::Exited { code }) => (code.to_string(), "(none)".to_owned(), "(none)"),
+        Some(Ending::Signalled { signal }) => ("(none)".to_owned(), signal.to_string(), "(none)"),
+        None if end.timed_out => ("(none)".to_owned(), "(none)".to_owned(), "it took too long"),
+        None => ("(none)".to_owned(), "(none)".to_owned(), "it was interrupted"),
+    };
+    let or_empty = |text: String| if text.is_empty() { "(empty)".to_owned() } else { text };
+    let (code, signal, error) = exit;
+    failed(format!(
+        "Stdout: {}\nStderr: {}\nError: {error}\nExit Code: {code}\nSignal: {signal}",
+        or_empty(stdout),
+        or_empty(stderr),
+    ))
+}
+
+/// The beginning of a text; 0 means all of it.
+fn bounded(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most).filter(|_| most > 0) {
+        Some((at, _)) => format!("{}\n[… the rest is left out]", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+fn ended(end: &FedEnd, limit: Duration) -> String {
+    let complaint = String::from_utf8_lossy(&end.stderr);
+    let complaint: String = complaint.trim().chars().take(300).collect();
+    let how = match &end.ending {
+        Some(Ending::Exited { code }) => format!("exit code {code}"),
+        Some(Ending::Signalled { signal }) => format!("signal {signal}"),
+        None if end.timed_out => format!("it took longer than {} s", limit.as_secs()),
+        None => "it was interrupted".to_owned(),
+    };
+    if complaint.is_empty() { how } else { format!("{how}: {complaint}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{object, scope};
+
+    fn discovery(folder: &std::path::Path, discover: &str, call: &str) -> Arc<Discovery> {
+        Arc::new(Discovery {
+            discover: discover.to_owned(),
+            call: Some(call.to_owned()),
+            directory: folder.to_owned(),
+            shell: ShellOptions::new(folder.join("out"), folder.join("background")),
+            processes: Processes::new(folder.join("background")),
+            strict: false,
+        })
+    }
+
+    async fn found(discovery: &Arc<Discovery>) -> Result<Vec<Arc<dyn Tool>>, String> {
+        discovery.tools(ApprovalMode::Default, &CancellationToken::new()).await
+    }
+
+    async fn run(tool: &dyn Tool, cancel: CancellationToken) -> Outcome {
+        let args = object(json!({"text": "it's $HOME"}));
+        let call = tool.prepare(args, &scope("x")).expect("a call");
+        call.run(Run::new(cancel, Arc::new(parallax_protocol::tool::NoProgress))).await
+    }
+
+    #[tokio::test]
+    async fn what_is_told_of_can_be_called() {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::write(
+            folder.path().join("call.sh"),
+            "case $1 in echo) cat; echo careful >&2;; fail) echo so; echo bad >&2; exit 3;; \
+             *) sleep 60;; esac",
+        )
+        .expect("written");
+        let told = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
+            {"name":"fail"},{"name":"hang"}]"#;
+        std::fs::write(folder.path().join("tools.json"), told).expect("written");
+        let discovery = discovery(folder.path(), "cat tools.json", "sh call.sh");
+        let tools = found(&discovery).await.expect("tools");
+        let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        assert_eq!(names, ["discovered_tool_echo", "discovered_tool_fail", "discovered_tool_hang"]);
+        let echoed = run(tools[0].as_ref(), CancellationToken::new()).await;
+        assert_eq!(echoed.for_model.output, r#"{"text":"it's $HOME"}"#);
+        let failed = run(tools[1].as_ref(), CancellationToken::new()).await.error.expect("failed");
+        assert_eq!(failed.kind, ToolErrorKind::DiscoveredToolExecutionError);
+        assert!(failed.message.contains("Stdout: so\n") && failed.message.contains("Exit Code: 3"));
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let ended = run(tools[2].as_ref(), cancel).await.error.expect("ended");
+        assert!(ended.message.contains("interrupted"), "{}", ended.message);
+    }
+
+    #[tokio::test]
+    async fn a_complaint_alone_fails_only_where_that_is_wanted() {
+        let end = FedEnd {
+            ending: Some(Ending::Exited { code: 0 }),
+            timed_out: false,
+            stdout: b"x".to_vec(),
+            stderr: b"hm".to_vec(),
+        };
+        assert!(outcome(&end, false, 0).error.is_none());
+        assert!(outcome(&end, true, 0).error.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_discovery_that_fails_says_why() {
+        let folder = tempfile::tempdir().expect("folder");
+        for (command, part) in [
+            ("sh -c 'echo no >&2; exit 4'", "exit code 4: no"),
+            ("echo {}", "array"),
+            ("echo 'open", "quote"),
+        ] {
+            let why = found(&discovery(folder.path(), command, "x")).await.err().expect("failed");
+            assert!(why.contains(part), "{command}: {why}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Reads what a discovery command tells.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+/// Tools that are taken.
+const MOST: usize = 200;
+/// Characters of a name; with the prefix it is one that services take.
+const NAME: usize = 48;
+/// Characters of a description.
+const DESCRIPTION: usize = 4_000;
+
+/// A tool as it was told of.
+#[derive(Debug, PartialEq)]
+pub(super) struct Declaration {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) parameters: Value,
+}
+
+/// Reads a JSON array of declarations, or of groups of them. What has no usable
+/// name is left out.
+pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
+    let told: Value = serde_json::from_slice(bytes)
+        .map_err(|error| format!("what it wrote is no JSON: {error}"))?;
+    let Value::Array(items) = told else {
+        return Err("what it wrote is no JSON array".to_owned());
+    };
+    let mut found = Vec::new();
+    let mut names = HashSet::new();
+    for item in &items {
+        let group = ["function_declarations", "functionDeclarations"]
+            .into_iter()
+            .find_map(|key| item.get(key)?.as_array());
+        let single = std::slice::from_ref(item);
+        for one in group.map_or(single, Vec::as_slice) {
+            if let Some(declaration) = declaration(one)
+                && found.len() < MOST
+                && names.insert(declaration.name.clone())
+            {
+                found.push(declaration);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn declaration(item: &Value) -> Option<Declaration> {
+    let name = item.get("name")?.as_str()?;
+    let is_of_names = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
+    if name.is_empty() || name.len() > NAME || !name.chars().all(is_of_names) {
+        return None;
+    }
+    let description = item.get("description").and_then(Value::as_str).unwrap_or_default();
+    let schema = ["parametersJsonSchema", "parameters_json_schema", "parameters"]
+        .into_iter()
+        .find_map(|key| item.get(key).filter(|schema| schema.is_object()).cloned());
+    Some(Declaration {
+        name: name.to_owned(),
+        description: description.chars().take(DESCRIPTION).collect(),
+        parameters: schema.unwrap_or_else(|| json!({"type": "object", "properties": {}})),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_forms_are_read_and_nameless_ones_left_out() {
+        let told = json!([
+            {"function_declarations": [{"name": "a"}, {"description": "nameless"}]},
+            {"functionDeclarations": [{"name": "b", "parametersJsonSchema": {"type": "object"}}]},
+            {"name": "c", "parameters": {"x": 1}},
+            {"name": "a"}, {"name": "no spaces"}, 7
+        ]);
+        let found = declarations(told.to_string().as_bytes()).expect("declarations");
+        let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(found[1].parameters, json!({"type": "object"}));
+        assert_eq!(found[2].parameters, json!({"x": 1}));
+        assert!(declarations(b"{}").is_err() && declarations(b"x").is_err());
+    }
+}

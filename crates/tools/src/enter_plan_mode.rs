@@ -1,0 +1,123 @@
+//! `enter_plan_mode`: from here on the model reads and plans.
+
+use std::path::PathBuf;
+
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, SessionChange, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+
+/// Characters of a reason that people are shown.
+const SHOWN: usize = 200;
+
+/// The tool.
+#[derive(Debug)]
+pub struct EnterPlanMode {
+    spec: ToolSpec,
+    plans: PathBuf,
+}
+
+impl EnterPlanMode {
+    /// The tool; plans go to that folder.
+    pub fn new(plans: PathBuf) -> Self {
+        let spec = ToolSpec {
+            name: "enter_plan_mode".into(),
+            display_name: "Enter Plan Mode".into(),
+            description: include_str!("enter_plan_mode/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "reason": {"type": "string", "description": "Why a plan first, in a sentence."}
+                }
+            }),
+            kind: ToolKind::Plan,
+            // Calls behind it are judged by the rules of plan mode.
+            sharing: Sharing::Exclusive,
+            aliases: vec!["EnterPlanModeTool".into()],
+        };
+        Self { spec, plans }
+    }
+}
+
+impl Tool for EnterPlanMode {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let reason = args.text("reason").split_whitespace().collect::<Vec<_>>().join(" ");
+        let reason = reason.chars().take(SHOWN).collect();
+        Ok(Box::new(Call { reason, plans: self.plans.clone(), effects: Effects::default() }))
+    }
+}
+
+struct Call {
+    reason: String,
+    plans: PathBuf,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        match self.reason.is_empty() {
+            true => "Plan before anything is changed".to_owned(),
+            false => format!("Plan before anything is changed: {}", self.reason),
+        }
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let plans = self.plans;
+            let made = tokio::task::spawn_blocking(move || make_private(&plans)).await;
+            match made {
+                Ok(Ok(())) => {
+                    let mut outcome = Outcome::text("Switching to Plan mode.")
+                        .shown(Display::text("Plan mode is on"));
+                    outcome.change = Some(SessionChange::Planning);
+                    outcome
+                }
+                Ok(Err(error)) => failed(format!("the folder for plans cannot be made: {error}")),
+                Err(error) => failed(error.to_string()),
+            }
+        })
+    }
+}
+
+fn failed(why: String) -> Outcome {
+    Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+}
+
+/// Makes the folder, for its owner alone where it is new.
+fn make_private(folder: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{object, run, scope};
+
+    #[tokio::test]
+    async fn it_makes_the_folder_and_asks_for_the_mode() {
+        let place = tempfile::tempdir().expect("tempdir");
+        let plans = place.path().join("a/plans");
+        let tool = EnterPlanMode::new(plans.clone());
+        let args = object(json!({"reason": "many\n files"}));
+        let call = tool.prepare(args, &scope("enter_plan_mode")).expect("prepared");
+        assert_eq!(call.title(), "Plan before anything is changed: many files");
+        let outcome = run(&tool, json!({})).await;
+        assert_eq!(outcome.change, Some(SessionChange::Planning));
+        assert_eq!(outcome.for_model.output, "Switching to Plan mode.");
+        assert!(plans.is_dir());
+    }
+}

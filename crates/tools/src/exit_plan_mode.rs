@@ -1,0 +1,293 @@
+//! `exit_plan_mode`: puts a plan before the person. Agreed to, the work on it
+//! begins in the mode that the person chose.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_files::{Access, Confined, Workspace, read_capped};
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Preview, Run, Scope, SessionChange, Sharing, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::failure::{invalid, path_failure, read_failure};
+
+/// Bytes of a plan that a person can be expected to read.
+const LONGEST: u64 = 256 * 1024;
+
+/// Where plans are, and what follows one.
+#[derive(Debug, Clone)]
+pub struct PlanPlace {
+    /// The folder of plans, links resolved.
+    pub folder: PathBuf,
+    /// The mode of the work where nobody is there to choose one.
+    pub unattended: ApprovalMode,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct ExitPlanMode {
+    spec: ToolSpec,
+    place: PlanPlace,
+    workspace: Arc<Workspace>,
+}
+
+impl ExitPlanMode {
+    /// The tool for plans of that folder.
+    pub fn new(place: PlanPlace, workspace: Arc<Workspace>) -> Self {
+        let spec = ToolSpec {
+            name: "exit_plan_mode".into(),
+            display_name: "Exit Plan Mode".into(),
+            description: include_str!("exit_plan_mode/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "plan_filename": {
+                        "type": "string",
+                        "description": "The plan's file, by its name in the folder of plans."
+                    }
+                },
+                "required": ["plan_filename"]
+            }),
+            kind: ToolKind::Plan,
+            sharing: Sharing::Exclusive,
+            aliases: vec!["ExitPlanModeTool".into()],
+        };
+        Self { spec, place, workspace }
+    }
+
+    /// The plan that is meant: by its name, or by a path that leads to it.
+    fn find(&self, name: &str) -> Result<Confined, ToolError> {
+        let folder = &self.place.folder;
+        if name.trim().is_empty() {
+            return Err(invalid("`plan_filename` is empty: name the plan's file"));
+        }
+        let in_folder = folder.join(name);
+        let resolve = |path: &Path| {
+            self.workspace.confine(path, Access::Read).map_err(|error| path_failure(&error))
+        };
+        let mut plan = resolve(&in_folder)?;
+        if !plan.exists() {
+            // A path from the project's root.
+            let from_root = resolve(&self.workspace.root().join(name));
+            plan = from_root.ok().filter(Confined::exists).unwrap_or(plan);
+        }
+        match plan.path().strip_prefix(folder) {
+            Ok(rest) if !rest.as_os_str().is_empty() => Ok(plan),
+            _ => Err(ToolError::new(
+                ToolErrorKind::PathNotInWorkspace,
+                format!("`{name}` is not in the folder of plans, `{}`", folder.display()),
+            )),
+        }
+    }
+}
+
+impl Tool for ExitPlanMode {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let plan = self.find(args.text("plan_filename"))?;
+        let (bytes, _) = read_capped(&plan, LONGEST).map_err(|error| read_failure(&error))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if text.trim().is_empty() {
+            let path = plan.path().display();
+            return Err(invalid(format!("the plan `{path}` is blank: write it first")));
+        }
+        let unasked = match scope.interactive {
+            true => ApprovalMode::Default,
+            false => self.place.unattended,
+        };
+        let path = plan.path().to_owned();
+        let effects = Effects { reads: vec![path.clone()], ..Effects::default() };
+        Ok(Box::new(Call { path, text, unasked, effects }))
+    }
+}
+
+struct Call {
+    path: PathBuf,
+    text: String,
+    /// The mode of the work when a rule agreed to the plan.
+    unasked: ApprovalMode,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        format!("Begin the work on the plan `{name}`")
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Plan { path: self.path.clone(), text: self.text.clone() })
+    }
+
+    fn declined(self: Box<Self>, feedback: Option<&str>) -> Option<Outcome> {
+        let plan = self.path.display();
+        let text = match feedback {
+            Some(words) => format!(
+                "Plan rejected. User feedback: {words}\n\nThe plan is in `{plan}`. Change it as \
+                 the user says and call `exit_plan_mode` again."
+            ),
+            None => format!(
+                "Plan rejected. No feedback was given.\n\nThe plan is in `{plan}`. Ask the user \
+                 what should be different."
+            ),
+        };
+        let mut outcome = Outcome::text(text).shown(Display::text("The plan was not agreed to"));
+        outcome.data = Some(json!({"plan": self.path, "approved": false, "feedback": feedback}));
+        outcome.change = Some(SessionChange::PlanRejected {
+            plan: self.path.clone(),
+            feedback: feedback.map(str::to_owned),
+        });
+        Some(outcome)
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        let mode = match run.answer {
+            Some(AskOutcome::ProceedAlways) => ApprovalMode::AutoEdit,
+            Some(_) => ApprovalMode::Default,
+            None => self.unasked,
+        };
+        Box::pin(async move {
+            let (plan, what) = (self.path.display(), words(mode));
+            let mut outcome = Outcome::text(format!(
+                "Plan approved. Switching to {what}.\n\nThe approved plan is in `{plan}`. Read \
+                 it and follow it strictly."
+            ))
+            .shown(Display::text(format!("The plan is agreed to; mode `{}`", mode.as_str())));
+            outcome.data =
+                Some(json!({"plan": self.path, "approved": true, "mode": mode.as_str()}));
+            outcome.change = Some(SessionChange::PlanApproved { plan: self.path, mode });
+            outcome
+        })
+    }
+}
+
+fn words(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::AutoEdit => "Auto-Edit mode (edits are applied without a question)",
+        ApprovalMode::Yolo => "YOLO mode (everything runs without a question)",
+        ApprovalMode::Default | ApprovalMode::Plan => {
+            "Default mode (edits and commands are asked about)"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{object, scope};
+
+    struct Place {
+        _folder: tempfile::TempDir,
+        root: PathBuf,
+        tool: ExitPlanMode,
+    }
+
+    fn place() -> Place {
+        let folder = tempfile::tempdir().expect("tempdir");
+        let base = folder.path().canonicalize().expect("real");
+        let (root, temp) = (base.join("project"), base.join("session"));
+        std::fs::create_dir_all(&root).expect("project");
+        std::fs::create_dir_all(temp.join("plans")).expect("plans");
+        let options =
+            parallax_files::WorkspaceOptions { root: root.clone(), temp, ..Default::default() };
+        let workspace = Arc::new(Workspace::new(options).expect("workspace"));
+        let plans = workspace.temp().join("plans");
+        let place = PlanPlace { folder: plans, unattended: ApprovalMode::AutoEdit };
+        Place { _folder: folder, root, tool: ExitPlanMode::new(place, workspace) }
+    }
+
+    fn prepare(
+        place: &Place,
+        name: &str,
+        attended: bool,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
+        let mut scope = scope("exit_plan_mode");
+        scope.interactive = attended;
+        place.tool.prepare(object(json!({"plan_filename": name})), &scope)
+    }
+
+    fn run(call: Box<dyn Invocation>, answer: Option<AskOutcome>) -> Outcome {
+        use parallax_protocol::tool::NoProgress;
+        let cancel = parallax_protocol::CancellationToken::new();
+        let run = Run { answer, ..Run::new(cancel, Arc::new(NoProgress)) };
+        futures_util::FutureExt::now_or_never(call.run(run)).expect("at once")
+    }
+
+    #[test]
+    fn the_answer_chooses_the_mode() {
+        let place = place();
+        let plan = place.tool.place.folder.join("p.md");
+        std::fs::write(&plan, "# Plan\n").expect("plan");
+        for (answer, attended, mode) in [
+            (Some(AskOutcome::ProceedOnce), true, ApprovalMode::Default),
+            (Some(AskOutcome::ProceedAlways), true, ApprovalMode::AutoEdit),
+            (None, true, ApprovalMode::Default),
+            (None, false, ApprovalMode::AutoEdit),
+        ] {
+            for name in ["p.md", plan.to_str().expect("UTF-8")] {
+                let call = prepare(&place, name, attended).expect("prepared");
+                let shown = Preview::Plan { path: plan.clone(), text: "# Plan\n".into() };
+                assert_eq!(call.preview(), Some(shown));
+                let outcome = run(call, answer);
+                let change = SessionChange::PlanApproved { plan: plan.clone(), mode };
+                assert_eq!(outcome.change, Some(change), "{answer:?} {attended}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_an_answer() {
+        let place = place();
+        std::fs::write(place.tool.place.folder.join("p.md"), "x").expect("plan");
+        let said = |feedback: Option<&str>| {
+            let call = prepare(&place, "p.md", true).expect("prepared");
+            call.declined(feedback).expect("an outcome")
+        };
+        assert!(said(Some("smaller steps")).for_model.output.contains("smaller steps"));
+        assert!(said(None).for_model.output.contains("Ask the user"));
+        assert!(said(None).error.is_none());
+    }
+
+    #[test]
+    fn only_written_plans_of_the_folder_are_taken() {
+        let place = place();
+        let folder = place.tool.place.folder.clone();
+        std::fs::write(folder.join("blank.md"), " \n").expect("blank");
+        std::fs::write(place.root.join("README.md"), "text").expect("readme");
+        std::os::unix::fs::symlink(place.root.join("README.md"), folder.join("link.md"))
+            .expect("link");
+        let long = std::fs::File::create(folder.join("long.md")).expect("long");
+        long.set_len(LONGEST + 1).expect("length");
+        for name in [
+            "",
+            " ",
+            ".",
+            "..",
+            "../plans",
+            "missing.md",
+            "blank.md",
+            "README.md",
+            "../../x.md",
+            "link.md",
+            "/etc/passwd",
+            "long.md",
+            "\0",
+        ] {
+            assert!(prepare(&place, name, true).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What git would read outside of the workspace because the repository says so:
+//! another repository, another working folder, other objects.
+
+use std::path::{Path, PathBuf};
+
+use super::git;
+use super::repository;
+
+/// Keys whose values are files or folders that git reads, in lower case.
+const FILES: [&str; 6] = [
+    "core.worktree",
+    "core.excludesfile",
+    "core.attributesfile",
+    "mailmap.file",
+    "blame.ignorerevsfile",
+    "diff.orderfile",
+];
+
+/// Parts of a repository that may not be links out of it.
+const PARTS: [&str; 11] = [
+    "HEAD",
+    "config",
+    "index",
+    "info",
+    "logs",
+    "objects",
+    "objects/info",
+    "objects/pack",
+    "packed-refs",
+    "refs",
+    "modules",
+];
+
+/// The places outside of `roots` that a git command in `base` would read.
+pub(super) fn outside(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in repository::folders(base) {
+        let Ok(real) = folder.canonicalize() else { continue };
+        if !belongs(&folder, &real, base, roots) {
+            found.push(real.clone());
+            continue;
+        }
+        let stays = |path: &Path| {
+            path.canonicalize().map_or(true, |path| {
+                path.starts_with(&real)
+                    || is_inside(&path, roots)
+                    || real.parent().is_some_and(|top| path == top)
+            })
+        };
+        found.extend(PARTS.iter().map(|name| real.join(name)).filter(|part| !stays(part)));
+        found.extend(alternates(&real).into_iter().filter(|path| !stays(path)));
+        for (place, value) in git::files_of_configuration(&real, &FILES, base) {
+            let named = place.join(value);
+            if !stays(&named) {
+                found.push(named);
+            }
+        }
+    }
+    found
+}
+
+fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
+    roots.iter().any(|root| path.starts_with(root))
+}
+
+/// Whether the repository is the workspace's own: it lies in it, the workspace
+/// lies in its working folder, or it knows the workspace as one of its working
+/// folders. A file or a link in the workspace may point anywhere.
+fn belongs(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
+    if is_inside(real, roots) {
+        return true;
+    }
+    let around = real.parent().is_some_and(|top| base.starts_with(top));
+    if around && folder.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+        return true;
+    }
+    let tree = |place: PathBuf| {
+        place.canonicalize().is_ok_and(|place| base.starts_with(&place) || is_inside(&place, roots))
+    };
+    // A worktree: the repository keeps the path of its `.git` file.
+    let linked = repository::line_of(&real.join("gitdir"))
+        .is_some_and(|file| Path::new(&file).parent().is_some_and(|top| tree(top.to_owned())));
+    // What worktrees share is above them.
+    let shared = ["worktrees", "modules"].iter().any(|name| {
+        std::fs::read_dir(real.join(name)).into_iter().flatten().flatten().any(|entry| {
+            repository::line_of(&entry.path().join("gitdir"))
+                .is_some_and(|file| Path::new(&file).parent().is_some_and(|top| tree(top.into())))
+        })
+    });
+    // A submodule: its configuration names its working folder.
+    linked
+        || shared
+        || git::files_of_configuration(real, &["core.worktree"], base)
+            .into_iter()
+            .any(|(place, value)| tree(place.join(value)))
+}
+
+/// The folders of objects that the repository borrows from.
+fn alternates(repository: &Path) -> Vec<PathBuf> {
+    const LARGEST: u64 = 64 * 1024;
+    let objects = repository.join("objects");
+    let file = objects.join("info/alternates");
+    if file.symlink_metadata().is_err() {
+        return Vec::new();
+    }
+    let Some(bytes) = repository::bytes_of(&file, LARGEST) else { return vec![PathBuf::from("/")] };
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| objects.join(line.trim_matches('"'))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self { folder: tempfile::tempdir().unwrap() };
+            place.git(&place.path(""), &["init", "-q", "work"]);
+            place.git(&place.path(""), &["init", "-q", "other"]);
+            for name in ["work", "other"] {
+                let line = ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "one"];
+                let line: Vec<&str> = line.into_iter().chain(["--allow-empty"]).collect();
+                place.git(&place.path(name), &line);
+            }
+            place
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().canonicalize().unwrap().join(name)
+        }
+
+        fn git(&self, folder: &Path, line: &[&str]) {
+            let time = std::time::Duration::from_secs(5);
+            let done = parallax_exec::program::output("git", line, folder, &[], 1 << 20, time);
+            assert!(done.is_some(), "{line:?}");
+        }
+
+        fn leads_out(&self, base: &str) -> bool {
+            let roots = [self.path(base)];
+            !outside(&self.path(base), &roots).is_empty()
+        }
+    }
+
+    #[test]
+    fn an_ordinary_repository_stays_in_the_workspace() {
+        let place = Place::new();
+        assert!(!place.leads_out("work"));
+        // The workspace is a part of it, a worktree of it, a submodule of it.
+        fs::create_dir(place.path("work/src")).unwrap();
+        assert!(!place.leads_out("work/src"));
+        place.git(&place.path("work"), &["worktree", "add", "-q", "../tree"]);
+        assert!(!place.leads_out("tree"));
+        let url = place.path("other").display().to_string();
+        let line = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"];
+        place.git(&place.path("work"), &line);
+        assert!(!place.leads_out("work/sub"));
+        assert!(!place.leads_out("work"));
+    }
+
+    #[test]
+    fn what_a_repository_names_elsewhere_is_seen() {
+        let secret = "/etc/hostname";
+        for key in ["core.worktree", "mailmap.file", "blame.ignoreRevsFile"] {
+            let place = Place::new();
+            let value = if key == "core.worktree" { "/etc" } else { secret };
+            place.git(&place.path("work"), &["config", key, value]);
+            assert!(place.leads_out("work"), "{key}");
+        }
+        let changes: [fn(&Place); 4] = [
+            |place| {
+                fs::remove_dir_all(place.path("work/.git")).unwrap();
+                let line = format!("gitdir: {}\n", place.path("other/.git").display());
+                fs::write(place.path("work/.git"), line).unwrap();
+            },
+            |place| {
+                fs::remove_dir_all(place.path("work/.git")).unwrap();
+                symlink(place.path("other/.git"), place.path("work/.git")).unwrap();
+            },
+            |place| {
+                let objects = place.path("other/.git/objects").display().to_string();
+                fs::write(place.path("work/.git/objects/info/alternates"), objects).unwrap();
+            },
+            |place| {
+                fs::remove_dir_all(place.path("work/.git/refs")).unwrap();
+                symlink(place.path("other/.git/refs"), place.path("work/.git/refs")).unwrap();
+            },
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let place = Place::new();
+            assert!(!place.leads_out("work"));
+            change(&place);
+            assert!(place.leads_out("work"), "{number}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The six tools of the tracker.
+
+use std::sync::Arc;
+
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use super::store::{Changes, STATUSES, Status, TYPES, Tracker, json_of};
+use super::tree::{drawn, todos};
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+
+/// Characters of a title.
+const TITLE: usize = 300;
+/// Characters of a description.
+const DESCRIPTION: usize = 10_000;
+
+/// What a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Create,
+    Update,
+    Get,
+    List,
+    AddDependency,
+    Visualize,
+}
+
+/// The tools over one tracker.
+pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let ids = json!({"type": "array", "items": {"type": "string"}, "description": "Ids."});
+    let statuses: Vec<&str> = STATUSES.iter().map(|(word, _)| *word).collect();
+    let status = json!({"type": "string", "enum": statuses});
+    let kind = json!({"type": "string", "enum": TYPES});
+    let specs = [
+        (
+            Action::Create,
+            "tracker_create_task",
+            "Creates a task in the tracker, which holds the plan of large work: what is to be \
+             done, what it is part of, and what must be done before.",
+            json!({
+                "title": text("A few words."), "description": text("What is to be done."),
+                "type": kind, "parentId": text("The task that it is part of."),
+                "dependencies": ids,
+            }),
+            vec!["title", "description", "type"],
+        ),
+        (
+            Action::Update,
+            "tracker_update_task",
+            "Changes a task. It can be closed when all that it depends on is.",
+            json!({
+                "id": text("The task."), "title": text("A few words."),
+                "description": text("What is to be done."), "status": status,
+                "dependencies": ids,
+            }),
+            vec!["id"],
+        ),
+        (
+            Action::Get,
+            "tracker_get_task",
+            "Gives all of one task.",
+            json!({"id": text("The task.")}),
+            vec!["id"],
+        ),
+        (
+            Action::List,
+            "tracker_list_tasks",
+            "Lists tasks: all, or those that fit.",
+            json!({"status": status, "type": kind, "parentId": text("What they are part of.")}),
+            Vec::new(),
+        ),
+        (
+            Action::AddDependency,
+            "tracker_add_dependency",
+            "Lets a task wait for another.",
+            json!({
+                "taskId": text("The task that waits."),
+                "dependencyId": text("The task that is done first."),
+            }),
+            vec!["taskId", "dependencyId"],
+        ),
+        (Action::Visualize, "tracker_visualize", "Draws all tasks as a tree.", json!({}), vec![]),
+    ];
+    let tool = |(action, name, description, properties, required): (
+        Action,
+        &str,
+        &str,
+        Value,
+        Vec<&str>,
+    )|
+     -> Arc<dyn Tool> {
+        let mut parameters = json!({"type": "object", "properties": properties});
+        if let (Value::Object(schema), false) = (&mut parameters, required.is_empty()) {
+            schema.insert("required".to_owned(), required.into());
+        }
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            display_name: name.to_owned(),
+            description: description.to_owned(),
+            parameters,
+            kind: ToolKind::Other,
+            // Ids of one answer's tasks are needed by the next.
+            sharing: Sharing::Exclusive,
+            aliases: Vec::new(),
+        };
+        Arc::new(TrackerTool { spec, action, tracker: Arc::clone(tracker) })
+    };
+    specs.into_iter().map(tool).collect()
+}
+
+struct TrackerTool {
+    spec: ToolSpec,
+    action: Action,
+    tracker: Arc<Tracker>,
+}
+
+impl Tool for TrackerTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        for (name, most) in [("title", TITLE), ("description", DESCRIPTION)] {
+            if args.text(name).chars().nth(most).is_some() {
+                return Err(invalid(format!(
+                    "params/{name} must NOT have more than {most} characters"
+                )));
+            }
+        }
+        if args.optional_text("title").is_some_and(|title| title.trim().is_empty()) {
+            return Err(invalid("params/title must not be empty".to_owned()));
+        }
+        Ok(Box::new(Call {
+            args,
+            action: self.action,
+            tracker: Arc::clone(&self.tracker),
+            effects: Effects::default(),
+        }))
+    }
+}
+
+struct Call {
+    args: Arguments,
+    action: Action,
+    tracker: Arc<Tracker>,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        let args = &self.args;
+        let what = match self.action {
+            Action::Create => format!("Create the task \"{}\"", args.text("title")),
+            Action::Update => format!("Update the task {}", args.text("id")),
+            Action::Get => format!("Look at the task {}", args.text("id")),
+            Action::List => "List the tasks".to_owned(),
+            Action::AddDependency => {
+                format!("Let {} wait for {}", args.text("taskId"), args.text("dependencyId"))
+            }
+            Action::Visualize => "Draw the tasks".to_owned(),
+        };
+        what.replace('\n', " ")
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let working = tokio::task::spawn_blocking(move || {
+                let done = self.work();
+                (done, todos(&self.tracker.all()))
+            });
+            match working.await {
+                Ok((Ok(text), todos)) => Outcome::text(text).shown(Display::Todos { todos }),
+                Ok((Err(why), _)) => failed(why),
+                Err(error) => failed(error.to_string()),
+            }
+        })
+    }
+}
+
+fn failed(why: String) -> Outcome {
+    Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
+}
+
+impl Call {
+    /// Blocking.
+    fn work(&self) -> Result<String, String> {
+        let args = &self.args;
+        let owned = |name: &str| args.optional_text(name).map(str::to_owned);
+        let texts = |name: &str| -> Vec<String> {
+            args.texts(name).into_iter().map(str::to_owned).collect()
+        };
+        match self.action {
+            Action::Create => {
+                let (title, description) = (args.text("title"), args.text("description"));
+                let task = self.tracker.create(
+                    title.to_owned(),
+                    description.to_owned(),
+                    args.text("type").to_owned(),
+                    owned("parentId"),
+                    texts("dependencies"),
+                )?;
+                Ok(format!("Created task {}: {}", task.id, task.title))
+            }
+            Action::Update => {
+                let changes = Changes {
+                    title: owned("title"),
+                    description: owned("description"),
+                    status: args.optional_text("status").and_then(Status::parse),
+                    dependencies: args.value("dependencies").map(|_| texts("dependencies")),
+                };
+                let task = self.tracker.update(args.text("id"), changes)?;
+                Ok(format!("Updated task {}. Status: {}", task.id, task.status.as_str()))
+            }
+            Action::Get => {
+                let id = args.text("id");
+                let tasks = self.tracker.all();
+                let task = tasks.get(id).ok_or_else(|| format!("Task {id} not found."))?;
+                serde_json::to_string_pretty(&json_of(task)).map_err(|error| error.to_string())
+            }
+            Action::List => {
+                let fits = |wanted: Option<&str>, value: Option<&str>| {
+                    wanted.is_none_or(|wanted| Some(wanted) == value)
+                };
+                let tasks = self.tracker.all();
+                let lines: Vec<String> = tasks
+                    .values()
+                    .filter(|task| {
+                        fits(args.optional_text("status"), Some(task.status.as_str()))
+                            && fits(args.optional_text("type"), Some(&task.kind))
+                            && fits(args.optional_text("parentId"), task.parent.as_deref())
+                    })
+                    .map(|task| {
+                        format!("- [{}] {} ({})", task.id, task.title, task.status.as_str())
+                    })
+                    .collect();
+                Ok(if lines.is_empty() { "No tasks found.".to_owned() } else { lines.join("\n") })
+            }
+            Action::AddDependency => {
+                let (task, dependency) = (args.text("taskId"), args.text("dependencyId"));
+                self.tracker.add_dependency(task, dependency)?;
+                Ok(format!("Linked {task} -> {dependency}."))
+            }
+            Action::Visualize => Ok(drawn(&self.tracker.all())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::run;
+
+    #[tokio::test]
+    async fn tasks_are_made_linked_closed_and_shown() {
+        let folder = tempfile::tempdir().expect("folder");
+        let tools = tracker_tools(&Arc::new(Tracker::new(folder.path().to_owned())));
+        let [create, update, get, list, link, draw] = &tools[..] else { panic!("six") };
+        let made =
+            run(create.as_ref(), json!({"title": "Ship", "description": "all", "type": "epic"}))
+                .await;
+        let epic = made.for_model.output["Created task ".len()..][..6].to_owned();
+        let made = run(
+            create.as_ref(),
+            json!({"title": "Test", "description": "it", "type": "task", "parentId": epic}),
+        )
+        .await;
+        let Some(Display::Todos { todos }) = &made.for_user else { panic!("a list") };
+        assert!(todos.iter().any(|todo| todo.description == "  Test"));
+        let task = made.for_model.output["Created task ".len()..][..6].to_owned();
+        let linked = run(link.as_ref(), json!({"taskId": epic, "dependencyId": task})).await;
+        assert_eq!(linked.for_model.output, format!("Linked {epic} -> {task}."));
+        let early = run(update.as_ref(), json!({"id": epic, "status": "closed"})).await;
+        assert_eq!(early.error.expect("refused").kind, ToolErrorKind::ExecutionFailed);
+        let closed = run(update.as_ref(), json!({"id": task, "status": "closed"})).await;
+        assert_eq!(closed.for_model.output, format!("Updated task {task}. Status: closed"));
+        let listed = run(list.as_ref(), json!({"status": "closed"})).await;
+        assert_eq!(listed.for_model.output, format!("- [{task}] Test (closed)"));
+        let whole = run(get.as_ref(), json!({"id": epic})).await;
+        assert!(whole.for_model.output.contains(r#""type": "epic""#));
+        let drawn = run(draw.as_ref(), json!({})).await;
+        assert!(drawn.for_model.output.contains(&format!("Depends on: {task}")));
+    }
+}

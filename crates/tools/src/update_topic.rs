@@ -1,0 +1,147 @@
+//! `update_topic`: the model says what it is at, as a heading of what follows.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::failure::invalid;
+
+/// Characters of a heading and of the intent.
+const LINE: usize = 300;
+/// Characters of a summary.
+const SUMMARY: usize = 4_000;
+
+/// The tool.
+#[derive(Debug)]
+pub struct UpdateTopic {
+    spec: ToolSpec,
+    /// The heading in force.
+    title: Arc<Mutex<String>>,
+}
+
+impl Default for UpdateTopic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl UpdateTopic {
+    /// The tool.
+    pub fn new() -> Self {
+        let spec = ToolSpec {
+            name: "update_topic".into(),
+            display_name: "UpdateTopic".into(),
+            description: include_str!("update_topic/description.md").trim().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "strategic_intent": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "What you do next and why, in one sentence."
+                    },
+                    "title": {"type": "string", "description": "The heading of a new topic."},
+                    "summary": {
+                        "type": "string",
+                        "description": "What was done and found so far, in a few sentences; with \
+                                        a new topic."
+                    }
+                },
+                "required": ["strategic_intent"]
+            }),
+            kind: ToolKind::Think,
+            sharing: Sharing::Exclusive,
+            aliases: vec!["UpdateTopicTool".into()],
+        };
+        Self { spec, title: Arc::default() }
+    }
+}
+
+impl Tool for UpdateTopic {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let text = |name: &str, most: usize| -> String {
+            args.text(name).trim().chars().take(most).collect()
+        };
+        let intent = text("strategic_intent", LINE).replace('\n', " ");
+        if intent.is_empty() {
+            return Err(invalid("params/strategic_intent must not be empty".to_owned()));
+        }
+        Ok(Box::new(Call {
+            intent,
+            title: text("title", LINE).replace('\n', " "),
+            summary: text("summary", SUMMARY),
+            current: Arc::clone(&self.title),
+            effects: Effects::default(),
+        }))
+    }
+}
+
+struct Call {
+    intent: String,
+    title: String,
+    summary: String,
+    current: Arc<Mutex<String>>,
+    effects: Effects,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        if self.title.is_empty() { self.intent.clone() } else { self.title.clone() }
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        let Self { intent, title, summary, current, .. } = *self;
+        let is_new = {
+            let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_new = !title.is_empty() && *current != title;
+            if is_new {
+                current.clone_from(&title);
+            }
+            is_new
+        };
+        let text = match (is_new, summary.is_empty()) {
+            (true, true) => format!("Current topic: {title}\nStrategic intent: {intent}"),
+            (true, false) => format!(
+                "Current topic: {title}\nTopic summary: {summary}\nStrategic intent: {intent}"
+            ),
+            (false, _) => format!("Strategic intent: {intent}"),
+        };
+        let title = if is_new { title } else { String::new() };
+        let outcome = Outcome::text(text).shown(Display::Topic { title, summary, intent });
+        Box::pin(std::future::ready(outcome))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::run;
+
+    #[tokio::test]
+    async fn a_heading_is_said_once() {
+        let tool = UpdateTopic::new();
+        let args = json!({"strategic_intent": "look", "title": "Tests", "summary": "None yet."});
+        let first = run(&tool, args.clone()).await;
+        assert_eq!(
+            first.for_model.output,
+            "Current topic: Tests\nTopic summary: None yet.\nStrategic intent: look"
+        );
+        let again = run(&tool, args).await;
+        assert_eq!(again.for_model.output, "Strategic intent: look");
+        assert!(matches!(again.for_user, Some(Display::Topic { title, .. }) if title.is_empty()));
+    }
+}

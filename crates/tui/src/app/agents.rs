@@ -1,0 +1,137 @@
+//! `/agents`: the sub-agents, and which of them may be started.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::Failure;
+use parallax_screen::Line;
+use parallax_sdk::OpenSession;
+use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
+
+use super::App;
+use super::lists::clean;
+use crate::effect::Effect;
+
+impl App {
+    /// Names them, with what each is for.
+    pub(super) fn list_agents(&mut self) {
+        let Some(agents) = self.session_agents() else { return };
+        let set = agents.set();
+        let rows = set.agents.iter().flat_map(|agent| self.agent_rows(agent)).collect();
+        self.say_wrapped(rows);
+        self.agent_warnings(&set);
+    }
+
+    /// Reads the files again.
+    pub(super) fn reload_agents(&mut self) {
+        let Some(agents) = self.session_agents() else { return };
+        self.effect(Effect::Run(Box::new(move || {
+            let told = agents.reload().map(|set| {
+                let on = set.agents.iter().filter(|agent| !agent.disabled).count();
+                (format!("{on} of {} agents can be started.", set.agents.len()), set)
+            });
+            Box::new(move |app| app.agents_changed(told))
+        })));
+    }
+
+    /// Switches one on or off, for good.
+    pub(super) fn switch_agent(&mut self, name: &str, on: bool) {
+        if name.is_empty() {
+            return self.error("Name the agent; `/agents` lists them.");
+        }
+        let Some(agents) = self.session_agents() else { return };
+        let name = name.to_owned();
+        self.effect(Effect::Run(Box::new(move || {
+            let told = agents.switch(&name, on).map(|(file, set)| {
+                let word = if on { "can be started" } else { "is off" };
+                (format!("`{name}` {word} ({}).", file.display()), set)
+            });
+            Box::new(move |app| app.agents_changed(told))
+        })));
+    }
+
+    /// Shows what one is made of, and where that is changed.
+    pub(super) fn agent_config(&mut self, name: &str) {
+        let Some(agents) = self.session_agents() else { return };
+        match agents.set().agents.iter().find(|agent| agent.name == name) {
+            None => self.error(format!("There is no agent `{name}`; `/agents` lists them.")),
+            Some(agent) => {
+                let rows = self.agent_facts(agent);
+                self.say_wrapped(rows);
+            }
+        }
+    }
+
+    /// Those of the session, unless there are to be none.
+    fn session_agents(&mut self) -> Option<Arc<SessionAgents>> {
+        if self.agents.is_none() {
+            self.error("Agents are switched off (`experimental.enableAgents`).");
+        }
+        self.agents.clone()
+    }
+
+    /// Has a goal reached by sub-agents alone.
+    pub(super) fn coordinate(&mut self, goal: &str) {
+        if goal.is_empty() {
+            return self.error("Say what is to be reached: `/parallax GOAL`.");
+        }
+        self.submit(parallax_sdk::commands::coordination(goal));
+    }
+
+    /// A session is open: its agents are known.
+    pub(super) fn learn_agents(&mut self, open: &OpenSession) {
+        self.agents = open.agents();
+        let set = self.agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
+        self.mention_agents(&set);
+    }
+
+    /// The names that `@` completes.
+    fn mention_agents(&mut self, set: &AgentSet) {
+        let enabled = set.agents.iter().filter(|agent| !agent.disabled);
+        let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
+        self.completion.set_mentions(mentions.collect());
+    }
+
+    fn agents_changed(&mut self, changed: Result<(String, Arc<AgentSet>), Failure>) {
+        match changed {
+            Ok((text, set)) => {
+                self.info(text);
+                self.mention_agents(&set);
+                self.agent_warnings(&set);
+            }
+            Err(failure) => self.error(failure.message),
+        }
+    }
+
+    fn agent_warnings(&mut self, set: &AgentSet) {
+        for warning in &set.warnings {
+            self.warn(warning.clone());
+        }
+    }
+
+    fn agent_rows(&self, agent: &Agent) -> Vec<Line> {
+        let state = if agent.disabled { " · off" } else { "" };
+        let head = Line::styled(format!("  {}", agent.name), self.theme.accent)
+            .and(format!(" ({}{state})", agent.tier.as_str()), self.theme.secondary);
+        vec![head, Line::raw(format!("    {}", clean(&agent.description)))]
+    }
+
+    fn agent_facts(&self, agent: &Agent) -> Vec<Line> {
+        let fact = |label: &str, value: String| {
+            Line::styled(format!("    {label:<12}"), self.theme.secondary)
+                .and(clean(&value), self.theme.text)
+        };
+        let mut rows = self.agent_rows(agent);
+        let file = match &agent.file {
+            Some(file) => file.display().to_string(),
+            None => "in the program".to_owned(),
+        };
+        rows.push(fact("file", file));
+        rows.push(fact("model", agent.model.clone().unwrap_or_else(|| "inherit".to_owned())));
+        let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+        rows.push(fact("tools", tools));
+        let minutes = agent.time.as_secs() / 60;
+        rows.push(fact("limits", format!("{} turns, {minutes} minutes", agent.max_turns)));
+        rows.push(fact("settings", format!("agents.overrides.{}", agent.name)));
+        rows
+    }
+}

@@ -1,0 +1,242 @@
+//! `/skills`, `/hooks` and `/commands`: what people added, and switching it.
+
+use parallax_screen::Line;
+use parallax_sdk::extending::{HookInfo, SkillInfo};
+use parallax_sdk::settings::SettingScope;
+use parallax_sdk::{Launch, SessionChoice};
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+
+impl App {
+    /// Opens the session anew: all that people added is read again.
+    pub(super) fn read_all_again(&mut self) {
+        if self.is_busy() {
+            return self.info("It counts when the agent is done and `/skills reload` was said.");
+        }
+        if !self.session.is_empty() {
+            self.effect(Effect::Open(SessionChoice::Resume(self.session.clone())));
+        }
+    }
+
+    /// `list [nodesc] [all]`.
+    pub(super) fn skills_list(&mut self, arguments: &str) {
+        let has = |word: &str| arguments.split_whitespace().any(|it| it == word);
+        let (described, all) = (!has("nodesc"), has("all"));
+        self.ask(Launch::skill_infos, move |app, (skills, notes)| {
+            let shown: Vec<&SkillInfo> =
+                skills.iter().filter(|skill| all || skill.enabled).collect();
+            if shown.is_empty() {
+                return app
+                    .info("There are no skills; `parallax skills install SOURCE` gets some.");
+            }
+            let mut rows = Vec::new();
+            for skill in shown {
+                let off = if skill.enabled { "" } else { ", off" };
+                rows.push(
+                    Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
+                        .and(format!(" ({}{off})", skill.source), app.theme.secondary),
+                );
+                if described {
+                    let text = format!("    {}", clean(&skill.description));
+                    rows.push(Line::styled(text, app.theme.text));
+                }
+            }
+            rows.extend(
+                notes.iter().map(|note| Line::styled(format!("  {note}"), app.theme.warning)),
+            );
+            app.say_wrapped(rows);
+        });
+    }
+
+    pub(super) fn skills_switch(&mut self, name: &str, on: bool) {
+        let verb = if on { "enable" } else { "disable" };
+        if name.is_empty() {
+            return self.error(format!("Say which: `/skills {verb} NAME`."));
+        }
+        let name = name.to_owned();
+        self.ask(
+            move |launch| {
+                launch.switch_skill(&name, on, SettingScope::User).map(|file| (name, file))
+            },
+            move |app, done| match done {
+                Ok((name, _)) => {
+                    app.info(format!("The skill `{name}` is {verb}d."));
+                    app.read_all_again();
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    /// `PATH [--scope user|workspace]`.
+    pub(super) fn skills_link(&mut self, arguments: &str) {
+        let (path, scope) = match arguments.split_once("--scope") {
+            Some((path, "")) => (path, SettingScope::User),
+            Some((path, scope)) if ["workspace", "project"].contains(&scope.trim()) => {
+                (path, SettingScope::Workspace)
+            }
+            Some((path, _)) => (path, SettingScope::User),
+            None => (arguments, SettingScope::User),
+        };
+        let path = path.trim().to_owned();
+        if path.is_empty() {
+            return self.error("Say which: `/skills link FOLDER [--scope user|workspace]`.");
+        }
+        self.ask(
+            move |launch| {
+                let skills = launch.fetch_skills(&path, None)?;
+                launch.link_skills(&skills, scope)
+            },
+            |app, done| match done {
+                Ok(links) => {
+                    for link in links {
+                        app.info(format!("Linked: {}", link.display()));
+                    }
+                    app.read_all_again();
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    /// The panel of hooks: each with what it runs, switched with Enter.
+    pub(super) fn hooks_dialog(&mut self) {
+        self.ask(Launch::hook_infos, |app, told| {
+            let (hooks, notes) = match told {
+                Ok(told) => told,
+                Err(failure) => return app.error(failure.message),
+            };
+            for note in notes {
+                app.warn(note);
+            }
+            if hooks.is_empty() {
+                app.overlay = None;
+                return app.info("There are no hooks.");
+            }
+            let items: Vec<ListItem> = hooks.iter().map(|hook| app.hook_item(hook)).collect();
+            // Switched in the panel: it stays where it was.
+            if let Some(Overlay { purpose: Purpose::Hooks, body: Body::List(list) }) =
+                &mut app.overlay
+            {
+                return list.replace(items);
+            }
+            let list = ListDialog::new("Hooks", items)
+                .searched()
+                .hint("enter switches it on or off · type to search · esc back");
+            app.open(Overlay::list(Purpose::Hooks, list));
+        });
+    }
+
+    fn hook_item(&self, hook: &HookInfo) -> ListItem {
+        let state = match (hook.enabled, hook.accepted) {
+            (false, _) => "off",
+            (true, false) => "not accepted: `parallax hooks accept`",
+            (true, true) => "on",
+        };
+        let detail = format!("{} · {} · {state}", hook.event, hook.source);
+        let line = |text: String| Line::styled(text, self.theme.secondary);
+        let mut preview = vec![line(format!("  $ {}", clean(&hook.command)))];
+        if !hook.matcher.is_empty() {
+            preview.push(line(format!("  of: {}", clean(&hook.matcher))));
+        }
+        if !hook.description.is_empty() {
+            preview.push(line(format!("  {}", clean(&hook.description))));
+        }
+        preview.push(line(format!("  {}", hook.file.display())));
+        ListItem::new(hook.title.clone(), clean(&hook.title), detail).previewed(preview)
+    }
+
+    /// Enter in the panel.
+    pub(super) fn hook_chosen(&mut self, title: &str) {
+        let title = title.to_owned();
+        self.ask(
+            move |launch| {
+                let (hooks, _) = launch.hook_infos()?;
+                let on = hooks.iter().any(|hook| hook.title == title && !hook.enabled);
+                launch.switch_hook(&title, on, SettingScope::User).map(drop)
+            },
+            |app, done| match done {
+                Ok(()) => {
+                    app.changed_hooks = true;
+                    app.hooks_dialog();
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    /// The panel is closed: what was switched counts from now on.
+    pub(super) fn hooks_closed(&mut self) {
+        if std::mem::take(&mut self.changed_hooks) {
+            self.read_all_again();
+        }
+    }
+
+    /// One hook by its name or command, or all of them.
+    pub(super) fn hooks_switch(&mut self, name: Option<&str>, on: bool) {
+        let verb = if on { "enable" } else { "disable" };
+        if name == Some("") {
+            return self.error(format!("Say which: `/hooks {verb} NAME`."));
+        }
+        let name = name.map(str::to_owned);
+        self.ask(
+            move |launch| {
+                let (hooks, _) = launch.hook_infos()?;
+                let mut switched = Vec::new();
+                for hook in hooks {
+                    let is_meant = match &name {
+                        Some(name) => hook.title == *name || hook.command == *name,
+                        None => hook.enabled != on,
+                    };
+                    if is_meant && !switched.contains(&hook.title) {
+                        launch.switch_hook(&hook.title, on, SettingScope::User)?;
+                        switched.push(hook.title);
+                    }
+                }
+                Ok(switched)
+            },
+            move |app, done: Result<Vec<String>, parallax_protocol::event::Failure>| match done {
+                Ok(switched) if switched.is_empty() => app.info("There is no such hook."),
+                Ok(switched) => {
+                    app.info(format!("Hooks {verb}d: `{}`.", switched.join("`, `")));
+                    app.read_all_again();
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    /// The command files, by whose they are.
+    pub(super) fn commands_list(&mut self, again: bool) {
+        let Some(commands) = self.commands.clone() else { return self.too_early() };
+        self.effect(Effect::Run(Box::new(move || {
+            let catalog = if again { commands.reload() } else { commands.catalog() };
+            let prompts = commands.prompts();
+            Box::new(move |app| {
+                let mut rows = Vec::new();
+                for (title, names) in parallax_sdk::extending::command_groups(&catalog, &prompts) {
+                    rows.push(Line::styled(title, app.theme.accent.bold()));
+                    for (name, what) in names {
+                        rows.push(
+                            Line::styled(format!("  /{}", clean(&name)), app.theme.accent)
+                                .and(format!(" {}", clean(&what)), app.theme.secondary),
+                        );
+                    }
+                }
+                let problems = catalog.problems().map(str::to_owned);
+                rows.extend(
+                    problems.map(|problem| Line::styled(clean(&problem), app.theme.warning)),
+                );
+                if rows.is_empty() {
+                    app.info("There are no commands of your own: `parallax commands new NAME`.");
+                }
+                app.say_wrapped(rows);
+                app.read_commands();
+            })
+        })));
+    }
+}

@@ -1,0 +1,376 @@
+//! `/extensions`: what is installed, and changing that.
+
+use std::path::PathBuf;
+
+use parallax_screen::{Line, wrap};
+use parallax_sdk::Launch;
+use parallax_sdk::extensions::{
+    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, FetchedExtension, Uninstalled,
+};
+use parallax_sdk::settings::SettingScope;
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Overlay, Purpose};
+use crate::commands::Command;
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::effect::Effect;
+
+/// Something about an extension that waits for a yes.
+pub(crate) enum Consent {
+    Install(Box<FetchedExtension>),
+    Link(PathBuf),
+    Update(Box<(Extension, ExtensionUpdate)>),
+}
+
+impl App {
+    pub(super) fn extensions(&mut self, command: Command, arguments: &str) {
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        match (command, words.as_slice()) {
+            (Command::Extensions, _) => self.extensions_list(),
+            (Command::ExtensionsReload, _) => self.read_all_again(),
+            (Command::ExtensionsUpdate, []) => self.error("Say which: `/extensions update NAME`."),
+            (Command::ExtensionsUpdate, names) => self.extensions_update(names),
+            (Command::ExtensionsInstall, [source, ..]) => self.extension_install(source),
+            (Command::ExtensionsLink, [..]) if !arguments.is_empty() => {
+                self.extension_link(arguments.into());
+            }
+            (Command::ExtensionsUninstall, [name, ..]) => self.extension_uninstall(name),
+            (Command::ExtensionsEnable, [name, scope @ ..]) => {
+                self.extension_switch(name, true, scope);
+            }
+            (Command::ExtensionsDisable, [name, scope @ ..]) => {
+                self.extension_switch(name, false, scope);
+            }
+            (Command::ExtensionsConfig, [name, setting @ ..]) => {
+                self.extension_config(name, setting.first().copied());
+            }
+            _ => self.error("Say which: `/extensions list` has the names."),
+        }
+    }
+
+    fn extensions_list(&mut self) {
+        self.ask(Launch::extensions, |app, found| {
+            if found.all.is_empty() {
+                app.info("No extensions are installed: `/extensions install SOURCE` gets one.");
+            }
+            let mut rows = Vec::new();
+            for extension in &found.all {
+                rows.extend(app.extension_rows(extension));
+            }
+            app.say_wrapped(rows);
+        });
+    }
+
+    fn extension_rows(&self, extension: &Extension) -> Vec<Line> {
+        let (sign, style) = match extension.active {
+            true => ("✓", self.theme.success),
+            false => ("✗", self.theme.secondary),
+        };
+        let mut rows = vec![
+            Line::styled(format!("{sign} "), style)
+                .and(extension.name().to_owned(), self.theme.text.bold())
+                .and(format!(" {}", clean(&extension.manifest.version)), self.theme.secondary),
+        ];
+        let mut more = |text: String| {
+            rows.push(Line::styled(format!("  {text}"), self.theme.secondary));
+        };
+        if !extension.manifest.description.is_empty() {
+            more(clean(&extension.manifest.description));
+        }
+        if extension.home == ExtensionHome::Gemini {
+            more("installed by Gemini CLI".to_owned());
+        }
+        if let Some(install) = &extension.install {
+            more(format!("from {} ({})", clean(&install.source), install.kind.as_str()));
+        }
+        let missing: Vec<&str> = extension
+            .values
+            .iter()
+            .filter(|value| value.value.is_none())
+            .map(|value| value.setting.variable.as_str())
+            .collect();
+        if !missing.is_empty() {
+            let text = format!(
+                "  not set: {}: `/extensions config {}`",
+                missing.join(", "),
+                extension.name()
+            );
+            rows.push(Line::styled(text, self.theme.warning));
+        }
+        rows
+    }
+
+    fn extension_install(&mut self, source: &str) {
+        let source = source.to_owned();
+        self.toast("the extension is being fetched");
+        self.ask(
+            move |launch| launch.fetch_extension(&source, &FetchOptions::default()),
+            |app, fetched| match fetched {
+                Ok(fetched) => {
+                    let manifest = &fetched.manifest;
+                    let title =
+                        format!("Install `{}` {}?", manifest.name, clean(&manifest.version));
+                    let lines = fetched.review.lines.clone();
+                    app.ask_consent(title, &lines, Consent::Install(Box::new(fetched)));
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    fn extension_link(&mut self, folder: PathBuf) {
+        self.ask(
+            move |launch| launch.review_extension(&folder).map(|reviewed| (folder, reviewed)),
+            |app, reviewed| match reviewed {
+                Ok((folder, (manifest, review))) => {
+                    let title = format!("Use `{}` where it is?", manifest.name);
+                    app.ask_consent(title, &review.lines, Consent::Link(folder));
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    fn extensions_update(&mut self, names: &[&str]) {
+        let all = names.contains(&"--all");
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.toast("newer versions are looked for");
+        self.ask(
+            move |launch| {
+                let known = launch.extensions();
+                let wanted = |it: &&Extension| {
+                    all || names.iter().any(|name| name.eq_ignore_ascii_case(it.name()))
+                };
+                let mut told = Vec::new();
+                for extension in known.all.iter().filter(wanted) {
+                    let name = extension.name().to_owned();
+                    told.push(match launch.look_for_update(extension) {
+                        Ok(None) => Ok((name, None)),
+                        Ok(Some(update)) => Ok((name, Some((extension.clone(), update)))),
+                        Err(failure) => Err(failure.message),
+                    });
+                }
+                told
+            },
+            |app, told| {
+                if told.is_empty() {
+                    app.error("There is no such extension: `/extensions list` has the names.");
+                }
+                for one in told {
+                    match one {
+                        Ok((name, None)) => app.info(format!("`{name}` is up to date.")),
+                        Ok((_, Some(found))) => app.update_found(Box::new(found)),
+                        Err(why) => app.error(why),
+                    }
+                }
+            },
+        );
+    }
+
+    /// It is taken at once when it may do no more than before.
+    fn update_found(&mut self, found: Box<(Extension, ExtensionUpdate)>) {
+        let (extension, update) = found.as_ref();
+        if update.beyond.is_empty() && update.moved.is_none() {
+            return self.consented(Consent::Update(found));
+        }
+        let version = clean(&update.fetched.manifest.version);
+        let title = format!("`{}` {version} may do more than before:", extension.name());
+        let mut lines: Vec<String> =
+            update.moved.iter().map(|from| format!("moved from {from}")).collect();
+        lines.extend(update.beyond.iter().cloned());
+        self.ask_consent(title, &lines, Consent::Update(found));
+    }
+
+    fn ask_consent(&mut self, title: String, lines: &[String], consent: Consent) {
+        let width = usize::from(self.size.0).saturating_sub(1).max(20);
+        let row = |line: &String| {
+            wrap(&Line::styled(format!("  {}", clean(line)), self.theme.text), width, &[])
+        };
+        let mut rows: Vec<Line> = lines.iter().flat_map(row).collect();
+        rows.push(Line::styled(
+            "Extensions are made by others: their programs run with your rights.",
+            self.theme.warning,
+        ));
+        let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
+        self.waiting_consent.push_back((title, rows, items, consent));
+        self.next_consent();
+    }
+
+    /// One question after the other.
+    fn next_consent(&mut self) {
+        let is_open = matches!(&self.overlay, Some(overlay) if overlay.purpose == Purpose::Consent);
+        if is_open {
+            return;
+        }
+        if let Some((title, rows, items, _)) = self.waiting_consent.front() {
+            let list = ListDialog::new(title.clone(), items.clone()).intro(rows.clone());
+            self.open(Overlay::list(Purpose::Consent, list));
+        }
+    }
+
+    /// The answer to the question.
+    pub(super) fn consent_answer(&mut self, id: &str) {
+        self.overlay = None;
+        let Some((.., consent)) = self.waiting_consent.pop_front() else { return };
+        match id {
+            "yes" => self.consented(consent),
+            _ => self.info("Nothing was changed."),
+        }
+        self.next_consent();
+    }
+
+    fn consented(&mut self, consent: Consent) {
+        self.ask(
+            move |launch| match consent {
+                Consent::Install(fetched) => {
+                    launch.install_extension(&fetched)?;
+                    Ok(format!("`{}` is installed.", fetched.manifest.name))
+                }
+                Consent::Link(folder) => {
+                    launch.link_extension(&folder)?;
+                    Ok(format!("{} is linked.", folder.display()))
+                }
+                Consent::Update(found) => {
+                    let (extension, update) = *found;
+                    launch.update_extension(&extension, &update)?;
+                    let version = clean(&update.fetched.manifest.version);
+                    Ok(format!("`{}` is at version {version} now.", extension.name()))
+                }
+            },
+            |app, done| app.extension_changed(done),
+        );
+    }
+
+    fn extension_changed(&mut self, done: Result<String, parallax_protocol::event::Failure>) {
+        match done {
+            Ok(text) => {
+                self.info(text);
+                self.read_all_again();
+            }
+            Err(failure) => self.error(failure.message),
+        }
+    }
+
+    fn extension_uninstall(&mut self, name: &str) {
+        let name = name.to_owned();
+        self.ask(
+            move |launch| {
+                Ok(match launch.uninstall_extension(&name)? {
+                    Uninstalled::Removed(_) => format!("`{name}` is uninstalled."),
+                    Uninstalled::SwitchedOff(_) => format!(
+                        "`{name}` belongs to Gemini CLI, whose files are left alone: it is \
+                         disabled here."
+                    ),
+                })
+            },
+            |app, done| app.extension_changed(done),
+        );
+    }
+
+    fn extension_switch(&mut self, name: &str, on: bool, scope: &[&str]) {
+        let name = name.to_owned();
+        let has = |word: &str| scope.iter().any(|it| it.to_ascii_lowercase().ends_with(word));
+        let scope = match (has("workspace"), on) {
+            (true, _) => Some(SettingScope::Workspace),
+            (false, false) => Some(SettingScope::User),
+            (false, true) => None,
+        };
+        self.ask(
+            move |launch| {
+                let extension = launch.switch_extension(&name, on, scope)?;
+                let word = if on { "enabled" } else { "disabled" };
+                Ok(format!("`{}` is {word}.", extension.name()))
+            },
+            |app, done| app.extension_changed(done),
+        );
+    }
+
+    /// Which setting, then its value.
+    fn extension_config(&mut self, name: &str, setting: Option<&str>) {
+        let (name, setting) = (name.to_owned(), setting.map(str::to_owned));
+        self.ask(
+            move |launch| launch.known_extension(&name),
+            move |app, extension| {
+                let extension = match extension {
+                    Ok(extension) => extension,
+                    Err(failure) => return app.error(failure.message),
+                };
+                if extension.values.is_empty() {
+                    return app.info(format!("`{}` has no settings.", extension.name()));
+                }
+                if let Some(setting) = setting {
+                    return app.extension_value_dialog(&extension, &setting);
+                }
+                let items = extension.values.iter().map(|value| {
+                    let state = if value.value.is_some() { "set" } else { "not set" };
+                    let line = Line::styled(clean(&value.setting.description), app.theme.secondary);
+                    ListItem::new(value.setting.variable.clone(), clean(&value.setting.name), state)
+                        .previewed(vec![line])
+                });
+                let title = format!("Settings of `{}`", extension.name());
+                let list = ListDialog::new(title, items.collect());
+                let purpose = Purpose::ExtensionSettings(extension.name().to_owned());
+                app.open(Overlay::list(purpose, list));
+            },
+        );
+    }
+
+    /// A setting was chosen in the list.
+    pub(super) fn extension_setting_chosen(&mut self, extension: &str, variable: &str) {
+        self.overlay = None;
+        self.extension_config(extension, Some(variable));
+    }
+
+    fn extension_value_dialog(&mut self, extension: &Extension, setting: &str) {
+        let known = extension.values.iter().find(|value| {
+            value.setting.variable == setting || value.setting.name.eq_ignore_ascii_case(setting)
+        });
+        let Some(known) = known else {
+            return self.error(format!("`{}` has no setting `{setting}`.", extension.name()));
+        };
+        let known = &known.setting;
+        let field = if known.sensitive { Field::masked() } else { Field::default() };
+        let intro = vec![clean(&known.description), "Empty takes its value away.".to_owned()];
+        let dialog = FieldDialog::new(clean(&known.name), intro, field);
+        let purpose = Purpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
+        self.open(Overlay::field(purpose, dialog));
+    }
+
+    /// Its value was typed.
+    pub(super) fn extension_value_typed(&mut self, extension: &str, variable: &str, value: &str) {
+        self.overlay = None;
+        let (name, variable) = (extension.to_owned(), variable.to_owned());
+        let value = value.to_owned();
+        self.ask(
+            move |launch| {
+                let extension = launch.known_extension(&name)?;
+                launch.set_extension_value(
+                    &extension,
+                    &variable,
+                    SettingScope::User,
+                    Some(&value),
+                )?;
+                Ok(format!("`{variable}` of `{name}` is kept."))
+            },
+            |app, done| app.extension_changed(done),
+        );
+    }
+
+    /// Those that are to be kept up to date are, unasked, when they may do no
+    /// more than before. Once, when the first session is open.
+    pub(crate) fn update_unasked(&mut self) {
+        if std::mem::replace(&mut self.looked_for_updates, true) {
+            return;
+        }
+        let Some(launch) = self.launch.clone() else { return };
+        self.effect(Effect::Run(Box::new(move || {
+            let told = launch.update_unasked();
+            Box::new(move |app| {
+                for text in told {
+                    app.info(text);
+                }
+            })
+        })));
+    }
+}

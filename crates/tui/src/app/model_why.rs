@@ -1,0 +1,52 @@
+//! `/model why`: which model answers, and how it came to that.
+
+use parallax_protocol::routing::{FallbackCause, RouteSource};
+use parallax_screen::Line;
+
+use super::App;
+
+impl App {
+    pub(super) fn model_why(&mut self) {
+        let Some(route) = self.route.clone() else {
+            let model = self.facts.model.clone();
+            return self.info(format!("`{model}` is set; a model is chosen with the next prompt."));
+        };
+        let row = |label: &str, value: String| {
+            Line::styled(format!("{label:<10}"), self.theme.secondary).and(value, self.theme.text)
+        };
+        let by = match route.source {
+            RouteSource::Fallback => "stands in for one that cannot answer",
+            RouteSource::Override => "set by you",
+            RouteSource::ApprovalMode => "the approval mode",
+            RouteSource::Rules => "what the prompt looks like (no model was asked)",
+            RouteSource::Classifier | RouteSource::NumericalClassifier => "a small model was asked",
+            RouteSource::Default => "the default",
+        };
+        let mut rows = vec![
+            row("model", route.model.clone()),
+            row("asked for", route.asked.clone()),
+            row("chosen by", by.to_owned()),
+            row("because", route.reason.clone()),
+        ];
+        if route.latency_ms > 0 {
+            rows.push(row("took", format!("{} ms", route.latency_ms)));
+        }
+        if let Some(error) = &route.error {
+            rows.push(row("problem", error.clone()));
+        }
+        for fallback in &self.fallbacks {
+            let why = match fallback.cause {
+                FallbackCause::Capacity => "could not answer",
+                FallbackCause::Quota => "had no quota left",
+                FallbackCause::NotFound => "was not there",
+            };
+            let agreed = if fallback.agreed { "you agreed" } else { "by the settings" };
+            let told = format!(
+                "`{}` {why}, so `{}` took its place ({agreed})",
+                fallback.from, fallback.to
+            );
+            rows.push(row("earlier", told));
+        }
+        self.say_wrapped(rows);
+    }
+}

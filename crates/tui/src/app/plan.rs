@@ -1,0 +1,76 @@
+//! Plan mode by hand: `/plan`, and a plan that is asked about in the editor.
+
+use std::path::PathBuf;
+
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_screen::Line;
+use parallax_sdk::OpenSession;
+
+use super::App;
+use crate::effect::Effect;
+use crate::markdown::{Look, render};
+
+impl App {
+    /// `/plan`: plan mode from here on, with the plan there is; with a text, a
+    /// prompt in it.
+    pub(super) fn plan(&mut self, text: &str) {
+        if !self.has_plan_mode() {
+            return self.error("Plan mode is switched off (`general.plan.enabled`).");
+        }
+        if self.facts.mode != ApprovalMode::Plan {
+            self.set_mode(ApprovalMode::Plan);
+        }
+        if !text.is_empty() {
+            return self.submit(text.to_owned());
+        }
+        self.ask_session(OpenSession::plan, |app, plan| {
+            let Some(plan) = plan else {
+                return app.info("Plan mode is on and there is no plan yet: say what is wanted.");
+            };
+            let mut rows = vec![Line::styled(plan.path.display().to_string(), app.theme.secondary)];
+            rows.push(Line::EMPTY);
+            rows.extend(render(&plan.text, &Look::new(&app.theme, app.width())));
+            app.say(rows);
+        });
+    }
+
+    /// `/plan copy`.
+    pub(super) fn copy_plan(&mut self, rest: &str) {
+        // `/plan copy the files of …` is about what is to be planned.
+        if !rest.is_empty() {
+            return self.plan(&format!("copy {rest}"));
+        }
+        self.ask_session(OpenSession::plan, |app, plan| match plan {
+            Some(plan) => app.effect(Effect::Copy(plan.text)),
+            None => app.info("There is no plan to copy yet."),
+        });
+    }
+
+    pub(super) fn has_plan_mode(&self) -> bool {
+        self.launch.as_ref().is_none_or(parallax_sdk::Launch::has_plan_mode)
+    }
+
+    /// The plan that is asked about, into the person's editor; then the engine
+    /// asks again and shows it.
+    pub(super) fn edit_plan(&mut self, path: PathBuf, text: String) {
+        let Some(question) = self.questions.front() else { return };
+        let mut decide = Decide::new(question.ask.id.clone(), AskOutcome::ModifyWithEditor);
+        decide.arguments = Some(self.transcript.arguments(&question.ask.call).unwrap_or_default());
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let then = move |app: &mut Self, edited: Result<String, String>| match edited {
+            Ok(text) => app.ask_session(
+                move |session| session.write_plan(&path, &text),
+                move |app, written| match written {
+                    Ok(()) => {
+                        app.questions.retain(|question| question.ask.id != decide.ask);
+                        app.effect(Effect::Send(Op::Decide(Box::new(decide))));
+                    }
+                    Err(why) => app.error(why),
+                },
+            ),
+            Err(why) => app.toast(why),
+        };
+        self.effect(Effect::Edit { text, name, then: Box::new(then) });
+    }
+}

@@ -1,0 +1,459 @@
+//! Questions of the model's: one to four, each on a page of its own, answered
+//! by choosing or in words.
+
+use parallax_protocol::Object;
+use parallax_protocol::question::{QuestionKind, UserQuestion};
+use parallax_screen::{Key, Line, Span, wrap};
+use serde_json::Value;
+
+use super::field::Field;
+use super::{DialogKey, DialogView};
+use crate::clean;
+use crate::theme::Theme;
+
+/// What came of a key.
+#[derive(Debug, PartialEq)]
+pub(super) enum FormAnswer {
+    Stay,
+    /// The answers by the places of the questions.
+    Done(Object),
+    /// There are to be none.
+    Dismissed,
+}
+
+/// One question and how far its answer is.
+#[derive(Debug)]
+struct Page {
+    question: UserQuestion,
+    /// What can be chosen: label and meaning.
+    options: Vec<(String, String)>,
+    chosen: Vec<bool>,
+    cursor: usize,
+    /// Other words.
+    other: Field,
+    done: bool,
+}
+
+/// A row of a page that the cursor can be on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Row {
+    Option(usize),
+    Other,
+    /// Of questions that take more than one answer.
+    Done,
+}
+
+impl Page {
+    fn new(question: &UserQuestion) -> Self {
+        let words = |text: &str| clean::one_row(text).into_owned();
+        let options: Vec<(String, String)> = match question.kind {
+            QuestionKind::Choice => question
+                .options
+                .iter()
+                .map(|option| (words(&option.label), words(&option.description)))
+                .collect(),
+            QuestionKind::YesNo => {
+                vec![("Yes".to_owned(), String::new()), ("No".to_owned(), String::new())]
+            }
+            QuestionKind::Text => Vec::new(),
+        };
+        Self {
+            question: question.clone(),
+            chosen: vec![false; options.len()],
+            options,
+            cursor: 0,
+            other: Field::default(),
+            done: false,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.options.len() + 1 + usize::from(self.question.multi_select)
+    }
+
+    fn row(&self) -> Row {
+        match self.cursor {
+            at if at < self.options.len() => Row::Option(at),
+            at if at == self.options.len() => Row::Other,
+            _ => Row::Done,
+        }
+    }
+
+    /// The answer as the model reads it; empty without one.
+    fn answer(&self) -> String {
+        let chosen = self.options.iter().zip(&self.chosen).filter(|(_, chosen)| **chosen);
+        let mut words: Vec<&str> = chosen.map(|((label, _), _)| label.as_str()).collect();
+        let other = self.other.text().trim();
+        if !other.is_empty() {
+            words.push(other);
+        }
+        words.join(", ")
+    }
+
+    /// Takes an option; `true` when the question is answered with it.
+    fn choose(&mut self, at: usize) -> bool {
+        if self.question.multi_select {
+            if let Some(chosen) = self.chosen.get_mut(at) {
+                *chosen = !*chosen;
+            }
+            return false;
+        }
+        self.chosen.iter_mut().enumerate().for_each(|(index, chosen)| *chosen = index == at);
+        self.other = Field::default();
+        true
+    }
+}
+
+/// The questions and where the person is among them.
+#[derive(Debug)]
+pub(super) struct AnswerForm {
+    pages: Vec<Page>,
+    /// The page; one behind the last is the review.
+    at: usize,
+}
+
+impl AnswerForm {
+    pub(super) fn new(questions: &[UserQuestion]) -> Self {
+        Self { pages: questions.iter().map(Page::new).collect(), at: 0 }
+    }
+
+    /// Whether letters are text now.
+    pub(super) fn is_typing(&self) -> bool {
+        self.pages.get(self.at).is_some_and(|page| page.row() == Row::Other)
+    }
+
+    pub(super) fn paste(&mut self, text: &str) {
+        if let Some(page) = self.pages.get_mut(self.at)
+            && page.row() == Row::Other
+        {
+            page.other.insert(text);
+        }
+    }
+
+    pub(super) fn key(&mut self, key: DialogKey, raw: Key) -> FormAnswer {
+        let last = self.pages.len();
+        let typing = self.is_typing();
+        match key {
+            DialogKey::Cancel => return FormAnswer::Dismissed,
+            DialogKey::Next => self.turn_to((self.at + 1).min(self.last_page())),
+            DialogKey::Previous => self.turn_to(self.at.saturating_sub(1)),
+            DialogKey::Right if !typing => self.turn_to((self.at + 1).min(self.last_page())),
+            DialogKey::Left if !typing => self.turn_to(self.at.saturating_sub(1)),
+            DialogKey::Confirm if self.at == last => return FormAnswer::Done(self.answers()),
+            _ => return self.page_key(key, raw),
+        }
+        FormAnswer::Stay
+    }
+
+    /// A single question needs no review.
+    fn last_page(&self) -> usize {
+        if self.pages.len() > 1 { self.pages.len() } else { 0 }
+    }
+
+    fn turn_to(&mut self, page: usize) {
+        self.at = page;
+    }
+
+    fn page_key(&mut self, key: DialogKey, raw: Key) -> FormAnswer {
+        let Some(page) = self.pages.get_mut(self.at) else { return FormAnswer::Stay };
+        let rows = page.rows();
+        let answered = match (key, page.row()) {
+            (DialogKey::Up, _) => {
+                page.cursor = page.cursor.checked_sub(1).unwrap_or(rows - 1);
+                false
+            }
+            (DialogKey::Down, _) => {
+                page.cursor = (page.cursor + 1) % rows;
+                false
+            }
+            (DialogKey::Confirm, Row::Option(at)) => page.choose(at),
+            (DialogKey::Confirm, Row::Other) => {
+                let answers = !page.other.text().trim().is_empty();
+                if answers && !page.question.multi_select {
+                    page.chosen.fill(false);
+                }
+                if answers && page.question.multi_select {
+                    page.cursor = rows - 1;
+                }
+                answers && !page.question.multi_select
+            }
+            (DialogKey::Confirm, Row::Done) => !page.answer().is_empty(),
+            (_, Row::Other) => {
+                page.other.key(raw);
+                false
+            }
+            (DialogKey::Other(key), row) => match (key.typed(), row) {
+                (Some(' '), Row::Option(at)) => page.choose(at) && !page.question.multi_select,
+                (Some('j'), _) => return self.page_key(DialogKey::Down, raw),
+                (Some('k'), _) => return self.page_key(DialogKey::Up, raw),
+                (Some(digit @ '1'..='9'), _) => {
+                    let at = digit as usize - '1' as usize;
+                    if at < rows {
+                        page.cursor = at;
+                    }
+                    at < page.options.len() && page.choose(at)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if answered { self.answered() } else { FormAnswer::Stay }
+    }
+
+    /// The page has its answer: on to the next.
+    fn answered(&mut self) -> FormAnswer {
+        if let Some(page) = self.pages.get_mut(self.at) {
+            page.done = true;
+        }
+        if self.pages.len() == 1 {
+            return FormAnswer::Done(self.answers());
+        }
+        self.at += 1;
+        FormAnswer::Stay
+    }
+
+    fn answers(&self) -> Object {
+        let answers = self.pages.iter().enumerate().filter_map(|(index, page)| {
+            let answer = page.answer();
+            (!answer.is_empty()).then(|| (index.to_string(), Value::String(answer)))
+        });
+        answers.collect()
+    }
+
+    pub(super) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
+        let mut rows = Vec::new();
+        if self.pages.len() > 1 {
+            rows.push(self.tabs(theme));
+        }
+        let (body, cursor) = match self.pages.get(self.at) {
+            Some(page) => page.view(width, theme),
+            None => (self.review(width, theme), None),
+        };
+        let hint = match self.pages.get(self.at) {
+            None => "enter send · tab/shift+tab between questions · esc give no answer",
+            Some(page) if page.question.multi_select => {
+                "space take or leave · enter on Done goes on · tab next · esc give no answer"
+            }
+            Some(_) if self.pages.len() > 1 => "enter answer · tab next · esc give no answer",
+            Some(_) => "enter answer · esc give no answer",
+        };
+        let hint = wrap(&Line::styled(hint, theme.secondary), width, &[]);
+        let room = height.saturating_sub(rows.len() + hint.len()).max(1);
+        // The rows around the cursor stay in sight.
+        let marked = self.pages.get(self.at).map_or(0, |page| page.marked_row(width));
+        let skipped = (marked + 1).saturating_sub(room).min(body.len().saturating_sub(room));
+        let top = rows.len();
+        rows.extend(body.into_iter().skip(skipped).take(room));
+        rows.extend(hint);
+        rows.truncate(height.max(1));
+        let cursor = cursor.and_then(|(column, row): (usize, usize)| {
+            Some((column, row.checked_sub(skipped)? + top))
+        });
+        DialogView { rows, cursor }
+    }
+
+    /// The questions in one row, and which is answered.
+    fn tabs(&self, theme: &Theme) -> Line {
+        let mut line = Line::styled("? ", theme.warning.bold());
+        for (index, page) in self.pages.iter().enumerate() {
+            let sign = if page.answer().is_empty() { "☐" } else { "✓" };
+            let header = clean::one_row(&page.question.header).into_owned();
+            let style = if index == self.at { theme.accent.bold() } else { theme.secondary };
+            line = line.and(format!("{sign} {header}"), style).and("  ", theme.text);
+        }
+        let style = if self.at == self.pages.len() { theme.accent.bold() } else { theme.secondary };
+        line.and("Review", style)
+    }
+
+    fn review(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let hang = [Span::raw("    ")];
+        let mut rows = vec![Line::styled("Send these answers?", theme.text.bold())];
+        for page in &self.pages {
+            let answer = page.answer();
+            let header = clean::one_row(&page.question.header).into_owned();
+            let line = Line::styled(format!("  {header}: "), theme.secondary);
+            let line = match answer.is_empty() {
+                true => line.and("not answered", theme.warning),
+                false => line.and(answer, theme.text),
+            };
+            rows.extend(wrap(&line, width, &hang));
+        }
+        rows
+    }
+}
+
+impl Page {
+    fn head(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let text = clean::lines(&self.question.question);
+        let rows = text.lines().map(|line| {
+            let line = clean::expand_tabs(line, &mut 0).into_owned();
+            Line::styled(line, theme.text.bold())
+        });
+        rows.flat_map(|line| wrap(&line, width, &[])).collect()
+    }
+
+    /// Rows above the one that the cursor is on.
+    fn marked_row(&self, width: usize) -> usize {
+        let head = self.head(width, &Theme::default()).len();
+        let above = self.options.iter().take(self.cursor);
+        head + above.map(|(_, meaning)| 1 + usize::from(!meaning.is_empty())).sum::<usize>()
+            + usize::from(self.cursor > self.options.len())
+    }
+
+    fn view(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
+        let mut rows = self.head(width, theme);
+        for (index, (label, meaning)) in self.options.iter().enumerate() {
+            let on = self.row() == Row::Option(index);
+            let chosen = self.chosen.get(index).copied().unwrap_or(false);
+            let box_sign = match (self.question.multi_select, chosen) {
+                (true, true) => "[x] ",
+                (true, false) => "[ ] ",
+                (false, true) => "✓ ",
+                (false, false) => "",
+            };
+            let style = if on { theme.accent.bold() } else { theme.text };
+            let pointer = if on { "› " } else { "  " };
+            let line = Line::styled(pointer, theme.accent)
+                .and(format!("{}. {box_sign}{label}", index + 1), style);
+            rows.push(crate::app::cut(line, width));
+            if !meaning.is_empty() {
+                let line = Line::styled(format!("     {meaning}"), theme.secondary);
+                rows.push(crate::app::cut(line, width));
+            }
+        }
+        let on = self.row() == Row::Other;
+        let pointer = if on { "› " } else { "  " };
+        let name = if self.options.is_empty() { "> " } else { "Other: " };
+        let number = match self.options.len() {
+            0 => String::new(),
+            options => format!("{}. ", options + 1),
+        };
+        let label = format!("{pointer}{number}{name}");
+        let (text, column) = self.other.row(width.saturating_sub(label.chars().count() + 1));
+        let cursor = on.then(|| (label.chars().count() + column, rows.len()));
+        let line = Line::styled(label, if on { theme.accent } else { theme.text });
+        let placeholder = self.question.placeholder.as_deref().unwrap_or(if on {
+            "type your answer"
+        } else {
+            ""
+        });
+        let line = match text.is_empty() {
+            true => line.and(clean::one_row(placeholder).into_owned(), theme.secondary),
+            false => line.and(text, theme.text),
+        };
+        rows.push(crate::app::cut(line, width));
+        if self.question.multi_select {
+            let on = self.row() == Row::Done;
+            let style = if on { theme.accent.bold() } else { theme.text };
+            let pointer = if on { "› " } else { "  " };
+            rows.push(Line::styled(pointer, theme.accent).and("Done", style));
+        }
+        (rows, cursor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::question::QuestionOption;
+    use parallax_screen::KeyCode;
+    use serde_json::json;
+
+    use super::*;
+
+    fn choice(multi_select: bool) -> UserQuestion {
+        let option = |label: &str| QuestionOption { label: label.into(), description: "d".into() };
+        UserQuestion {
+            question: "Which?".into(),
+            header: "Way".into(),
+            kind: QuestionKind::Choice,
+            options: vec![option("left"), option("right")],
+            multi_select,
+            placeholder: None,
+        }
+    }
+
+    fn plain(kind: QuestionKind) -> UserQuestion {
+        UserQuestion { kind, options: Vec::new(), ..choice(false) }
+    }
+
+    fn press(form: &mut AnswerForm, key: Key) -> FormAnswer {
+        form.key(DialogKey::of(key), key)
+    }
+
+    fn type_in(form: &mut AnswerForm, text: &str) {
+        for char in text.chars() {
+            assert_eq!(press(form, Key::plain(KeyCode::Char(char))), FormAnswer::Stay);
+        }
+    }
+
+    fn done(answers: Value) -> FormAnswer {
+        match answers {
+            Value::Object(answers) => FormAnswer::Done(answers),
+            _ => FormAnswer::Stay,
+        }
+    }
+
+    const ENTER: Key = Key::plain(KeyCode::Enter);
+    const DOWN: Key = Key::plain(KeyCode::Down);
+
+    #[test]
+    fn one_question_is_answered_with_one_key() {
+        let mut form = AnswerForm::new(&[choice(false)]);
+        assert_eq!(press(&mut form, Key::plain(KeyCode::Char('2'))), done(json!({"0": "right"})));
+        let mut form = AnswerForm::new(&[choice(false)]);
+        press(&mut form, DOWN);
+        assert_eq!(press(&mut form, ENTER), done(json!({"0": "right"})));
+        let mut form = AnswerForm::new(&[choice(false)]);
+        assert_eq!(press(&mut form, Key::plain(KeyCode::Escape)), FormAnswer::Dismissed);
+    }
+
+    #[test]
+    fn other_words_are_an_answer() {
+        let mut form = AnswerForm::new(&[choice(false)]);
+        press(&mut form, DOWN);
+        press(&mut form, DOWN);
+        assert!(form.is_typing());
+        type_in(&mut form, "back 2 jk");
+        assert_eq!(press(&mut form, ENTER), done(json!({"0": "back 2 jk"})));
+    }
+
+    #[test]
+    fn several_can_be_taken_and_pages_are_turned() {
+        let mut form = AnswerForm::new(&[
+            choice(true),
+            plain(QuestionKind::Text),
+            plain(QuestionKind::YesNo),
+            choice(false),
+        ]);
+        press(&mut form, Key::plain(KeyCode::Char('1')));
+        press(&mut form, Key::plain(KeyCode::Char('2')));
+        press(&mut form, DOWN);
+        type_in(&mut form, "up");
+        press(&mut form, ENTER);
+        assert_eq!(press(&mut form, ENTER), FormAnswer::Stay);
+        assert!(form.is_typing());
+        type_in(&mut form, "words");
+        press(&mut form, ENTER);
+        press(&mut form, Key::plain(KeyCode::Char('2')));
+        press(&mut form, Key::plain(KeyCode::Tab));
+        let view = form.view(40, 20, &Theme::default());
+        assert!(view.rows.iter().any(|row| row.text().contains("not answered")));
+        assert_eq!(
+            press(&mut form, ENTER),
+            done(json!({"0": "left, right, up", "1": "words", "2": "No"}))
+        );
+    }
+
+    #[test]
+    fn every_view_fits() {
+        let mut form = AnswerForm::new(&[choice(true), choice(false)]);
+        for _ in 0..4 {
+            for (width, height) in [(20, 4), (40, 8), (100, 30)] {
+                let view = form.view(width, height, &Theme::default());
+                assert!(view.rows.len() <= height);
+                assert!(view.cursor.is_none_or(|(_, row)| row < view.rows.len().max(height)));
+            }
+            press(&mut form, DOWN);
+        }
+    }
+}

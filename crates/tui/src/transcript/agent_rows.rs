@@ -1,0 +1,133 @@
+//! What a sub-agent does, as a tree under the call that started it.
+
+use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
+use parallax_protocol::event::ToolStatus;
+use parallax_screen::{Line, Span};
+
+use super::describe;
+use super::draw::{Draw, cut};
+use super::words::seconds;
+use crate::clean;
+use crate::layout::count;
+
+/// Newest calls that are shown while it works.
+const LIVE: usize = 5;
+/// Rows of the result that are shown when it is done.
+const RESULT: usize = 3;
+
+/// The rows below the call's own while it works.
+pub(super) fn live(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
+    let columns = draw.inner();
+    let mut rows = Vec::new();
+    let thought = clean::one_row(&progress.thought);
+    if !thought.is_empty() {
+        let sign = draw.sign("∴", "thinks:");
+        let line = Line::styled(format!("{sign} "), draw.theme.secondary)
+            .and(thought.into_owned(), draw.theme.comment);
+        rows.push(cut(&line, columns));
+    }
+    let most = if draw.options.expanded { usize::MAX } else { LIVE };
+    rows.extend(steps(progress, most, columns, draw));
+    let mut facts = facts(progress);
+    if progress.waiting {
+        facts.push_str(" · waits for your answer");
+    }
+    rows.push(cut(&Line::styled(facts, draw.theme.secondary), columns));
+    rows
+}
+
+/// The rows below the call's own when it is done: folded unless all is wanted.
+pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
+    let columns = draw.inner();
+    let mut rows = Vec::new();
+    if draw.options.expanded {
+        rows.extend(steps(progress, usize::MAX, columns, draw));
+    }
+    let (text, style) = match progress.end {
+        Some(AgentEnd::Goal) | None => (facts(progress), draw.theme.secondary),
+        Some(end) => (format!("{} · {}", ended(end), facts(progress)), draw.theme.error),
+    };
+    rows.push(cut(&Line::styled(text, style), columns));
+    let result = clean::lines(progress.result.trim());
+    let lines: Vec<&str> = result.lines().collect();
+    let most = if draw.options.expanded { usize::MAX } else { RESULT };
+    for line in lines.iter().take(most) {
+        let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), draw.theme.text);
+        if draw.options.expanded {
+            rows.extend(parallax_screen::wrap(&line, columns, &[]));
+        } else {
+            rows.push(cut(&line, columns));
+        }
+    }
+    if lines.len() > most {
+        let more = format!("… {} (ctrl+o)", count(lines.len() - most, "more line"));
+        rows.push(cut(&Line::styled(more, draw.theme.secondary), columns));
+    }
+    rows
+}
+
+fn steps(progress: &AgentProgress, most: usize, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
+    let left_out = progress.steps.len().saturating_sub(most);
+    let shown = progress.steps.get(left_out..).unwrap_or_default();
+    let last = shown.len().saturating_sub(1);
+    let row = |(index, step): (usize, &AgentStep)| {
+        let branch = if index == last { "└ " } else { "├ " };
+        let branch = if draw.options.screen_reader { "" } else { branch };
+        cut(&step_row(step, branch, draw), columns)
+    };
+    shown.iter().enumerate().map(row).collect()
+}
+
+fn step_row(step: &AgentStep, branch: &'static str, draw: &Draw<'_>) -> Line {
+    let theme = draw.theme;
+    let sign = match step.status {
+        None => Span::styled(draw.spinner(), theme.accent),
+        Some(ToolStatus::Success) => Span::styled(draw.sign("✓", "done:"), theme.success),
+        Some(ToolStatus::Error) => Span::styled(draw.sign("x", "failed:"), theme.error),
+        Some(ToolStatus::Cancelled) => Span::styled(draw.sign("-", "cancelled:"), theme.secondary),
+    };
+    let name = clean::one_row(describe::display_name(&step.name)).into_owned();
+    let title = clean::one_row(describe::without_verb(&step.name, &step.title)).into_owned();
+    let mut line = Line::styled(branch, theme.border);
+    line.push(sign);
+    let mut line = line.and(format!(" {name}"), theme.text);
+    if !title.is_empty() && title != name {
+        line = line.and(format!("  {title}"), theme.secondary);
+    }
+    if !step.error.is_empty() {
+        line = line.and(format!("  → {}", clean::one_row(&step.error)), theme.error);
+    }
+    line
+}
+
+/// Counts in one row.
+fn facts(progress: &AgentProgress) -> String {
+    let calls = usize::try_from(progress.calls).unwrap_or(usize::MAX);
+    let turns = usize::try_from(progress.turns).unwrap_or(usize::MAX);
+    let mut facts = vec![count(calls, "call"), count(turns, "turn")];
+    if progress.tokens > 0 {
+        facts.push(tokens(progress.tokens));
+    }
+    if progress.end.is_some() {
+        facts.push(seconds(progress.duration_ms));
+    }
+    facts.join(" · ")
+}
+
+fn tokens(tokens: u64) -> String {
+    match tokens {
+        0..1_000 => format!("{tokens} tokens"),
+        _ => format!("{}k tokens", tokens / 1_000),
+    }
+}
+
+fn ended(end: AgentEnd) -> &'static str {
+    match end {
+        AgentEnd::Goal => "done",
+        AgentEnd::Error => "failed",
+        AgentEnd::Timeout => "its time was up",
+        AgentEnd::MaxTurns => "it had no turns left",
+        AgentEnd::Aborted => "interrupted",
+        AgentEnd::ErrorNoCompleteTaskCall => "it gave no result",
+    }
+}

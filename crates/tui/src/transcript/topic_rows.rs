@@ -1,0 +1,49 @@
+//! Headings that the model puts over what follows.
+
+use parallax_screen::{Line, Span, text_width, wrap};
+
+use super::draw::{Draw, cut};
+use crate::clean;
+use crate::layout::{prefixed, shortened};
+
+/// A heading, or a new intent under the one in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Topic {
+    pub(super) title: String,
+    pub(super) summary: String,
+    pub(super) intent: String,
+}
+
+/// The rows of it.
+pub(super) fn rows(topic: &Topic, draw: &Draw<'_>) -> Vec<Line> {
+    let theme = draw.theme;
+    let intent = clean::one_row(&topic.intent);
+    let sign = draw.sign("→ ", "Next: ");
+    let next = Line::styled(sign, theme.symbol).and(intent.into_owned(), theme.secondary);
+    if topic.title.is_empty() {
+        return vec![cut(&next, draw.width)];
+    }
+    let title = clean::one_row(&topic.title);
+    let mut rows = Vec::new();
+    if draw.options.screen_reader {
+        rows.extend(wrap(&Line::styled(format!("Topic: {title}"), theme.accent), draw.width, &[]));
+    } else {
+        let title = shortened(&title, draw.width.saturating_sub(6));
+        let rule = draw.width.saturating_sub(text_width(&title) + 4);
+        rows.push(
+            Line::styled("── ", theme.border)
+                .and(title, theme.accent.bold())
+                .and(format!(" {}", "─".repeat(rule)), theme.border),
+        );
+    }
+    if draw.options.expanded {
+        let indent = [Span::raw("  ")];
+        for line in clean::lines(&topic.summary).lines() {
+            let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), theme.comment);
+            let wrapped = wrap(&line, draw.width.saturating_sub(2).max(4), &[]);
+            rows.extend(wrapped.into_iter().map(|row| prefixed(&indent, row)));
+        }
+    }
+    rows.push(cut(&next, draw.width));
+    rows
+}
