@@ -304,10 +304,10 @@ fn footer(settings: &Settings) -> Vec<FooterItem> {
         unless("ui.footer.hideModelInfo", FooterItem::ModelName),
         unless("ui.footer.hideContextPercentage", FooterItem::ContextUsed),
         Some(FooterItem::TokenCount),
-        Some(FooterItem::Cost),
         Some(FooterItem::GitBranch),
         unless("ui.footer.hideSandboxStatus", FooterItem::Sandbox),
         Some(FooterItem::Trust),
+        Some(FooterItem::Cost),
         is_set("ui.showMemoryUsage").then_some(FooterItem::MemoryUsage),
     ]
     .into_iter()
@@ -340,12 +340,12 @@ mod tests {
             ContextUsed, Cost, GitBranch, MemoryUsage, Mode, ModelName, Quota, Sandbox, TokenCount,
             Trust, Workspace,
         };
-        let usual = vec![Mode, ModelName, ContextUsed, TokenCount, Cost, GitBranch, Sandbox, Trust];
+        let usual = vec![Mode, ModelName, ContextUsed, TokenCount, GitBranch, Sandbox, Trust, Cost];
         assert_eq!(ui(serde_json::json!({})).footer, Some(usual));
         let switched = serde_json::json!({"ui": {"footer": {"hideModelInfo": true},
             "showMemoryUsage": true}});
         let left =
-            vec![Mode, ContextUsed, TokenCount, Cost, GitBranch, Sandbox, Trust, MemoryUsage];
+            vec![Mode, ContextUsed, TokenCount, GitBranch, Sandbox, Trust, Cost, MemoryUsage];
         assert_eq!(ui(switched).footer, Some(left));
         let listed = serde_json::json!({"ui": {"footer": {"items": ["quota", "x", "workspace"]}}});
         assert_eq!(ui(listed).footer, Some(vec![Quota, Workspace]));

@@ -35,8 +35,8 @@ impl Session {
         let is_expansion = prepared.again.refused.is_some();
         let question = match spec.kind {
             _ if is_expansion => Question::SandboxExpansion,
-            _ if asks_itself(&prepared) => Question::AskUser,
             ToolKind::Plan if is_plan(&prepared) => Question::ExitPlanMode,
+            _ if asks_itself(&prepared) => Question::AskUser,
             ToolKind::Edit => Question::Edit,
             ToolKind::Execute => Question::Exec,
             _ if call.name.starts_with("mcp_") => Question::Mcp,
@@ -128,7 +128,7 @@ impl Session {
                 continue;
             }
             let outcome = decide.outcome;
-            prepared.answer = Some(outcome);
+            prepared.decided = Some(outcome);
             self.hub.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome: Some(outcome) });
             match outcome {
                 // No answer is one too.

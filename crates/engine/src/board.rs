@@ -91,7 +91,7 @@ pub(crate) struct Prepared {
     /// What may be answered, once asked.
     pub(crate) outcomes: Vec<AskOutcome>,
     /// What a person answered, once they did.
-    pub(crate) answer: Option<AskOutcome>,
+    pub(crate) decided: Option<AskOutcome>,
     pub(crate) again: Again,
 }
 

@@ -264,6 +264,9 @@ impl Inbox {
 
     /// Another model answers, though none was set.
     pub(crate) fn follow_model(&self, model: &str) {
+        if let Some(family) = &self.family {
+            family.follow(self.mode, model);
+        }
         (self.model_changed)(model);
     }
 

@@ -134,7 +134,8 @@ impl Registry {
         interactive: bool,
     ) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter().filter(move |tool| {
-            !judge.hides(&tool.spec().name, &tool.spec().aliases, mode, interactive)
+            tool.offered(mode)
+                && !judge.hides(&tool.spec().name, &tool.spec().aliases, mode, interactive)
         })
     }
 

@@ -66,7 +66,16 @@ impl Session {
 
     /// Whether the program chooses among models.
     pub(crate) fn chooses(&self) -> bool {
-        self.model.routes(&self.inbox.model).is_some()
+        self.routes().is_some()
+    }
+
+    /// The models to choose among, if there is a choice.
+    fn routes(&self) -> Option<Routes> {
+        match self.routing.router {
+            // The name means the strong model then.
+            Router::Off => None,
+            Router::On | Router::Rules => self.model.routes(&self.inbox.model),
+        }
     }
 
     /// Chooses the model of the prompt, at its first request or after a person
@@ -81,7 +90,7 @@ impl Session {
         }
         let begun = Instant::now();
         let asked = self.inbox.model.clone();
-        let (model, choice) = match self.model.routes(&asked) {
+        let (model, choice) = match self.routes() {
             None => {
                 let reason = format!("`{asked}` is set");
                 let choice = Choice::new(true, RouteSource::Override, reason);
@@ -112,10 +121,6 @@ impl Session {
     }
 
     async fn choose(&mut self, routes: &Routes, cancel: &CancellationToken) -> Choice {
-        if self.routing.router == Router::Off {
-            let reason = "routing is switched off (`model.routing`)";
-            return Choice::new(true, RouteSource::Default, reason);
-        }
         if self.routing.plan {
             if self.inbox.mode == ApprovalMode::Plan {
                 return Choice::new(true, RouteSource::ApprovalMode, "it is plan mode");
@@ -186,8 +191,7 @@ impl Session {
     pub(crate) fn end_route(&mut self, reason: &EndReason) {
         self.models.begin();
         let Some(route) = self.route.take() else { return };
-        let routes = self.model.routes(&self.inbox.model);
-        let was_fast = routes.is_some_and(|routes| routes.fast == route.model);
+        let was_fast = self.routes().is_some_and(|routes| routes.fast == route.model);
         self.stuck = was_fast && matches!(reason, EndReason::Loop { .. });
         self.last_model = Some(route.model);
     }

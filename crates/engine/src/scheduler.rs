@@ -300,7 +300,7 @@ impl Session {
             verdict,
             rules,
             outcomes: Vec::new(),
-            answer: None,
+            decided: None,
             again,
         })
     }
@@ -315,7 +315,7 @@ impl Session {
     ) {
         let Some(call) = board.call(prepared.index).cloned() else { return };
         let cancel = cancel.child_token();
-        let Prepared { index, tool, invocation, effects, title, verdict, again, answer, .. } =
+        let Prepared { index, tool, invocation, effects, title, verdict, again, decided, .. } =
             prepared;
         let kind = tool.spec().kind;
         let mut permissions = effects.permissions.clone().and(&verdict.grants);
@@ -333,8 +333,8 @@ impl Session {
             progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
             permissions: permissions.clone(),
             mode: self.inbox.mode,
+            decided,
             answers,
-            answer,
         };
         board.exclusive = self.is_exclusive(&call);
         let guarded = Guarded {
@@ -528,9 +528,9 @@ impl Session {
             self.prompts.count_lines(diff);
         }
         let data = outcome.data.clone();
+        let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
-        let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let response = respond(
             &Answered {
                 wire_id: call.wire_id.as_deref(),

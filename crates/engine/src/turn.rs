@@ -21,10 +21,10 @@ use crate::session::Session;
 /// Stands for the answer that an interrupt cut off, so that roles alternate.
 const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
-/// How a turn ends whose calls the person refused, all of them.
-const DECLINED: &str = "you refused what it wanted to do; say what to do instead";
 /// The same where its time was over.
 const TIMED_OUT: &str = "[The time for this turn was over.]";
+/// How a turn ends whose calls the person refused, all of them.
+const DECLINED: &str = "you refused what it wanted to do; say what to do instead";
 
 /// Stands for an answer that never came.
 pub(crate) const UNANSWERED: &str = "[This turn ended without an answer.]";

@@ -15,6 +15,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::RuleDraft;
+use parallax_protocol::routing::RouteSource;
 use parallax_protocol::tool::{Display, Preview, ToolKind};
 use serde::Serialize;
 use serde_json::Value;
@@ -401,7 +402,9 @@ impl StreamFace {
                 self.session_id = session_id;
             }
             EventBody::ModelCall(call) => self.usage(call, pending),
-            EventBody::Routed(route) => self.lines.push(pending, "model", route.as_ref()),
+            EventBody::Routed(route) if route.source != RouteSource::Override => {
+                self.lines.push(pending, "model", route.as_ref());
+            }
             EventBody::FellBack(fallback) => {
                 self.lines.push(pending, "fallback", fallback.as_ref());
             }
@@ -498,10 +501,14 @@ impl Face for StreamFace {
                 _ => {}
             }
         }
+        let stats = summary.stats.for_stream(summary.duration_ms);
         let result = ResultLine {
             status: if outcome.error.is_some() { "error" } else { "success" },
             error: outcome.error.as_ref(),
-            stats: summary.stats.for_stream(summary.duration_ms),
+            stats: match self.version_2 {
+                true => stats.with_cost(&summary.stats.cost),
+                false => stats,
+            },
             structured: summary.structured.as_ref(),
         };
         self.lines.push(pending, "result", result);

@@ -371,13 +371,13 @@ pub enum Question {
     Mcp,
     /// A command that the sandbox refused something.
     SandboxExpansion,
-    /// Questions of the model's ([`Preview::Questions`]). To go on means to give
-    /// the answers, to cancel that there are none.
-    AskUser,
     /// A plan, and in which mode the work on it is to be done.
     ExitPlanMode,
     /// A model that cannot answer, and another that could. It is about no call.
     Fallback,
+    /// Questions of the model's ([`Preview::Questions`]). To go on means to give
+    /// the answers, to cancel that there are none.
+    AskUser,
     /// Anything else.
     Info,
 }

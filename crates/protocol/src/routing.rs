@@ -32,7 +32,7 @@ pub enum Router {
     On,
     /// Rules only: no request is made to choose.
     Rules,
-    /// Nothing: the strong model answers.
+    /// Nothing: a name like `auto` means its strong model.
     Off,
 }
 

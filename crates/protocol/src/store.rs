@@ -45,25 +45,15 @@ pub enum Record {
     /// From here on the contents so far go out in a shorter form. They still
     /// count: places in the journal are places among the original ones.
     Compaction(CompactionRecord),
-    /// The session has a name; of several the newest counts.
-    Name(NameRecord),
     /// A plan was put before a person (or a rule), and what was said of it.
     Plan(PlanRecord),
+    /// The session has a name; of several the newest counts.
+    Name(NameRecord),
     /// The newest compaction that still counts is taken back.
     CompactionUndone {
         /// When, RFC 3339.
         time: String,
     },
-}
-
-/// What a session is called.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NameRecord {
-    /// When it got the name, RFC 3339.
-    pub time: String,
-    /// The name, one line.
-    pub text: String,
 }
 
 /// A plan and the answer to it.
@@ -82,6 +72,16 @@ pub struct PlanRecord {
     /// What the person said, when it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
+}
+
+/// What a session is called.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameRecord {
+    /// When it got the name, RFC 3339.
+    pub time: String,
+    /// The name, one line.
+    pub text: String,
 }
 
 /// A shorter form of the first contents of a session.

@@ -143,17 +143,17 @@ pub enum Preview {
         /// The arguments.
         arguments: Object,
     },
-    /// Questions of the model's. A call with these is always put to a person.
-    Questions {
-        /// One to four.
-        questions: Vec<UserQuestion>,
-    },
     /// A plan that the work would follow.
     Plan {
         /// Its file, absolute.
         path: PathBuf,
         /// Its Markdown.
         text: String,
+    },
+    /// Questions of the model's. A call with these is always put to a person.
+    Questions {
+        /// One to four.
+        questions: Vec<UserQuestion>,
     },
 }
 
@@ -486,11 +486,11 @@ pub struct Run {
     pub permissions: Permissions,
     /// The mode in which it was let through.
     pub mode: ApprovalMode,
+    /// What a person answered; `None` when a rule let it through.
+    pub decided: Option<AskOutcome>,
     /// What a person answered, for calls that ask ([`Preview::Questions`]);
     /// `None` when they gave no answer.
     pub answers: Option<Object>,
-    /// What a person answered; `None` when a rule let it through.
-    pub answer: Option<AskOutcome>,
 }
 
 impl Run {
@@ -501,8 +501,8 @@ impl Run {
             progress,
             permissions: Permissions::default(),
             mode: ApprovalMode::default(),
+            decided: None,
             answers: None,
-            answer: None,
         }
     }
 }
@@ -522,6 +522,11 @@ pub struct Served {
 pub trait Tool: Send + Sync {
     /// What it declares. Stable for the life of the session.
     fn spec(&self) -> &ToolSpec;
+
+    /// Whether the model is told of it in a mode.
+    fn offered(&self, _mode: ApprovalMode) -> bool {
+        true
+    }
 
     /// Whose it is, when an MCP server brought it.
     fn served(&self) -> Option<&Served> {

@@ -313,6 +313,15 @@ pub struct StreamStats {
     cost: CostStats,
 }
 
+impl StreamStats {
+    /// With what was spent, which version 1 does not tell.
+    #[must_use]
+    pub fn with_cost(mut self, cost: &CostStats) -> Self {
+        self.cost = cost.clone();
+        self
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct StreamTokens {
     total_tokens: u64,
@@ -384,7 +393,6 @@ impl Stats {
         let mut stats = StreamStats {
             duration_ms,
             tool_calls: self.tools.total_calls,
-            cost: self.cost.clone(),
             ..StreamStats::default()
         };
         for (name, model) in &self.models {

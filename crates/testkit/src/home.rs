@@ -8,6 +8,9 @@ use std::process::Command;
 /// The API key that children get; the server looks for it where it must not be.
 pub const API_KEY: &str = "test-key-5f0e1d2c3b4a";
 
+/// Settings below all others.
+const DEFAULTS: &str = "defaults.json";
+
 /// A temporary home beside a temporary project folder, gone when dropped.
 #[derive(Debug)]
 pub struct TestHome {
@@ -27,6 +30,8 @@ impl TestHome {
         for name in ["home", "project", "tmp"] {
             std::fs::create_dir(root.join(name))?;
         }
+        // Scripts answer prompts: `auto` asks nobody which model they are for.
+        std::fs::write(root.join(DEFAULTS), r#"{"model": {"routing": "off"}}"#)?;
         Ok(Self { root, _folder: folder })
     }
 
@@ -87,6 +92,7 @@ impl TestHome {
             ("HOME".into(), home.clone()),
             ("GEMINI_CLI_HOME".into(), home),
             ("TMPDIR".into(), self.root.join("tmp").into_os_string()),
+            ("GEMINI_CLI_SYSTEM_DEFAULTS_PATH".into(), self.root.join(DEFAULTS).into_os_string()),
             ("GEMINI_API_KEY".into(), API_KEY.into()),
             ("GOOGLE_GEMINI_BASE_URL".into(), server.into()),
             ("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into()),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Display, Effects, Invocation, Outcome, Run, Scope, SessionChange, Sharing, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolSpec,
@@ -46,6 +47,10 @@ impl EnterPlanMode {
 impl Tool for EnterPlanMode {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn offered(&self, mode: ApprovalMode) -> bool {
+        !matches!(mode, ApprovalMode::Plan | ApprovalMode::Yolo)
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {

@@ -92,6 +92,10 @@ impl Tool for ExitPlanMode {
         &self.spec
     }
 
+    fn offered(&self, mode: ApprovalMode) -> bool {
+        mode == ApprovalMode::Plan
+    }
+
     fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let plan = self.find(args.text("plan_filename"))?;
@@ -155,7 +159,7 @@ impl Invocation for Call {
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
-        let mode = match run.answer {
+        let mode = match run.decided {
             Some(AskOutcome::ProceedAlways) => ApprovalMode::AutoEdit,
             Some(_) => ApprovalMode::Default,
             None => self.unasked,
@@ -223,7 +227,7 @@ mod tests {
     fn run(call: Box<dyn Invocation>, answer: Option<AskOutcome>) -> Outcome {
         use parallax_protocol::tool::NoProgress;
         let cancel = parallax_protocol::CancellationToken::new();
-        let run = Run { answer, ..Run::new(cancel, Arc::new(NoProgress)) };
+        let run = Run { decided: answer, ..Run::new(cancel, Arc::new(NoProgress)) };
         futures_util::FutureExt::now_or_never(call.run(run)).expect("at once")
     }
 

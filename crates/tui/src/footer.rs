@@ -12,7 +12,7 @@ use crate::theme::Theme;
 pub(crate) struct Facts {
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
-    /// The model that answers, where it is another than the one set.
+    /// The model that answers, where it was chosen for the prompt.
     pub(crate) routed: Option<String>,
     pub(crate) workspace: String,
     pub(crate) branch: Option<String>,
@@ -107,8 +107,12 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
             vec![Span::styled(text, style)]
         }
         FooterItem::ModelName => plain(match &facts.routed {
-            Some(routed) => format!("{} → {routed}", facts.model),
-            None => facts.model.clone(),
+            Some(routed) if *routed != facts.model => {
+                // The family is known by now; the footer is narrow.
+                let short = routed.strip_prefix("gemini-").unwrap_or(routed);
+                format!("{} → {short}", facts.model)
+            }
+            _ => facts.model.clone(),
         }),
         FooterItem::Workspace => plain(facts.workspace.clone()),
         FooterItem::GitBranch => plain(

@@ -241,6 +241,7 @@ impl Child {
             }
             EventBody::StateChanged { mode, .. } => self.family.lead(mode),
             EventBody::Retry(retry) => self.family.hub.send(EventBody::Retry(retry)),
+            EventBody::FellBack(fallback) => self.family.hub.send(EventBody::FellBack(fallback)),
             EventBody::ItemDone { item, done: ItemDone::Notice { level, text } } => {
                 let text = format!("{}: {text}", self.agent.name);
                 self.family.hub.send(EventBody::ItemDone {
@@ -298,9 +299,7 @@ impl Child {
             Turn::Ended(EndReason::Stopped { reason }) => {
                 (AgentEnd::Error, format!("it was stopped: {reason}"))
             }
-            Turn::Ended(EndReason::Budget(spent)) => {
-                (AgentEnd::Error, format!("a budget is spent: {}", spent.amount(spent.limit)))
-            }
+            Turn::Ended(EndReason::Budget(spent)) => (AgentEnd::Error, spent.to_string()),
             Turn::Ended(EndReason::Failed(failure)) => (AgentEnd::Error, failure.message),
             Turn::Gone => (AgentEnd::Error, "it crashed; this is a defect".to_owned()),
         };

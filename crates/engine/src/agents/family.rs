@@ -9,8 +9,9 @@ use parallax_protocol::event::{Ask, EventBody};
 use parallax_protocol::ids::{AskId, ItemId};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::Router;
 use parallax_protocol::store::NoStore;
-use parallax_protocol::tool::{Tool, ToolSource};
+use parallax_protocol::tool::{Tool, ToolKind, ToolSource};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, WeakSender};
 
@@ -67,7 +68,13 @@ impl Family {
             agents,
             hub,
             places: Semaphore::new(AT_ONCE),
-            tools: options.tools.clone(),
+            // Plans are between the session and the person.
+            tools: options
+                .tools
+                .iter()
+                .filter(|tool| tool.spec().kind != ToolKind::Plan)
+                .cloned()
+                .collect(),
             more_tools: options.more_tools.clone(),
             judge,
             like: like(options),
@@ -198,7 +205,9 @@ fn like(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions + Send + Syn
     let rule_keeper = options.rule_keeper.clone();
     let checkpoints = options.checkpoints.clone();
     let is_build_file = options.is_build_file;
+    // What they spend is the session's, and they take the model that it has.
     let budget = options.budget.within();
+    let routing = RoutingOptions { router: Router::Off, ..options.routing };
     let hooks = options.hooks.clone();
     let secrets = options.secrets.clone();
     Box::new(move || SessionOptions {
@@ -224,10 +233,9 @@ fn like(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions + Send + Syn
         pending: std::collections::BTreeMap::new(),
         generation: generation.clone(),
         max_turns: None,
-        requests_made: 0,
-        // What it spends counts in the session that it works for.
         budget: budget.clone(),
-        routing: RoutingOptions::default(),
+        routing,
+        requests_made: 0,
         max_attempts,
         loop_detection,
         retry_base,

@@ -67,10 +67,10 @@ async fn each_prompt_has_its_own() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn time_ends_a_turn_that_hangs() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
-    let limits = BudgetLimits { time: Some(Duration::from_secs(3)), ..BudgetLimits::default() };
+    let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
     let budget = Budget::new(BudgetLimits::default(), limits, Spent::default());
     let mut rig = rig(vec![reply, says("done")], Setup { budget, ..Setup::default() });
     let (reason, _) = rig.turn("go").await;

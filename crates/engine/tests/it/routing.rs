@@ -101,7 +101,11 @@ async fn switched_off_or_by_rules_alone_nothing_is_asked() {
         let routing = RoutingOptions { router, ..RoutingOptions::default() };
         let mut rig = rig(vec![says("a")], auto(routing));
         let (_, events) = rig.turn("Add a flag").await;
-        assert_eq!(routes(&events)[0].source, RouteSource::Default);
+        let source = match router {
+            Router::Off => RouteSource::Override,
+            _ => RouteSource::Default,
+        };
+        assert_eq!(routes(&events)[0].source, source);
         assert_eq!((models(&rig), rig.script.asked().len()), (vec!["strong".to_owned()], 0));
     }
 }

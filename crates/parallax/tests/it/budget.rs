@@ -57,7 +57,16 @@ fn a_setting_holds_for_the_session_and_prices_can_be_told() {
         "modelConfigs": {"prices": {"gemini-3-pro": {"input": 60, "output": 1}}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let run = |prompt: &str, more: &[&str]| {
-        let args = ["-m", "gemini-3-pro-preview", "-o", "stream-json", "-p", prompt];
+        let args = [
+            "-m",
+            "gemini-3-pro-preview",
+            "-o",
+            "stream-json",
+            "--stream-version",
+            "2",
+            "-p",
+            prompt,
+        ];
         let done = world.run(&[&args[..], more].concat());
         let last = done.out().lines().last().map(str::to_owned).expect("a line");
         (done.code(), serde_json::from_str::<Value>(&last).expect("json"))

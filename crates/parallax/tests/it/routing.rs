@@ -12,13 +12,22 @@ fn asked(world: &World) -> Vec<String> {
     world.server.requests().iter().map(|request| name(&request.path)).collect()
 }
 
+/// A world as users have it: `auto` chooses.
+fn world(script: &str, settings: &str) -> World {
+    let world = World::new(script);
+    let settings = settings.replacen('{', r#"{"model": {"routing": "on"}, "#, 1);
+    let settings = settings.replace(", }", "}");
+    world.home.write_home(".gemini/settings.json", &settings).expect("settings");
+    world
+}
+
 fn said(done: &testkit::measure::Finished) -> Value {
     serde_json::from_str(&done.out()).expect("json")
 }
 
 #[test]
 fn a_clear_prompt_goes_to_the_fast_model_without_a_call() {
-    let world = World::new(r#"[{"text": "done"}]"#);
+    let world = world(r#"[{"text": "done"}]"#, "{}");
     let done = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
     assert_eq!(asked(&world), ["gemini-3.8-flash"]);
     let routing = &said(&done)["stats"]["routing"][0];
@@ -29,7 +38,7 @@ fn a_clear_prompt_goes_to_the_fast_model_without_a_call() {
 fn in_doubt_the_classifier_is_asked() {
     let answer = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
     let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
-    let world = World::new(&script.to_string());
+    let world = world(&script.to_string(), "{}");
     let done = world.run_well(&["-p", "Add a flag --quiet", "-o", "json"]);
     assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3-pro-preview"]);
     let said = said(&done);
@@ -51,11 +60,7 @@ fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
     let busy = json!({"status": 503, "repeat": 0, "match": {"modelContains": "pro"},
         "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     let script = || json!([busy.clone(), {"text": "done"}]).to_string();
-    let world = World::new(&script());
-    world
-        .home
-        .write_home(".gemini/settings.json", r#"{"general": {"maxAttempts": 1}}"#)
-        .expect("written");
+    let world = world(&script(), r#"{"general": {"maxAttempts": 1}}"#);
     let done = world.run(&["-p", "Refactor the parser", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());
     let answer = said(&done);
@@ -88,9 +93,7 @@ fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
         {"text": "planned"},
         {"text": "done"},
     ]);
-    let world = World::new(&script.to_string());
-    let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
-    world.home.write_home(".gemini/settings.json", settings).expect("written");
+    let world = world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
     world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
     world.run_well(&["-p", "Now refactor all of it", "-r"]);
     assert_eq!(asked(&world)[2..], ["gemini-3-pro-preview", "gemini-3.8-flash"]);

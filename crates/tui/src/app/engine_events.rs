@@ -4,6 +4,7 @@ use parallax_protocol::event::{
     CallPhase, EndReason, Event, EventBody, ItemDone, ItemStart, Level, SteerFate,
 };
 use parallax_protocol::op::{Op, ToolInput};
+use parallax_protocol::routing::RouteSource;
 use parallax_protocol::tool::{Display, ToolKind};
 
 use super::{App, Steering};
@@ -110,8 +111,8 @@ impl App {
                 self.tasks_changed();
             }
             EventBody::Routed(route) => {
-                let other = route.model != self.facts.model;
-                self.facts.routed = other.then(|| route.model.clone());
+                let chosen = route.source != RouteSource::Override;
+                self.facts.routed = chosen.then(|| route.model.clone());
                 self.route = Some(route.as_ref().clone());
             }
             EventBody::FellBack(fallback) => self.fallbacks.push(fallback.as_ref().clone()),

@@ -66,10 +66,10 @@ pub(crate) struct QuestionDialog {
     typing: Option<Typing>,
     /// Taking and leaving single hunks.
     hunks: Option<Hunks>,
-    /// The model's own questions, in place of all that.
-    form: Option<AnswerForm>,
     /// The rows of a plan for a width: they take a while to make.
     plan: RefCell<(usize, Vec<Line>)>,
+    /// The model's own questions, in place of all that.
+    form: Option<AnswerForm>,
 }
 
 impl QuestionDialog {
@@ -82,18 +82,19 @@ impl QuestionDialog {
             choices.push(Choice::No);
             return Self::with(ask, choices);
         }
+        if ask.question == Question::ExitPlanMode && has(AskOutcome::ProceedAlways) {
+            // The work begins either way; most people want to see the edits go by.
+            choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
+        }
         if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
             // Without a rule the engine goes over to auto-edit.
             choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
         }
-        if ask.question == Question::ExitPlanMode {
-            // The work begins either way; most people want to see the edits go by.
-            if has(AskOutcome::ProceedAlways) {
-                choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
-            }
-        } else if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
+        if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
             choices.push(Choice::Keep(RuleScope::Session));
-        } else if ask.question != Question::Edit && has(AskOutcome::ProceedAlways) {
+        } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
+            && has(AskOutcome::ProceedAlways)
+        {
             choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
         }
         for outcome in [AskOutcome::ProceedAlwaysTool, AskOutcome::ProceedAlwaysServer] {
@@ -131,8 +132,8 @@ impl QuestionDialog {
             scroll: 0,
             typing: None,
             hunks: None,
-            form,
             plan: RefCell::default(),
+            form,
         }
     }
 
@@ -359,9 +360,9 @@ impl QuestionDialog {
             Question::Exec => "Run this command?",
             Question::Mcp => "Call this tool?",
             Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
-            Question::AskUser => "Your answer?",
             Question::Fallback => "Shall another model answer?",
             Question::ExitPlanMode => "Shall the work on this plan begin?",
+            Question::AskUser => "Your answer?",
             Question::Info => "Allow this?",
         };
         let mut title = Line::styled("? ", theme.warning.bold()).and(question, theme.text.bold());
@@ -369,9 +370,6 @@ impl QuestionDialog {
             title = title.and(format!("  1 of {waiting}"), theme.secondary);
         }
         let mut rows = vec![title];
-        if let Some(agent) = &self.ask.agent {
-            rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
-        }
         if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
             let place = Line::styled(path.display().to_string(), theme.secondary);
             rows.extend(wrap(&place, width, &[Span::raw("  ")]));
@@ -381,6 +379,9 @@ impl QuestionDialog {
             let what = Line::styled(self.ask.title.clone(), theme.text);
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
             return rows;
+        }
+        if let Some(agent) = &self.ask.agent {
+            rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
         }
         let what = Line::styled(format!("{} ", self.ask.name), theme.text.bold())
             .and(self.ask.title.clone(), theme.text);
@@ -452,6 +453,14 @@ impl QuestionDialog {
         rows
     }
 
+    fn plan_rows(&self, text: &str, width: usize, theme: &Theme) -> Vec<Line> {
+        let mut made = self.plan.borrow_mut();
+        if made.0 != width {
+            *made = (width, render(text, &Look::new(theme, width)));
+        }
+        made.1.clone()
+    }
+
     /// What a line of several parts runs and writes.
     fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
         for part in &self.ask.verdict.parts {
@@ -459,14 +468,6 @@ impl QuestionDialog {
             let line = Line::styled("  · ", theme.border).and(tabs(part), style);
             rows.extend(wrap(&line, width, &[Span::raw("    ")]));
         }
-    }
-
-    fn plan_rows(&self, text: &str, width: usize, theme: &Theme) -> Vec<Line> {
-        let mut made = self.plan.borrow_mut();
-        if made.0 != width {
-            *made = (width, render(text, &Look::new(theme, width)));
-        }
-        made.1.clone()
     }
 
     fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {

@@ -145,11 +145,12 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
-    assert!(!window.contains("**first**"), "{window}");
+    assert!(window.contains("• first this"), "{window}");
     seat.press(Key::Char('4'));
     seat.types("smaller steps");
     seat.press(Key::Enter);
     assert!(told(&seat, 2).contains("User feedback: smaller steps"));
+    seat.has_seen("The plan was not agreed to");
     seat.sees("Shall the work on this plan begin?");
     seat.press(Key::Char('1'));
     seat.sees("That is all.");
