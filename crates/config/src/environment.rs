@@ -87,14 +87,55 @@ impl Environment {
         self.file.as_deref()
     }
 
-    fn add(&mut self, file: PathBuf, variables: Vec<(String, String)>, excluded: &[String]) {
+    /// Takes the variables of a file. Gives the names that this one may not set.
+    fn add(
+        &mut self,
+        file: PathBuf,
+        variables: Vec<(String, String)>,
+        excluded: &[String],
+        of_project: bool,
+    ) -> Vec<String> {
+        let names: Vec<String> = variables.iter().map(|(name, _)| name.clone()).collect();
+        let mut refused = Vec::new();
         for (name, value) in variables {
-            if !self.process.contains_key(&name) && !excluded.contains(&name) {
-                self.dotenv.insert(name, value);
+            if self.process.contains_key(&name) || excluded.contains(&name) {
+                continue;
             }
+            if of_project && (is_for_the_user(&name) || self.sends_keys_away(&name, &names)) {
+                refused.push(name);
+                continue;
+            }
+            self.dotenv.insert(name, value);
         }
         self.file = Some(file);
+        refused
     }
+
+    /// Whether the variable says where requests go, and the key that goes with
+    /// them is not of the same file.
+    fn sends_keys_away(&self, name: &str, file: &[String]) -> bool {
+        let keys: &[&str] = match name {
+            "GOOGLE_GEMINI_BASE_URL" => &["GEMINI_API_KEY", "PARALLAX_API_KEY"],
+            "GOOGLE_VERTEX_BASE_URL" => &["GOOGLE_API_KEY"],
+            _ => return false,
+        };
+        !keys.iter().any(|key| file.iter().any(|name| name == key))
+            || keys.iter().any(|key| self.process.contains_key(*key))
+    }
+}
+
+/// Whether the variable decides how the program is confined, whom it trusts, or
+/// where its settings lie: a project does not say so.
+fn is_for_the_user(name: &str) -> bool {
+    let own = ["PARALLAX_", "GEMINI_CLI_", "GEMINI_"];
+    let rest = own.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    rest.starts_with("SANDBOX")
+        || matches!(name, "SEATBELT_PROFILE" | "BUILD_SANDBOX")
+        || (rest != name
+            && matches!(
+                rest,
+                "TRUST_WORKSPACE" | "HOME" | "SYSTEM_SETTINGS_PATH" | "SYSTEM_DEFAULTS_PATH"
+            ))
 }
 
 /// What decides which `.env` counts.
@@ -114,7 +155,7 @@ impl DotenvSearch<'_> {
     /// there and cannot be used.
     pub(crate) fn read_into(&self, environment: &mut Environment) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (path, of_ours) in self.candidates() {
+        for (path, of_ours, of_project) in self.candidates() {
             match read_at_most(&path, LIMIT) {
                 Ok(None) => {}
                 Ok(Some(read)) if read.cut => {
@@ -131,7 +172,15 @@ impl DotenvSearch<'_> {
                 }
                 Ok(Some(read)) => {
                     let excluded = if of_ours { &[] } else { self.excluded };
-                    environment.add(path, dotenv::parse(&to_text(&read.bytes)), excluded);
+                    let variables = dotenv::parse(&to_text(&read.bytes));
+                    let refused = environment.add(path.clone(), variables, excluded, of_project);
+                    warnings.extend(refused.iter().map(|name| {
+                        format!(
+                            "`{}` may not set `{name}`: it is for you to say, in your environment or \
+                             in the `.env` of your home",
+                            path.display()
+                        )
+                    }));
                     break;
                 }
                 // A folder of that name (Python's usual one) is no error.
@@ -145,19 +194,21 @@ impl DotenvSearch<'_> {
         warnings
     }
 
-    /// Paths in the order of search, each with whether it is a file of ours.
-    fn candidates(&self) -> Vec<(PathBuf, bool)> {
+    /// Paths in the order of search, each with whether it is a file of ours, and
+    /// whether it is one of a project.
+    fn candidates(&self) -> Vec<(PathBuf, bool, bool)> {
         let mut paths = Vec::new();
         for folder in self.folders {
-            paths.push((folder.join(".parallax/.env"), true));
-            paths.push((folder.join(".gemini/.env"), true));
-            if !self.ignore_local || *folder == self.homes.user {
-                paths.push((folder.join(".env"), false));
+            let of_project = *folder != self.homes.user;
+            paths.push((folder.join(".parallax/.env"), true, of_project));
+            paths.push((folder.join(".gemini/.env"), true, of_project));
+            if !self.ignore_local || !of_project {
+                paths.push((folder.join(".env"), false, of_project));
             }
         }
-        paths.push((self.homes.parallax.join(".env"), true));
-        paths.push((self.homes.gemini.join(".env"), true));
-        paths.push((self.homes.user.join(".env"), false));
+        paths.push((self.homes.parallax.join(".env"), true, false));
+        paths.push((self.homes.gemini.join(".env"), true, false));
+        paths.push((self.homes.user.join(".env"), false, false));
         paths
     }
 

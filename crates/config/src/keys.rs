@@ -194,6 +194,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("context.discoveryMaxDirs", Num, "200", "Accepted"),
     key(
+        "context.memoryMaxTokens",
+        Num,
+        "10000",
+        "Tokens of one memory file from which a warning says so; 0: never (ours)",
+    ),
+    key(
         "context.memoryBoundaryMarkers",
         Texts,
         "[\".git\"]",

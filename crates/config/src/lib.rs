@@ -27,6 +27,7 @@ pub mod mcp;
 mod memory;
 mod merge;
 mod migrate;
+mod prompt_files;
 mod read;
 mod rules;
 mod rules_integrity;
@@ -51,7 +52,11 @@ pub use homes::Homes;
 pub use keys::{KEYS, Key, Kind};
 pub use layers::{Layer, Origin};
 pub use load::{Config, LoadOptions, load};
-pub use memory::{ImportFormat, Memory, MemoryFile, MemoryOptions, add_memory, load_memory};
+pub use memory::{
+    ImportFormat, Memory, MemoryFile, MemoryOptions, Tier, add_memory, beneath, load_memory,
+    project_memory_file, user_memory_file, with_fact,
+};
+pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
 pub use rules::{RuleFiles, RulePlaces, policy_files, sandbox_files};
 pub use rules_integrity::{
     RulesChange, accept_workspace_rules, let_workspace_rules_allow, workspace_rules_changed,

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::homes::Homes;
 
-pub use add::add_memory;
+pub use add::{add_memory, project_memory_file, user_memory_file, with_fact};
+pub use discovery::beneath;
 
 /// How imported files are shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct MemoryOptions<'a> {
     pub homes: &'a Homes,
     /// File names, in order.
     pub names: &'a [String],
+    /// The folders of the user's own notes on this project.
+    pub notes: &'a [PathBuf],
     /// Names that mark the top of a project; empty: look no higher.
     pub boundary_markers: &'a [String],
     /// More folders whose own files are read.
@@ -41,6 +44,19 @@ pub struct MemoryOptions<'a> {
     pub trusted: bool,
     /// Whether a file of the project is ignored.
     pub ignored: &'a dyn Fn(&Path) -> bool,
+}
+
+/// Where a memory file belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// The user's, for all projects.
+    Global,
+    /// The user's own notes on this project, which are in no repository.
+    Notes,
+    /// That of an extension.
+    Extension,
+    /// The project's.
+    Project,
 }
 
 /// One file with its imports worked in.
@@ -57,6 +73,8 @@ pub struct MemoryFile {
 pub struct Memory {
     /// The user's, for all projects.
     pub global: Vec<MemoryFile>,
+    /// The user's own notes on this project.
+    pub notes: Vec<MemoryFile>,
     /// Those of extensions.
     pub extensions: Vec<MemoryFile>,
     /// The project's, outermost folder first.
@@ -74,10 +92,28 @@ pub fn load_memory(options: &MemoryOptions<'_>) -> Memory {
 impl Memory {
     /// The block for the end of the system instruction; `None` when empty.
     pub fn global_block(&self, cwd: &Path) -> Option<String> {
-        let files = blocks(&self.global, cwd)?;
-        Some(format!(
-            "<loaded_context>\n<global_context>\n{files}\n</global_context>\n</loaded_context>"
-        ))
+        let wrapped = |files: &[MemoryFile], tag: &str| {
+            blocks(files, cwd).map(|files| format!("<{tag}>\n{files}\n</{tag}>\n"))
+        };
+        let global = wrapped(&self.global, "global_context");
+        let notes = wrapped(&self.notes, "user_project_memory");
+        if global.is_none() && notes.is_none() {
+            return None;
+        }
+        let (global, notes) = (global.unwrap_or_default(), notes.unwrap_or_default());
+        Some(format!("<loaded_context>\n{global}{notes}</loaded_context>"))
+    }
+
+    /// The files in the order in which the model gets them, with where they
+    /// belong.
+    pub fn files(&self) -> impl Iterator<Item = (Tier, &MemoryFile)> {
+        let tiers = [
+            (Tier::Global, &self.global),
+            (Tier::Notes, &self.notes),
+            (Tier::Extension, &self.extensions),
+            (Tier::Project, &self.project),
+        ];
+        tiers.into_iter().flat_map(|(tier, files)| files.iter().map(move |file| (tier, file)))
     }
 
     /// The blocks for the session context, the extensions' first; `None` when
@@ -93,15 +129,23 @@ impl Memory {
     }
 }
 
+impl MemoryFile {
+    /// The line before its text. No two files have the same.
+    pub fn heading(&self, cwd: &Path) -> String {
+        format!("--- Context from: {} ---", relative(&self.path, cwd))
+    }
+
+    /// Its text between the lines that name it; `None` when it is empty.
+    pub fn block(&self, cwd: &Path) -> Option<String> {
+        let (path, text) = (relative(&self.path, cwd), self.text.trim());
+        let heading = self.heading(cwd);
+        (!text.is_empty())
+            .then(|| format!("{heading}\n{text}\n--- End of Context from: {path} ---"))
+    }
+}
+
 fn blocks(files: &[MemoryFile], cwd: &Path) -> Option<String> {
-    let blocks: Vec<String> = files
-        .iter()
-        .map(|file| (relative(&file.path, cwd), file.text.trim()))
-        .filter(|(_, text)| !text.is_empty())
-        .map(|(path, text)| {
-            format!("--- Context from: {path} ---\n{text}\n--- End of Context from: {path} ---")
-        })
-        .collect();
+    let blocks: Vec<String> = files.iter().filter_map(|file| file.block(cwd)).collect();
     (!blocks.is_empty()).then(|| blocks.join("\n\n"))
 }
 

@@ -94,15 +94,20 @@ pub fn survey(folder: &Path) -> Survey {
             (".parallax/extensions", Names::FoldersWith("gemini-extension.json")),
         ]),
         policies: looker.paths(&[(".gemini/policies", ".toml"), (".parallax/policies", ".toml")]),
-        context_files: looker.there(&[
-            "GEMINI.md",
-            "AGENTS.md",
-            "CLAUDE.md",
-            ".gemini/GEMINI.md",
-            ".gemini/system.md",
-            ".parallax/system.md",
-            ".claude/CLAUDE.md",
-        ]),
+        context_files: [
+            looker.there(&[
+                "GEMINI.md",
+                "AGENTS.md",
+                "CLAUDE.md",
+                ".gemini/GEMINI.md",
+                ".gemini/system.md",
+                ".gemini/system.append.md",
+                ".parallax/system.append.md",
+                ".claude/CLAUDE.md",
+            ]),
+            looker.paths(&[(".gemini/prompt", ".md"), (".parallax/prompt", ".md")]),
+        ]
+        .concat(),
         env_files: looker.env_files(),
         ..Survey::default()
     };

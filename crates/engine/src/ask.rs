@@ -268,9 +268,15 @@ impl Session {
 
     /// An estimate of what goes with every request: system prompt and tools.
     pub(crate) fn fixed_tokens(&mut self) -> u64 {
+        let (system, tools) = self.fixed_parts();
+        system + tools
+    }
+
+    /// The same, of the system prompt and of the tools.
+    pub(crate) fn fixed_parts(&mut self) -> (u64, u64) {
         let mode = self.inbox.mode;
-        tokens::of_text(&(self.system)(mode))
-            + self.declarations(mode).map_or(0, |tools| tokens::of_text(tools.get()))
+        let tools = self.declarations(mode).map_or(0, |tools| tokens::of_text(tools.get()));
+        (tokens::of_text(&(self.system)(mode)), tools)
     }
 
     /// Tells how full the context is, where that is new.

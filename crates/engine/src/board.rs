@@ -182,6 +182,12 @@ impl<'a> Board<'a> {
         }
     }
 
+    /// About how many tokens the results take that are there already.
+    pub(crate) fn pending_tokens(&self) -> u64 {
+        let results = self.slots.iter().flatten();
+        results.map(|response| crate::tokens::of_text(&response.text)).sum()
+    }
+
     /// The call that is to be made: that of the model, or the one that took its
     /// place. It keeps its id, and is answered under the name that the model
     /// used.

@@ -7,6 +7,8 @@
 
 mod account;
 mod calls;
+mod leave_out;
+mod room;
 mod shorten;
 mod snapshot;
 mod split;
@@ -22,10 +24,13 @@ use parallax_protocol::event::{
 use parallax_protocol::tool::ToolKind;
 use tokio::task::JoinHandle;
 
+pub(crate) use account::call_words;
+pub(crate) use calls::{Answered, answered};
+pub use room::Room;
 pub use shorten::KeepOutput;
+pub(crate) use shorten::place_of;
 
-use self::account::Facts;
-use self::calls::Answered;
+use self::account::{Facts, Held};
 use self::shorten::Reach;
 use self::split::Split;
 use crate::inbox::Wanted;
@@ -43,67 +48,9 @@ const ACCOUNT: (u64, u64) = (400, 12_000);
 /// A gain below this part of the whole is none, in percent.
 const GAIN_PERCENT: u64 = 5;
 
-/// When the history is made shorter, and what stays.
-#[derive(Clone)]
-pub struct Room {
-    /// The share of the model's window, 0 to 1, from which it is made shorter.
-    pub share: f64,
-    /// The tokens from which it is made shorter, if that is less.
-    pub tokens: u64,
-    /// Tokens of the newest results that stay as they are.
-    pub protect: u64,
-    /// Tokens of older results from which they are shortened on their own.
-    pub at_least: u64,
-    /// Whether the newest results stay in any case.
-    pub protect_newest: bool,
-    /// Whether a second pass of the model looks for what an account misses.
-    pub probe: bool,
-    /// Keeps whole results in files; without it they are only in the journal.
-    pub keep_output: Option<KeepOutput>,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        Self {
-            share: 0.5,
-            tokens: 100_000,
-            protect: 50_000,
-            at_least: 30_000,
-            protect_newest: true,
-            probe: true,
-            keep_output: None,
-        }
-    }
-}
-
-impl Room {
-    /// The tokens from which the history of a model with that window is made
-    /// shorter.
-    fn mark(&self, window: u64) -> u64 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of a count of tokens; `as` saturates"
-        )]
-        let share = (window as f64 * self.share.clamp(0.05, 1.0)) as u64;
-        share.min(self.tokens).max(1)
-    }
-
-    /// How results are shortened where the mark is so low.
-    fn reach(&self, mark: u64) -> Reach {
-        Reach {
-            protect: self.protect.min(mark / 2),
-            at_least: self.at_least.min(mark / 3),
-            protect_newest: self.protect_newest,
-            notes: false,
-        }
-    }
-}
-
 /// What a session knows of its compactions.
 pub(crate) struct Compacting {
-    room: Room,
+    pub(crate) room: Room,
     /// The account that is being written.
     job: Option<Job>,
     /// No threshold counts below so many tokens: the last compaction did not
@@ -147,6 +94,8 @@ struct Material {
     fixed: u64,
     /// The estimate of the whole request, by the service's count.
     before: u64,
+    /// What the model takes.
+    window: u64,
 }
 
 impl Material {
@@ -174,6 +123,7 @@ impl Session {
         while let Some(wanted) = self.inbox.compactions.pop_front() {
             self.carry_out(wanted, cancel).await;
         }
+        self.describe_context();
         let model = self.main_model();
         let ContextUsed { tokens, window } = self.context(&model);
         let mark = self.compacting.room.mark(window);
@@ -223,11 +173,16 @@ impl Session {
                 self.compacting.held = false;
                 self.compact(CompactionCause::Manual, focus, cancel).await;
             }
+            Wanted::Without(places) => self.leave_out_results(places).await,
+            Wanted::Pin(place, on) => self.pin(place, on),
             Wanted::Whole => {
                 let before = self.tokens_now();
                 let undone = self.history.undo_compaction();
                 self.compacting.held |= undone;
                 self.compacting.job = None;
+                if let (true, Some(context)) = (undone, &self.folder_context) {
+                    context.resume(&contents_of(self.history.view()));
+                }
                 let remark = (!undone).then(|| "there is no compaction to take back".to_owned());
                 let after = self.tokens_now();
                 self.tell_compaction(Compaction {
@@ -323,7 +278,15 @@ impl Session {
     fn take(&mut self, view: Vec<Entry>, how: CompactionHow, before: u64, after: u64) {
         self.compacting.job = None;
         self.history.compact(view, how, before, after);
+        self.forget_lost_context();
         self.tell_trouble();
+    }
+
+    /// Context of folders that the history no longer holds may be told again.
+    pub(crate) fn forget_lost_context(&self) {
+        if let Some(context) = &self.folder_context {
+            context.keep_what_is_in(&contents_of(self.history.view()));
+        }
     }
 
     /// Shortens old results alone, once they are many.
@@ -353,14 +316,15 @@ impl Session {
     /// Gathers what a compaction needs; the cheap pass is in it.
     async fn material(&mut self, reach: Reach) -> Material {
         let model = self.main_model();
-        let before = self.context(&model).tokens;
+        let ContextUsed { tokens: before, window } = self.context(&model);
         let fixed = self.fixed_tokens();
         let view = self.history.view().to_vec();
         let kinds = self.registry.kinds();
         let keep_output = self.compacting.room.keep_output.clone();
         let (entries, known) = (view.clone(), kinds.clone());
+        let pins = self.history.pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
-            shorten::shorten(&entries, reach, &known, keep_output.as_ref())
+            shorten::shorten(&entries, reach, &known, &pins, keep_output.as_ref())
         });
         let short = self.inbox.during(shortening).await.ok().flatten();
         let active =
@@ -374,6 +338,7 @@ impl Session {
             active,
             fixed,
             before,
+            window,
         }
     }
 
@@ -507,7 +472,12 @@ impl Session {
             matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete))
         };
         let files = calls::files(&calls, changes);
-        let facts = Facts::gather(&material.view, split, self.prompts.marks(), &calls, files);
+        let held = Held {
+            pins: self.history.pins(),
+            characters: usize::try_from(material.window).unwrap_or(usize::MAX),
+        };
+        let facts =
+            Facts::gather(&material.view, split, self.prompts.marks(), &calls, files, &held);
         facts.with_plan(self.plan())
     }
 }

@@ -1,11 +1,13 @@
 //! The contents of a session: append-only, sealed, journalled before anything
 //! else happens; and the view of them that goes out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::CompactionHow;
-use parallax_protocol::store::{CompactionRecord, ContentRecord, Record, Store};
+use parallax_protocol::store::{CompactionRecord, ContentRecord, PinRecord, Record, Store};
 
 use crate::view::{self, Entry, Origin};
 
@@ -35,6 +37,7 @@ pub(crate) struct History {
     view: Vec<Entry>,
     /// The compactions that count, oldest first: the newest makes the view.
     compactions: Vec<CompactionRecord>,
+    pins: BTreeSet<ResultPlace>,
     /// Grows when the view changes otherwise than at its end.
     epoch: u64,
     /// The service's own count of a request that stood for this many contents.
@@ -49,12 +52,14 @@ impl History {
     pub(crate) fn new(
         contents: Vec<Sealed>,
         compactions: Vec<CompactionRecord>,
+        pins: BTreeSet<ResultPlace>,
         store: Arc<dyn Store>,
     ) -> Self {
         let mut history = Self {
             contents,
             view: Vec::new(),
             compactions,
+            pins,
             epoch: 0,
             counted: None,
             store,
@@ -121,6 +126,19 @@ impl History {
         true
     }
 
+    /// Results that no compaction touches.
+    pub(crate) fn pins(&self) -> &BTreeSet<ResultPlace> {
+        &self.pins
+    }
+
+    /// Holds on to a result, or lets go of it.
+    pub(crate) fn pin(&mut self, place: ResultPlace, on: bool) {
+        let changed = if on { self.pins.insert(place) } else { self.pins.remove(&place) };
+        if changed {
+            self.record(&Record::Pin(PinRecord { place, on }));
+        }
+    }
+
     pub(crate) fn contents(&self) -> &[Sealed] {
         &self.contents
     }
@@ -173,6 +191,7 @@ impl History {
     /// Takes back what came after the first `keep` contents.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.contents.truncate(keep);
+        self.pins.retain(|place| place.content < keep);
         let made = self.compactions.len();
         self.compactions.retain(|compaction| compaction.at <= keep);
         if self.compactions.len() < made {

@@ -109,6 +109,7 @@ impl Session {
             if after.given("clearContext") == Some(&Value::Bool(true)) {
                 self.history.truncate(0);
                 self.prompts.truncate(0);
+                self.forget_lost_context();
             }
             match (after.stop.clone(), after.denial()) {
                 (Some(reason), _) => return EndReason::Stopped { reason },

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{EventBody, ItemDone, Level, SteerEnded, SteerFate};
 use parallax_protocol::ids::{ItemId, SteerId};
 use parallax_protocol::op::{Decide, Op, Prompt, Rewind, Steer};
@@ -32,6 +33,10 @@ pub(crate) enum Wanted {
     },
     /// The form that it had before the newest compaction.
     Whole,
+    /// Notes in the place of these results.
+    Without(Vec<ResultPlace>),
+    /// A result that stays, or need not.
+    Pin(ResultPlace, bool),
 }
 
 /// A prompt that waits for its turn.
@@ -68,6 +73,8 @@ pub(crate) struct Inbox {
     pub(crate) compactions: VecDeque<Wanted>,
     /// Whether the list of prompts is wanted.
     pub(crate) list_prompts: bool,
+    /// Whether a picture of the context is wanted.
+    pub(crate) describe_context: bool,
     /// The commands of the person.
     pub(crate) shells: Shells,
     /// The processes of running calls and commands.
@@ -108,6 +115,7 @@ impl Inbox {
             rewinds: Vec::new(),
             compactions: VecDeque::new(),
             list_prompts: false,
+            describe_context: false,
             mode,
             model,
             shutdown: false,
@@ -140,6 +148,7 @@ impl Inbox {
     /// Whether something waits that is carried out between turns.
     pub(crate) fn has_orders(&self) -> bool {
         self.list_prompts
+            || self.describe_context
             || !self.undos.is_empty()
             || !self.rewinds.is_empty()
             || !self.compactions.is_empty()
@@ -187,6 +196,9 @@ impl Inbox {
             Op::Rewind(rewind) => self.rewinds.push(rewind),
             Op::Compact { focus } => self.compactions.push_back(Wanted::Shorter { focus }),
             Op::UndoCompaction => self.compactions.push_back(Wanted::Whole),
+            Op::LeaveOut(places) => self.compactions.push_back(Wanted::Without(places)),
+            Op::Pin { place, on } => self.compactions.push_back(Wanted::Pin(place, on)),
+            Op::DescribeContext => self.describe_context = true,
             Op::ListPrompts => self.list_prompts = true,
             Op::RunShell(command) => {
                 if let Err(why) = self.shells.start(command) {

@@ -12,6 +12,12 @@ pub struct Flags {
     pub plan: bool,
     /// The folder is in a git repository.
     pub git: bool,
+    /// Commands run confined.
+    pub sandbox: bool,
+    /// Hooks may add to what the model reads.
+    pub hooks: bool,
+    /// The model can keep facts (`save_memory`).
+    pub memory: bool,
 }
 
 impl Flags {
@@ -22,6 +28,7 @@ impl Flags {
             "yolo" => self.yolo,
             "plan" => self.plan,
             "git" => self.git,
+            "memory" => self.memory,
             _ => false,
         }
     }
@@ -29,27 +36,52 @@ impl Flags {
 
 /// The sections in order: the suffix of the switch that turns one off
 /// (`GEMINI_PROMPT_<SUFFIX>=0`), and its text.
-const SECTIONS: [(&str, &str); 6] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("PREAMBLE", include_str!("../prompts/preamble.md")),
     ("COREMANDATES", include_str!("../prompts/core_mandates.md")),
+    ("HOOKCONTEXT", include_str!("../prompts/hook_context.md")),
     ("PRIMARYWORKFLOWS", include_str!("../prompts/workflows.md")),
     ("PLANNINGWORKFLOW", include_str!("../prompts/planning_workflow.md")),
     ("OPERATIONALGUIDELINES", include_str!("../prompts/operational_guidelines.md")),
+    ("SANDBOX", include_str!("../prompts/sandbox.md")),
     ("GIT", include_str!("../prompts/git.md")),
 ];
 
-/// Puts the built-in prompt together. `is_off` tells whether the section with
-/// the given suffix is switched off.
-pub fn built_in(flags: Flags, is_off: &dyn Fn(&str) -> bool) -> String {
+/// What becomes of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wording<'a> {
+    /// It stays as it is built in.
+    BuiltIn,
+    /// It is left out.
+    Off,
+    /// Another text in its place, which knows the same conditions.
+    Text(&'a str),
+}
+
+/// The suffixes of the sections, in order.
+pub fn suffixes() -> impl Iterator<Item = &'static str> {
+    SECTIONS.iter().map(|(suffix, _)| *suffix)
+}
+
+/// Puts the prompt together. `wording` tells what becomes of the section with
+/// the given suffix.
+pub fn assemble<'a>(flags: Flags, wording: &dyn Fn(&str) -> Wording<'a>) -> String {
     let mut prompt = String::new();
     for (suffix, text) in SECTIONS {
         let wanted = match suffix {
             "PRIMARYWORKFLOWS" => !flags.plan,
             "PLANNINGWORKFLOW" => flags.plan,
             "GIT" => flags.git,
+            "SANDBOX" => flags.sandbox,
+            "HOOKCONTEXT" => flags.hooks,
             _ => true,
         };
-        if !wanted || is_off(suffix) {
+        let text = match wording(suffix) {
+            Wording::BuiltIn => text,
+            Wording::Text(text) => text,
+            Wording::Off => continue,
+        };
+        if !wanted {
             continue;
         }
         let section = render(text, flags);
@@ -109,23 +141,30 @@ mod tests {
 
     #[test]
     fn no_tag_is_left_and_the_prompt_is_short() {
-        for bits in 0..16u8 {
+        for bits in 0..128u8 {
             let flags = Flags {
                 interactive: bits & 1 > 0,
                 yolo: bits & 2 > 0,
                 plan: bits & 4 > 0,
                 git: bits & 8 > 0,
+                sandbox: bits & 16 > 0,
+                hooks: bits & 32 > 0,
+                memory: bits & 64 > 0,
             };
-            let prompt = built_in(flags, &|_| false);
+            let prompt = assemble(flags, &|_| Wording::BuiltIn);
             assert!(!prompt.contains("{{") && !prompt.contains("}}"), "{prompt}");
             assert!(prompt.len() < 7_000, "{} bytes", prompt.len());
         }
     }
 
     #[test]
-    fn sections_can_be_switched_off() {
-        let with = built_in(Flags::default(), &|_| false);
-        let without = built_in(Flags::default(), &|suffix| suffix == "PREAMBLE");
-        assert!(without.len() < with.len());
+    fn sections_can_be_switched_off_and_worded_anew() {
+        let prompt = assemble(Flags { git: true, ..Flags::default() }, &|suffix| match suffix {
+            "PREAMBLE" => Wording::Off,
+            "GIT" => Wording::Text("Mind the log.{{#if headless}} Ask nobody.{{/if}}"),
+            _ => Wording::BuiltIn,
+        });
+        assert!(!prompt.contains("You are Parallax"), "{prompt}");
+        assert!(prompt.ends_with("Mind the log. Ask nobody.\n"), "{prompt}");
     }
 }

@@ -50,6 +50,7 @@ impl Session {
         self.pending.clear();
         self.history.truncate(keep);
         self.prompts.truncate(keep);
+        self.forget_lost_context();
         let store = self.history.store();
         let synced = tokio::task::spawn_blocking(move || store.sync());
         if let Ok(Err(error)) = self.inbox.during(synced).await {

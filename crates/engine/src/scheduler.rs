@@ -409,6 +409,10 @@ impl Session {
                 let text = "hooks asked for a further call too often; the last result stands";
                 self.inbox.notice(Level::Warning, text);
             }
+            let name = self.registry.get(&call.name).map(|tool| tool.spec().name.clone());
+            let name = name.unwrap_or_else(|| call.name.clone());
+            let pending = board.pending_tokens();
+            self.make_ready(&name, pending, &running.effects, &mut outcome).await;
             self.finish(board, running.index, outcome, finish);
             return;
         }

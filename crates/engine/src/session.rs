@@ -1,6 +1,6 @@
 //! The session actor: owns the state, takes prompts, ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
+use parallax_protocol::context::{FolderContext, ResultPlace, Source};
 use parallax_protocol::event::{
     BudgetSpent, ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
 };
@@ -37,6 +38,7 @@ use crate::planning::AgreedPlan;
 use crate::prompts::Prompts;
 use crate::registry::Registry;
 use crate::routing::RoutingOptions;
+use crate::view::contents_of;
 
 /// Orders that may wait unread; a face that floods waits itself.
 const OPS: usize = 64;
@@ -84,6 +86,12 @@ pub struct SessionOptions {
     pub compactions: Vec<CompactionRecord>,
     /// When the history is made shorter, and what stays.
     pub room: Room,
+    /// Results that a person holds on to.
+    pub pins: BTreeSet<ResultPlace>,
+    /// What of the system prompt and the preface comes from files.
+    pub sources: Vec<Source>,
+    /// Finds context files where tools go.
+    pub folder_context: Option<Arc<dyn FolderContext>>,
     /// Results of the last, unfinished round of a resumed session (the program
     /// was killed), by the index of their call: wire parts as journalled.
     pub pending: BTreeMap<usize, Box<RawValue>>,
@@ -188,6 +196,8 @@ pub(crate) struct Session {
     pub(crate) compacting: Compacting,
     /// The plan agreed to last.
     pub(crate) plan: Option<AgreedPlan>,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) folder_context: Option<Arc<dyn FolderContext>>,
     /// What was last told of the context.
     pub(crate) told_context: Option<ContextUsed>,
     /// The turn, counted over all processes of the session.
@@ -248,7 +258,7 @@ pub(crate) fn launch(
             family.clone(),
         ),
         hub: hub.clone(),
-        history: History::new(options.history, options.compactions, options.store),
+        history: History::new(options.history, options.compactions, options.pins, options.store),
         registry: Registry::new(options.tools, options.more_tools),
         model: options.model,
         judge: options.judge,
@@ -282,6 +292,8 @@ pub(crate) fn launch(
         told_context: None,
         compacting: Compacting::new(options.room),
         plan: options.plan,
+        sources: options.sources,
+        folder_context: options.folder_context,
         turn: options.turns,
         asks: 0,
         declared: None,
@@ -312,11 +324,15 @@ impl Session {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
         self.hook_start().await;
+        if let Some(context) = &self.folder_context {
+            context.resume(&contents_of(self.history.view()));
+        }
         loop {
             self.undo().await;
             self.rewind().await;
             self.compact_between_turns().await;
             self.list_prompts().await;
+            self.describe_context();
             self.keep_reports();
             if self.history.len() > 0 {
                 self.tell_context();

@@ -39,6 +39,9 @@ pub struct WorkspaceOptions {
     pub additional: Vec<PathBuf>,
     /// The session's temporary folder: may be read and written. Empty: none.
     pub temp: PathBuf,
+    /// The folder of the user's notes on the project: may be read and written.
+    /// Empty: none.
+    pub notes: PathBuf,
     /// Folders (or single files) that may be read, not written.
     pub readable: Vec<PathBuf>,
     /// Single files outside that may be written (the global memory file).
@@ -81,6 +84,7 @@ pub struct Workspace {
     root: PathBuf,
     folders: RwLock<Vec<Place>>,
     temp: Option<Place>,
+    notes: Option<Place>,
     readable: RwLock<Vec<Place>>,
     writable_files: Vec<Place>,
     denied: Vec<PathBuf>,
@@ -101,6 +105,7 @@ impl Workspace {
         let place = |path: &PathBuf| Place::new(&real_root, path);
         let workspace = Self {
             temp: (!options.temp.as_os_str().is_empty()).then(|| place(&options.temp)),
+            notes: (!options.notes.as_os_str().is_empty()).then(|| place(&options.notes)),
             readable: RwLock::new(options.readable.iter().map(place).collect()),
             writable_files: options.writable_files.iter().map(place).collect(),
             denied: options.denied.iter().map(|path| place(path).real).collect(),
@@ -188,7 +193,7 @@ impl Workspace {
         // The outermost folder: opening walks from there without following
         // links, so that the more of the path is walked the better.
         let mut anchors: Vec<PathBuf> = folders.into_iter().map(|place| place.real).collect();
-        anchors.extend(self.temp.iter().map(|place| place.real.clone()));
+        anchors.extend(self.temp.iter().chain(&self.notes).map(|place| place.real.clone()));
         if access == Access::Read {
             anchors.extend(read(&self.readable).iter().map(|place| place.real.clone()));
         }

@@ -1,6 +1,7 @@
 //! What a line of the input stream asks for.
 
 use parallax_protocol::Object;
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::{RuleDraft, RuleScope};
 use serde::Deserialize;
@@ -33,6 +34,29 @@ pub(crate) enum InputLine {
         #[serde(default)]
         force: bool,
     },
+    /// Makes the history shorter.
+    Compact {
+        /// What matters most.
+        #[serde(default)]
+        focus: Option<String>,
+    },
+    /// Takes the newest compaction back.
+    UndoCompaction,
+    /// Asks what fills the model's context.
+    Context,
+    /// Puts notes in the place of results.
+    LeaveOut {
+        /// Their places, as a `context` line tells them.
+        places: Vec<ResultPlace>,
+    },
+    /// Holds on to a result, or lets go of it.
+    Pin {
+        /// Its place.
+        place: ResultPlace,
+        /// Whether it is to stay.
+        #[serde(default = "yes")]
+        on: bool,
+    },
     /// Answers any other question.
     Answer {
         /// The question.
@@ -46,6 +70,10 @@ pub(crate) enum InputLine {
         /// As typed, slash included.
         text: String,
     },
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// An answer to a question.
@@ -84,4 +112,4 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
 /// What a line should be.
 const EXPECTED: &str = "expected one JSON object such as \
     {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, interrupt, decide, \
-    undo, answer or command";
+    undo, compact, undo_compaction, context, leave_out, pin, answer or command";

@@ -1,7 +1,7 @@
 //! One JSON object at the end.
 
 use parallax_protocol::event::{
-    Event, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStatus,
+    Compaction, Event, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStatus,
 };
 use parallax_protocol::{Object, ids::CallId};
 use serde::Serialize;
@@ -17,12 +17,15 @@ use parallax_sdk::stats::Stats;
 
 /// Warnings kept; a run that retries all day must not grow without end.
 const MAX_WARNINGS: usize = 100;
+/// Compactions told; the first of a run matter most.
+const MAX_COMPACTIONS: usize = 1_000;
 /// Bytes of the answer written at once.
 const PIECE: usize = 64 * 1024;
 
 pub(crate) struct JsonFace {
     session_id: String,
     warnings: Vec<String>,
+    compactions: Vec<Compaction>,
     transcript: Option<Transcript>,
     /// How far the answer is written, while the end is being written.
     written: Option<usize>,
@@ -33,6 +36,7 @@ impl JsonFace {
         Self {
             session_id: options.session_text().to_owned(),
             warnings: options.warnings.clone(),
+            compactions: Vec::new(),
             transcript: options
                 .verbose_json
                 .then(|| Transcript { display_prompt, ..Transcript::default() }),
@@ -57,6 +61,8 @@ struct Tail<'a> {
     stats: &'a Stats,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
+    #[serde(skip_serializing_if = "<[Compaction]>::is_empty")]
+    compactions: &'a [Compaction],
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ErrorObject>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -81,6 +87,9 @@ impl Face for JsonFace {
                 self.notice(*level, text, pending);
             }
             EventBody::Retry(retry) => self.warn(retry_words(retry)),
+            EventBody::Compaction(compaction) if self.compactions.len() < MAX_COMPACTIONS => {
+                self.compactions.push(compaction.clone());
+            }
             _ => {}
         }
         if let Some(transcript) = &mut self.transcript {
@@ -126,6 +135,7 @@ impl Face for JsonFace {
             structured: summary.structured.as_ref(),
             stats: &summary.stats,
             warnings: &self.warnings,
+            compactions: &self.compactions,
             error: outcome.error.as_ref(),
             scripted: summary.scripted,
             transcript: self.transcript.as_ref().map(|transcript| TranscriptTail {

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::event::{Ask, Event, EventBody, Failure, ItemStart, Level, Question};
+use parallax_protocol::event::{
+    Ask, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart, Level, Question,
+};
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt, Steer};
 use parallax_protocol::{BoxFuture, Object};
@@ -143,6 +145,8 @@ struct Conversation {
     expected_turns: usize,
     /// Undos handed over that no event has told yet.
     expected_undos: usize,
+    /// Orders about the context handed over whose answer has not come.
+    expected_answers: usize,
     /// Steering messages that no event has shown yet: one that came too late
     /// becomes a prompt of its own.
     steers: Vec<String>,
@@ -161,6 +165,7 @@ impl Conversation {
             running: false,
             expected_turns: 0,
             expected_undos: 0,
+            expected_answers: 0,
             steers: Vec::new(),
             steer_deadline: None,
             asks: Vec::new(),
@@ -169,7 +174,8 @@ impl Conversation {
     }
 
     fn is_idle(&self) -> bool {
-        !self.running && self.expected_turns + self.expected_undos == 0 && self.outbox.is_empty()
+        let expected = self.expected_turns + self.expected_undos + self.expected_answers;
+        !self.running && expected == 0 && self.outbox.is_empty()
     }
 
     async fn run(
@@ -266,6 +272,13 @@ impl Conversation {
                     self.refuse_asks();
                 }
             }
+            EventBody::Compaction(Compaction {
+                cause: CompactionCause::Manual | CompactionCause::Undo,
+                ..
+            })
+            | EventBody::ContextPicture(_) => {
+                self.expected_answers = self.expected_answers.saturating_sub(1);
+            }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
             EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
             EventBody::TurnEnded(end) => {
@@ -317,6 +330,12 @@ impl Conversation {
         self.outbox.push_back(Op::Prompt(prompt));
     }
 
+    /// An order that an event answers.
+    fn about_context(&mut self, op: Op) {
+        self.expected_answers += 1;
+        self.outbox.push_back(op);
+    }
+
     fn other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
         match line {
             InputLine::Message { content } => {
@@ -340,6 +359,12 @@ impl Conversation {
                 self.expected_undos += 1;
                 self.outbox.push_back(Op::Undo { turn, force });
             }
+            InputLine::Compact { focus } => self.about_context(Op::Compact { focus }),
+            InputLine::UndoCompaction => self.about_context(Op::UndoCompaction),
+            InputLine::Context => self.about_context(Op::DescribeContext),
+            InputLine::LeaveOut { places } => self.about_context(Op::LeaveOut(places)),
+            // Nothing answers it.
+            InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
             InputLine::Decide(line) => {
                 let DecideLine { id, outcome, feedback, rule, scope, arguments } = *line;
                 let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
@@ -405,6 +430,8 @@ fn needs_reaction(body: &EventBody) -> bool {
             | EventBody::Ask(_)
             | EventBody::AskClosed { .. }
             | EventBody::Undone(_)
+            | EventBody::Compaction(_)
+            | EventBody::ContextPicture(_)
             | EventBody::TurnEnded(_)
     )
 }

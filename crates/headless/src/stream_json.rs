@@ -408,6 +408,7 @@ impl StreamFace {
             EventBody::FellBack(fallback) => {
                 self.lines.push(pending, "fallback", fallback.as_ref());
             }
+            EventBody::Compaction(compaction) => self.lines.push(pending, "compaction", compaction),
             EventBody::ItemDelta { item, text } => self.progress(item, text, pending),
             EventBody::Agent { item, progress } => {
                 if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
@@ -464,6 +465,7 @@ impl Face for StreamFace {
                 self.lines.push(pending, "ask_closed", line);
             }
             EventBody::Undone(undone) => self.lines.push(pending, "undone", undone),
+            EventBody::ContextPicture(picture) => self.lines.push(pending, "context", picture),
             EventBody::Retry(retry) if self.version_2 => {
                 let line = RetryLine { drop_chars: 0, wait: Some(retry) };
                 self.lines.push(pending, "retry", line);

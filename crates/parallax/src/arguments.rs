@@ -367,6 +367,10 @@ pub(crate) struct SessionArguments {
     #[arg(long)]
     pub(crate) list_sessions: bool,
 
+    /// Text to put behind the system prompt
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) append_system_prompt: Option<String>,
+
     /// Delete a session, by its number in the list or its id, and exit
     #[arg(long, value_name = "SESSION")]
     pub(crate) delete_session: Option<String>,

@@ -102,6 +102,7 @@ pub(crate) struct Settings {
     /// `None` leaves it to variable and setting.
     pub(crate) sandbox: Option<String>,
     pub(crate) include_directories: Vec<PathBuf>,
+    pub(crate) append_system_prompt: Option<String>,
     pub(crate) max_turns: Option<NonZeroU32>,
     pub(crate) limits: RunLimits,
     /// `None` leaves the setting as it is.
@@ -377,6 +378,7 @@ fn settings(
         admin_policy_paths: paths(&typed.admin_policy),
         sandbox: typed.sandbox,
         include_directories: paths(&typed.include_directories),
+        append_system_prompt: typed.append_system_prompt.clone(),
         max_turns: typed.max_turns,
         fallback: typed.fallback,
         limits: RunLimits {

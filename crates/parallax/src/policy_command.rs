@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use parallax_headless::{ExitCode, OutputFormat, one_line};
 use parallax_policy::{Considered, Explanation, Problem, RuleFile, Severity, Tier, lint};
@@ -12,7 +12,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
 use parallax_sdk::{Launch, LaunchOptions};
-use parallax_tools::run_shell_command::command_effects;
+use parallax_tools::run_shell_command::{command_effects, destination};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction};
@@ -157,20 +157,10 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
     effects
 }
 
-/// The path with links followed as far as it exists.
+/// The path with links followed, also to what does not exist yet.
 fn resolved(path: &Path) -> PathBuf {
-    if let Ok(real) = path.canonicalize() {
-        return real;
-    }
-    match (path.parent(), path.components().next_back()) {
-        (Some(parent), Some(Component::Normal(name))) => resolved(parent).join(name),
-        (Some(parent), Some(Component::ParentDir)) => {
-            let mut parent = resolved(parent);
-            parent.pop();
-            parent
-        }
-        _ => path.to_owned(),
-    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    destination(&absolute).unwrap_or(absolute)
 }
 
 fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {

@@ -107,6 +107,12 @@ fn explain(json: bool) -> Result<String, Failure> {
     if tier <= Tier::Landlock {
         let _ = writeln!(text, "{}", servers(support.gate.works));
     }
+    if tier == Tier::Landlock && !support.gate.works {
+        let _ = writeln!(
+            text,
+            "Weaker: owners, modes and times of your files elsewhere can be changed."
+        );
+    }
     Ok(text)
 }
 
@@ -170,8 +176,7 @@ fn holds(tier: Tier) -> &'static [&'static str] {
         ],
         Tier::Landlock => &[
             "Writes: the workspace and a private temporary folder. Protected paths in the workspace \
-             are put back after each command instead of being read-only. Owners, modes and times of \
-             your files elsewhere can be changed.",
+             are put back after each command instead of being read-only.",
             "Hidden: keys and tokens of the home are refused; `.env` files of the workspace are not.",
             "Network: no sockets of the network, and no unix sockets, unless the network is given.",
             "Processes: those of the session are ended with it; others of the user stay visible.",

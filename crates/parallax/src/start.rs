@@ -45,6 +45,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
         allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
+        append_system_prompt: settings.append_system_prompt.clone(),
         extensions: settings.extensions.clone(),
         max_turns: settings.max_turns.map(std::num::NonZeroU32::get),
         limits: settings.limits,

@@ -26,7 +26,7 @@ fn hands_on(program: &str, command: &Command) -> bool {
     let plain = |word: &&str| !word.starts_with('-') && !word.contains('=');
     match (program, words.as_slice()) {
         ("sh" | "bash" | "dash", ["-c", _]) => true,
-        ("time" | "nohup" | "command" | "env", [first, ..]) => plain(first),
+        ("time" | "command" | "env", [first, ..]) => plain(first),
         ("nice", ["-n", number, ..]) => number.bytes().all(|byte| byte.is_ascii_digit()),
         ("nice", [first, ..]) => plain(first),
         ("timeout", [duration, ..]) => {

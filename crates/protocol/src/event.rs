@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::Object;
 use crate::agent::AgentProgress;
+use crate::context::ContextPicture;
 use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
 use crate::model::{Retry, Usage};
 use crate::op::AskOutcome;
@@ -91,6 +92,8 @@ pub enum EventBody {
     ModelCall(ModelCall),
     /// How full the model's context is.
     ContextUsed(ContextUsed),
+    /// What fills the model's context, when it was asked for.
+    ContextPicture(Box<ContextPicture>),
     /// The history goes out in a shorter form from here on, or could not be
     /// made shorter, or is whole again.
     Compaction(Compaction),

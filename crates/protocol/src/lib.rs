@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod checkpoint;
 pub mod content;
+pub mod context;
 pub mod event;
 pub mod hooks;
 pub mod ids;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Object;
 use crate::content::Part;
+use crate::context::ResultPlace;
 use crate::ids::{AskId, ItemId, SteerId};
 use crate::policy::{ApprovalMode, RuleDraft, RuleScope};
 use crate::shell::{ShellCommand, TerminalSize};
@@ -51,6 +52,22 @@ pub enum Op {
     },
     /// Takes the newest compaction back. The answer is an event.
     UndoCompaction,
+    /// Puts notes in the place of results of tools, in all later requests. Like a
+    /// compaction: between turns at once, else before the next request, and it
+    /// can be taken back. The answer is an event.
+    LeaveOut(Vec<ResultPlace>),
+    /// Holds on to a result of a tool, or lets go of it: no compaction shortens
+    /// or drops what is pinned.
+    Pin {
+        /// Which.
+        place: ResultPlace,
+        /// Whether it is to stay.
+        on: bool,
+    },
+    /// Asks what fills the window; the answer is an event
+    /// ([`crate::event::EventBody::ContextPicture`]), in a running turn before
+    /// its next request.
+    DescribeContext,
     /// Runs a command of the person's, beside a running turn if there is one.
     /// Its output reaches the model with what comes next; no turn begins.
     RunShell(ShellCommand),

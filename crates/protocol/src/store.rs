@@ -1,5 +1,6 @@
 //! What survives a session: the records of a journal.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::content::Sealed;
+use crate::context::ResultPlace;
 use crate::event::CompactionHow;
 use crate::ids::{CallId, SessionId};
 use crate::model::Usage;
@@ -47,6 +49,8 @@ pub enum Record {
     Compaction(CompactionRecord),
     /// A plan was put before a person (or a rule), and what was said of it.
     Plan(PlanRecord),
+    /// A person holds on to a result, or lets go of it.
+    Pin(PinRecord),
     /// The session has a name; of several the newest counts.
     Name(NameRecord),
     /// The newest compaction that still counts is taken back.
@@ -72,6 +76,29 @@ pub struct PlanRecord {
     /// What the person said, when it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
+}
+
+/// A person holds on to a result of a tool, or lets go of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinRecord {
+    /// The result.
+    #[serde(flatten)]
+    pub place: ResultPlace,
+    /// Whether it stays whatever happens.
+    pub on: bool,
+}
+
+/// What is pinned after some records.
+pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<ResultPlace> {
+    let mut pins = BTreeSet::new();
+    for record in records {
+        match record {
+            Record::Pin(PinRecord { place, on: true }) => pins.insert(*place),
+            Record::Pin(PinRecord { place, on: false }) => pins.remove(place),
+            _ => false,
+        };
+    }
+    pins
 }
 
 /// What a session is called.

@@ -1,15 +1,16 @@
 //! What the sandbox adds to a command: `/bin/true` alone, supervised, and
-//! confined with forty hidden paths.
+//! confined with forty hidden paths; and what a gate of the network adds to a
+//! command and to a connection.
 
 #![expect(clippy::disallowed_methods, reason = "the bench starts the processes that it measures")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot start has nothing to measure")]
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use divan::Bencher;
-use parallax_sandbox::{Cell, Launcher, Plan, Tier};
+use parallax_sandbox::{Cell, Launcher, Network, Plan, Tier};
 
 fn main() {
     divan::main();
@@ -20,6 +21,15 @@ fn launcher() -> Launcher {
 }
 
 fn run(bencher: Bencher<'_, '_>, change: impl Fn(&mut Plan)) {
+    run_program(bencher, Path::new("/bin/true"), &[], change);
+}
+
+fn run_program(
+    bencher: Bencher<'_, '_>,
+    program: &Path,
+    line: &[OsString],
+    change: impl Fn(&mut Plan),
+) {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().canonicalize().unwrap();
     let mut plan = Plan::new(base.join("private"));
@@ -31,7 +41,7 @@ fn run(bencher: Bencher<'_, '_>, change: impl Fn(&mut Plan)) {
         std::fs::create_dir_all(path).unwrap();
     }
     change(&mut plan);
-    let (program, args) = launcher().command(&plan, OsStr::new("/bin/true"), &[]).unwrap();
+    let (program, args) = launcher().command(&plan, program.as_os_str(), line).unwrap();
     let work: PathBuf = base.join("work");
     bencher.bench_local(|| {
         let status = Command::new(&program).args(&args).current_dir(&work).status().unwrap();
@@ -56,6 +66,56 @@ fn in_the_sessions_cell(bencher: Bencher<'_, '_>) {
         plan.tier = Tier::Namespaces;
         plan.cell = Some(cell.pid());
     });
+}
+
+#[divan::bench]
+fn behind_the_gate(bencher: Bencher<'_, '_>) {
+    let Ok(cell) = Cell::start_with(&launcher()) else { return };
+    if !gate_works() {
+        return;
+    }
+    run(bencher, |plan| {
+        plan.tier = Tier::Namespaces;
+        plan.network = Network::Outward;
+        plan.cell = Some(cell.pid());
+    });
+}
+
+#[divan::bench]
+fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
+    if gate_works() {
+        run(bencher, |plan| {
+            plan.tier = Tier::Landlock;
+            plan.network = Network::Outward;
+        });
+    }
+}
+
+/// A hundred connections that the kernel refuses at once, with and without a gate
+/// before it.
+#[divan::bench(args = [Network::Host, Network::Loopback], sample_count = 30)]
+fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
+    if network == Network::Loopback && !gate_works() {
+        return;
+    }
+    // Nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|server| server.local_addr());
+    let address = free.unwrap().to_string();
+    let line = [OsString::from("knock"), OsString::from(address)];
+    run_program(bencher, Path::new(env!("CARGO_BIN_EXE_confine")), &line, |plan| {
+        plan.network = network
+    });
+}
+
+fn gate_works() -> bool {
+    launcher().probe().is_ok_and(|support| support.gate.works)
+}
+
+#[divan::bench]
+fn through_bubblewrap(bencher: Bencher<'_, '_>) {
+    if Path::new("/usr/bin/bwrap").exists() {
+        run(bencher, |plan| plan.tier = Tier::Bubblewrap);
+    }
 }
 
 #[divan::bench]

@@ -51,6 +51,14 @@ fn run(args: &[&str]) -> std::io::Result<String> {
             socket.connect(*address)?;
             socket.send(b"x").map(|_| String::new())
         }
+        ["knock", address] => {
+            for _ in 0..100 {
+                if TcpStream::connect(*address).is_ok() {
+                    return Err(std::io::Error::other("somebody listens there"));
+                }
+            }
+            Ok(String::new())
+        }
         ["listen", address] => TcpListener::bind(*address).map(|_| String::new()),
         ["serve", address, ready] => {
             let listener = TcpListener::bind(*address)?;

@@ -1,13 +1,16 @@
 //! Which contents a session begins with, and where its records go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use parallax_protocol::content::{Role, Sealed};
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::{CompactionRecord, PromptMark, Record, SessionHead, Store as _};
+use parallax_protocol::store::{
+    CompactionRecord, PromptMark, Record, SessionHead, Store as _, pins,
+};
 use parallax_store::{FindError, Journal, LoadedSession, OpenError, Origin, SessionEntry};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -21,6 +24,8 @@ pub(crate) struct Resumed {
     pub(crate) contents: Vec<Sealed>,
     /// What is sent in the place of the first of them.
     pub(crate) compactions: Vec<CompactionRecord>,
+    /// Results that a person holds on to.
+    pub(crate) pins: BTreeSet<ResultPlace>,
     /// All that its journal tells, for display.
     pub(crate) records: Arc<[Record]>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
@@ -87,6 +92,7 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
         id,
         contents: Vec::new(),
         compactions: Vec::new(),
+        pins: BTreeSet::new(),
         records: Arc::default(),
         pending: BTreeMap::new(),
         requests_made: 0,
@@ -223,6 +229,7 @@ fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
         pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
         contents: loaded.contents,
         compactions: loaded.compactions,
+        pins: pins(&loaded.records),
         records: loaded.records.into(),
         notices: loaded.notices,
     }

@@ -108,6 +108,8 @@ pub struct LaunchOptions {
     pub exclude_tools: Vec<String>,
     /// `--allowed-mcp-server-names`.
     pub allowed_mcp_servers: Vec<String>,
+    /// `--append-system-prompt`.
+    pub append_system_prompt: Option<String>,
     /// `-e`: only these extensions; `none`: none; empty: as they are switched.
     pub extensions: Vec<String>,
     /// `--max-turns`.

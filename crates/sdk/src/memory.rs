@@ -1,13 +1,17 @@
 //! What the model is told before the first prompt: the user's memory, the
 //! project's memory, and the session context.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Zoned;
-use parallax_config::{Memory, MemoryOptions, SessionContext, load_memory, session_context};
+use parallax_config::{
+    Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, session_context,
+};
+use parallax_engine::tokens;
 use parallax_files::{Workspace, folder_tree};
 use parallax_protocol::content::Sealed;
+use parallax_protocol::context::Source;
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, failure};
@@ -23,9 +27,14 @@ pub(crate) struct Gathered {
     /// For the front of the first prompt.
     pub(crate) preface: Option<String>,
     pub(crate) warnings: Vec<String>,
-    /// The context files that were read.
+    /// Each file with about how many tokens it takes.
+    pub(crate) sources: Vec<Source>,
+    /// The same files by their paths.
     pub(crate) files: Vec<PathBuf>,
 }
+
+/// The file of another program that ours does not read unless it is told to.
+const OTHERS: &str = "CLAUDE.md";
 
 /// Whether the file stands in a folder above the project that is not trusted.
 fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
@@ -36,26 +45,87 @@ fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
     })
 }
 
-/// Reads the memory files as they are now.
-fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
+/// Where memory is that belongs to no folder of the workspace.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    /// Folders of the user's own notes on the project.
+    notes: Vec<PathBuf>,
+    /// Files of extensions.
+    extensions: Vec<PathBuf>,
+}
+
+/// Reads memory files with the settings of a launch.
+pub(crate) fn with_options<T>(
+    launch: &Launch,
+    workspace: &Workspace,
+    outside: &Outside,
+    read: impl FnOnce(&MemoryOptions<'_>) -> T,
+) -> T {
     let settings = &launch.config.settings;
-    let cwd = &launch.config.cwd;
     let more = if settings.load_memory_from_include_directories() {
         workspace.roots().into_iter().skip(1).collect()
     } else {
         Vec::new()
     };
-    load_memory(&MemoryOptions {
-        cwd,
+    read(&MemoryOptions {
+        cwd: &launch.config.cwd,
         homes: &launch.config.homes,
         names: &settings.memory_file_names(),
+        notes: &outside.notes,
         boundary_markers: &settings.memory_boundary_markers(),
         more_folders: &more,
-        extension_files: &launch.extensions().context_files(),
+        extension_files: &outside.extensions,
         import_format: settings.import_format(),
         trusted: launch.config.trust.trusted,
         ignored: &|path| workspace.is_ignored(path).is_some() || is_of_strangers(launch, path),
     })
+}
+
+/// Reads the memory files as they are now.
+fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
+    let outside = Outside {
+        notes: parallax_store::note_folders(&launch.homes(), &launch.options.directory),
+        extensions: launch.extensions().context_files(),
+    };
+    with_options(launch, workspace, &outside, load_memory)
+}
+
+/// What a person should know of files that are large.
+pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
+    let most = launch.config.settings.count("context.memoryMaxTokens").filter(|most| *most > 0)?;
+    let size = tokens::of_text(&file.text);
+    (size > most).then(|| {
+        format!(
+            "the memory file `{}` takes about {size} tokens of every request; shorten it, or \
+             raise `context.memoryMaxTokens` ({most})",
+            file.path.display()
+        )
+    })
+}
+
+/// Says once for a project that it has a file for another program.
+fn hint_at_others(launch: &Launch) -> Option<String> {
+    let config = &launch.config;
+    let names = config.settings.memory_file_names();
+    let there = config.trust.trusted
+        && !launch.options.ephemeral
+        && !names.iter().any(|name| name == OTHERS)
+        && config.cwd.join(OTHERS).is_file();
+    if !there {
+        return None;
+    }
+    let folder = launch.homes().notes(&launch.options.directory);
+    let told = folder.join(".told-of-claude-md");
+    if told.exists() {
+        return None;
+    }
+    // Where that cannot be noted it is said again.
+    let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&told, b""));
+    Some(format!(
+        "`{OTHERS}` is here and is not read; add it to `context.fileName` to have it read: \
+         {:?}",
+        names.iter().map(String::as_str).chain([OTHERS]).collect::<Vec<_>>()
+    ))
 }
 
 /// Reads the memory files and draws the session context. The contents of a
@@ -67,6 +137,10 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
     let memory = read(launch, workspace);
     let date = Zoned::now().strftime("%A, %B %-d, %Y").to_string();
     let project = memory.project_block(cwd).unwrap_or_default();
+    let mut warnings = memory.warnings.clone();
+    warnings.extend(memory.files().filter_map(|(_, file)| too_large(launch, file)));
+    warnings.extend(hint_at_others(launch));
+    let sources = memory.files().map(|(tier, file)| source(tier, file, cwd)).collect();
     let known = known_contexts(contents);
     let root = workspace.root().display().to_string();
     let preface = if known.iter().any(|context| context.contains(&root)) {
@@ -92,12 +166,21 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
             memory: project,
         }))
     };
-    let files = memory.global.iter().chain(&memory.project).map(|file| file.path.clone());
     Gathered {
-        files: files.collect(),
         system: memory.global_block(cwd).unwrap_or_default(),
         preface,
-        warnings: memory.warnings,
+        warnings,
+        sources,
+        files: memory.files().map(|(_, file)| file.path.clone()).collect(),
+    }
+}
+
+/// How much of a request a memory file is.
+fn source(tier: Tier, file: &MemoryFile, cwd: &Path) -> Source {
+    Source {
+        name: file.path.display().to_string(),
+        tokens: file.block(cwd).map_or(0, |block| tokens::of_text(&block)),
+        in_system: matches!(tier, Tier::Global | Tier::Notes),
     }
 }
 
@@ -116,13 +199,54 @@ fn known_contexts(contents: &[Sealed]) -> Vec<String> {
     known
 }
 
+/// Where a context file belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContextTier {
+    /// The user's, for all projects.
+    Global,
+    /// The user's own notes on this project.
+    Notes,
+    /// That of an extension.
+    Extension,
+    /// The project's.
+    Project,
+    /// The project's, of a folder that a tool touched in this session.
+    Found,
+}
+
+impl ContextTier {
+    /// The tier in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Global => "yours, for all projects",
+            Self::Notes => "your notes on this project",
+            Self::Extension => "an extension's",
+            Self::Project => "the project's",
+            Self::Found => "the project's, found when its folder was touched",
+        }
+    }
+}
+
+impl From<Tier> for ContextTier {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Global => Self::Global,
+            Tier::Notes => Self::Notes,
+            Tier::Extension => Self::Extension,
+            Tier::Project => Self::Project,
+        }
+    }
+}
+
 /// A context file as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextFile {
     /// Where it is.
     pub path: PathBuf,
-    /// Whether it is the user's, for all projects; else the project's.
-    pub global: bool,
+    /// Where it belongs.
+    pub tier: ContextTier,
+    /// About how many tokens it takes.
+    pub tokens: u64,
     /// Its text as the model gets it, imports worked in.
     pub text: String,
 }
@@ -133,15 +257,15 @@ impl OpenSession {
     /// session is closed and resumed. Blocking.
     pub fn context_files(&self) -> Vec<ContextFile> {
         let memory = read(&self.launch, &self.workspace);
-        let row = |global: bool| {
-            move |file: parallax_config::MemoryFile| ContextFile {
-                path: file.path,
-                global,
-                text: file.text,
-            }
+        let row = |tier: ContextTier, file: &MemoryFile| ContextFile {
+            path: file.path.clone(),
+            tier,
+            tokens: tokens::of_text(&file.text),
+            text: file.text.clone(),
         };
-        let project = memory.extensions.into_iter().chain(memory.project).map(row(false));
-        memory.global.into_iter().map(row(true)).chain(project).collect()
+        let mut rows: Vec<_> = memory.files().map(|(tier, file)| row(tier.into(), file)).collect();
+        rows.extend(self.found.files().iter().map(|file| row(ContextTier::Found, file)));
+        rows
     }
 
     /// The workspace folders, the working folder first.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_engine::prompt::Flags;
 use parallax_engine::{
     AgreedPlan, Approvals, EventHub, EventReader, Metered, Room, SessionHandle, SessionOptions,
 };
@@ -12,6 +13,7 @@ use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_mcp::Servers;
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
+use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
@@ -23,6 +25,7 @@ use crate::agents::SessionAgents;
 use crate::custom_commands::{self, Commands};
 use crate::discovery::MoreTools;
 use crate::expand::Expander;
+use crate::found_context::FoundContext;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
@@ -52,6 +55,7 @@ pub struct OpenSession {
     handle: SessionHandle,
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
+    pub(crate) found: Arc<FoundContext>,
     pub(crate) launch: Launch,
     versions: Option<Arc<Versions>>,
     servers: Option<Servers>,
@@ -88,6 +92,7 @@ impl OpenSession {
         if let Some(servers) = &self.servers {
             servers.close().await;
         }
+        trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
         self.toolbox.close().await;
         if let Some(versions) = self.versions.filter(|_| had_background) {
@@ -97,6 +102,20 @@ impl OpenSession {
             }
         }
     }
+}
+
+/// Makes room among the kept outputs of all sessions, when this one kept any.
+async fn trim_outputs(launch: &Launch, id: &SessionId) {
+    let homes = launch.homes();
+    let own = homes.artifacts(&launch.options.directory, id).tool_outputs();
+    let trimming = tokio::task::spawn_blocking(move || {
+        let kept_any = own.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+        if kept_any {
+            parallax_store::trim_outputs(&homes, parallax_store::OUTPUTS_LIMIT, &own);
+        }
+    });
+    // A panic there is a defect of ours; the next session tries again.
+    drop(trimming.await);
 }
 
 impl Launch {
@@ -145,10 +164,11 @@ impl Launch {
         let discovered = self.discover(shell.clone(), toolbox.processes(), hub.clone());
         let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
         warnings.extend(memory.warnings);
+        let found =
+            Arc::new(FoundContext::new(self.clone(), Arc::clone(&workspace), memory.files.clone()));
         let settings = &self.config.settings;
         let id = resumed.id.clone();
         let mode = self.mode;
-        let switched_off = self.switched_off_sections();
         let folders = Arc::clone(&workspace);
         let added = Arc::clone(&workspace);
         let store: Arc<dyn Store> =
@@ -164,6 +184,27 @@ impl Launch {
             plans: plans.clone(),
         })?;
         warnings.extend(notices);
+        let files = self.prompt_files()?;
+        warnings.extend(files.warnings.iter().cloned());
+        let prompt = system::Material {
+            flags: Flags {
+                interactive: self.options.interactive,
+                git: system::in_git(workspace.root()),
+                sandbox: self.sandbox_options(&artifacts).is_some(),
+                hooks: hooks.is_some(),
+                memory: true,
+                ..Flags::default()
+            },
+            files,
+            off: self.switched_off_sections(),
+            append: self.options.append_system_prompt.clone(),
+            skills: skills::section(&skills),
+            agents: agents.clone(),
+            tools: toolbox.tools().iter().map(|tool| tool.spec().name.clone()).collect(),
+            memory: memory.system,
+            plans: plans.clone(),
+        };
+        system::write_built_in(&prompt, mode)?;
         let commands = self.commands(custom_commands::Surroundings {
             workspace: Arc::clone(&workspace),
             seen: Arc::clone(&seen),
@@ -191,18 +232,14 @@ impl Launch {
                     added.add_root(&path).map(drop).map_err(|error| error.to_string())
                 }),
                 model_changed: toolbox.follow(),
-                system: system::prompt(
-                    self.options.interactive,
-                    system::in_git(workspace.root()),
-                    switched_off,
-                    skills::section(&skills) + &memory.system,
-                    agents.clone(),
-                    plans.clone(),
-                ),
+                system: system::prompt(prompt),
                 preface: memory.preface,
+                sources: memory.sources,
+                folder_context: Some(Arc::clone(&found) as Arc<dyn FolderContext>),
                 pending: resumed.pending,
                 history: resumed.contents,
                 compactions: resumed.compactions,
+                pins: resumed.pins,
                 room: self.room(&artifacts),
                 generation: self.generation(&model_name)?,
                 // The flag limits this run, the setting the session.
@@ -244,6 +281,7 @@ impl Launch {
         }
         let session = OpenSession {
             workspace: Arc::clone(&workspace),
+            found,
             launch: self,
             id,
             model: model_name,
@@ -291,6 +329,7 @@ impl Launch {
                 .get(&format!("{masking}.protectLatestTurn"))
                 .and_then(serde_json::Value::as_bool)
                 .unwrap_or(standard.protect_newest),
+            longest_result: settings.truncate_tool_output_threshold(),
             keep_output: Some(Arc::new(move |tool, text| {
                 parallax_store::keep_output(&outputs, tool, text).map_err(|error| error.to_string())
             })),
@@ -325,22 +364,6 @@ impl Launch {
         set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
     }
 
-    fn switched_off_sections(&self) -> Vec<String> {
-        let is_off = |suffix: &&str| -> bool {
-            let name = format!("GEMINI_PROMPT_{suffix}");
-            matches!(self.config.environment.get(&name), Some("0" | "false"))
-        };
-        let suffixes = [
-            "PREAMBLE",
-            "COREMANDATES",
-            "PRIMARYWORKFLOWS",
-            "PLANNINGWORKFLOW",
-            "OPERATIONALGUIDELINES",
-            "GIT",
-        ];
-        suffixes.into_iter().filter(is_off).map(str::to_owned).collect()
-    }
-
     fn workspace(&self, resumed: &Resumed) -> Result<(Workspace, PathBuf), Failure> {
         let settings = &self.config.settings;
         let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
@@ -350,6 +373,7 @@ impl Launch {
             root: self.options.directory.clone(),
             additional: additional.iter().map(|path| self.expand_home(path)).collect(),
             temp: artifacts.root().to_owned(),
+            notes: self.homes().notes(&self.options.directory),
             readable: vec![self.config.homes.gemini.join("GEMINI.md")],
             // The one file outside that the model may keep notes in.
             writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],

@@ -76,7 +76,7 @@ impl Launch {
     /// Weaker than the machine allows only when asked for: to try what holds
     /// elsewhere.
     fn sandbox_tier(&self) -> Tier {
-        match self.config.environment.get("PARALLAX_SANDBOX_TIER") {
+        match self.config.environment.of_process("PARALLAX_SANDBOX_TIER") {
             Some("namespaces") => Tier::Namespaces,
             Some("bubblewrap") => Tier::Bubblewrap,
             Some("landlock") => Tier::Landlock,

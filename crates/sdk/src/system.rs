@@ -1,55 +1,149 @@
-//! The system prompt of a session: the built-in sections for the mode, and the
-//! user's own memory behind them.
+//! The system prompt of a session: the sections for the mode or the user's own
+//! text, what the user put behind it, skills, and the user's memory.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_engine::prompt::{Flags, built_in};
+use parallax_config::{PromptFiles, PromptPlaces, prompt_files};
+use parallax_engine::prompt::{Flags, Wording, assemble, suffixes};
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::agents::SessionAgents;
+use crate::launch::{Launch, failure};
+
+/// The switch of the skills' section, which is not the engine's.
+const SKILLS: &str = "AGENTSKILLS";
+/// The switch of the agents' section.
+const AGENTS: &str = "AGENTCONTEXTS";
+
+/// What the prompt is made of.
+pub(crate) struct Material {
+    /// What the sections may ask for; the mode's are set for each mode.
+    pub(crate) flags: Flags,
+    /// What the user wrote.
+    pub(crate) files: PromptFiles,
+    /// The suffixes of sections that are switched off.
+    pub(crate) off: HashSet<String>,
+    /// `--append-system-prompt`.
+    pub(crate) append: Option<String>,
+    /// The section on skills; empty without any.
+    pub(crate) skills: String,
+    /// The agents, whose section changes when they come and go.
+    pub(crate) agents: Option<Arc<SessionAgents>>,
+    /// The names of the tools.
+    pub(crate) tools: Vec<String>,
+    /// The user's memory with its wrapper.
+    pub(crate) memory: String,
+    /// Where plans go.
+    pub(crate) plans: PathBuf,
+}
+
+impl Material {
+    fn text(&self, mode: ApprovalMode, agents: &str) -> String {
+        let mut text = match &self.files.whole {
+            Some((_, whole)) => self.filled(whole, agents),
+            None => {
+                let mut text = self.built_in(mode);
+                for (switch, section) in [(AGENTS, agents), (SKILLS, self.skills.as_str())] {
+                    if !section.is_empty() && !self.off.contains(switch) {
+                        text.push('\n');
+                        text.push_str(section);
+                    }
+                }
+                text
+            }
+        };
+        for more in self.files.append.iter().chain(&self.append) {
+            text = format!("{}\n\n{}\n", text.trim_end(), more.trim());
+        }
+        if !self.memory.is_empty() {
+            text.push('\n');
+            text.push_str(&self.memory);
+        }
+        text
+    }
+
+    /// The sections, with the user's in their places.
+    fn built_in(&self, mode: ApprovalMode) -> String {
+        let flags = Flags {
+            yolo: mode == ApprovalMode::Yolo,
+            plan: mode == ApprovalMode::Plan,
+            ..self.flags
+        };
+        let text = assemble(flags, &|suffix| match self
+            .files
+            .sections
+            .get(&suffix.to_ascii_lowercase())
+        {
+            _ if self.off.contains(suffix) => Wording::Off,
+            Some(text) => Wording::Text(text),
+            None => Wording::BuiltIn,
+        });
+        match flags.plan {
+            true => text.replace("{plans}", &self.plans.display().to_string()),
+            false => text,
+        }
+    }
+
+    /// A text of the user's with its variables filled in. What is no variable
+    /// stays as it is.
+    fn filled(&self, text: &str, agents: &str) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            filled.push_str(before);
+            let value = after.split_once('}').and_then(|(name, behind)| {
+                let value = self.variable(name, agents)?;
+                rest = behind;
+                Some(value)
+            });
+            match value {
+                Some(value) => filled.push_str(&value),
+                None => {
+                    filled.push_str("${");
+                    rest = after;
+                }
+            }
+        }
+        filled.push_str(rest);
+        filled
+    }
+
+    fn variable(&self, name: &str, agents: &str) -> Option<String> {
+        match name {
+            "AgentSkills" => Some(self.skills.clone()),
+            "SubAgents" => Some(agents.to_owned()),
+            "AvailableTools" => {
+                let lines: Vec<String> =
+                    self.tools.iter().map(|tool| format!("- {tool}")).collect();
+                Some(lines.join("\n"))
+            }
+            name => {
+                let tool = name.strip_suffix("_ToolName")?;
+                self.tools.iter().find(|known| *known == tool).cloned()
+            }
+        }
+    }
+}
 
 /// Makes the prompt for a mode. Equal modes give equal bytes for the life of
 /// the session, so that the provider's cache hits.
-pub(crate) fn prompt(
-    interactive: bool,
-    git: bool,
-    switched_off: Vec<String>,
-    memory: String,
-    agents: Option<Arc<SessionAgents>>,
-    plans: PathBuf,
-) -> Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync> {
-    let make = move |mode, agents: &str| -> Arc<str> {
-        let flags = Flags {
-            interactive,
-            yolo: mode == ApprovalMode::Yolo,
-            plan: mode == ApprovalMode::Plan,
-            git,
-        };
-        let mut text = built_in(flags, &|suffix| switched_off.iter().any(|off| off == suffix));
-        if flags.plan {
-            text = text.replace("{plans}", &plans.display().to_string());
-        }
-        for section in [agents, &memory] {
-            if !section.is_empty() {
-                text.push('\n');
-                text.push_str(section);
-            }
-        }
-        text.into()
-    };
+pub(crate) fn prompt(material: Material) -> Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync> {
     let none: Arc<str> = Arc::from("");
     let last = std::sync::Mutex::new(None::<(ApprovalMode, Arc<str>, Arc<str>)>);
     Box::new(move |mode| {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Another one when agents come and go.
-        let section = agents.as_ref().map_or_else(|| Arc::clone(&none), |agents| agents.section());
+        let section =
+            material.agents.as_ref().map_or_else(|| Arc::clone(&none), |agents| agents.section());
         match &*last {
             Some((known, told, text)) if *known == mode && Arc::ptr_eq(told, &section) => {
                 Arc::clone(text)
             }
             _ => {
-                let text = make(mode, &section);
+                let text: Arc<str> = material.text(mode, &section).into();
                 *last = Some((mode, section, Arc::clone(&text)));
                 text
             }
@@ -57,7 +151,90 @@ pub(crate) fn prompt(
     })
 }
 
+/// Writes the built-in prompt where `GEMINI_WRITE_SYSTEM_MD` wants it. Blocking.
+pub(crate) fn write_built_in(material: &Material, mode: ApprovalMode) -> Result<(), Failure> {
+    let Some(path) = &material.files.write_to else { return Ok(()) };
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(path, material.built_in(mode)));
+    written.map_err(|error| {
+        let message = format!("cannot write the system prompt to `{}`: {error}", path.display());
+        failure(FailureKind::Config, message)
+    })
+}
+
+impl Launch {
+    /// What the user wrote about the system prompt. Blocking.
+    pub(crate) fn prompt_files(&self) -> Result<PromptFiles, Failure> {
+        let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();
+        let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
+        let config = &self.config;
+        prompt_files(&PromptPlaces {
+            environment: &config.environment,
+            homes: &config.homes,
+            cwd: &config.cwd,
+            trusted: config.trust.trusted,
+            sections: &sections,
+        })
+        .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// The suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` switches off.
+    pub(crate) fn switched_off_sections(&self) -> HashSet<String> {
+        let is_off = |suffix: &&str| -> bool {
+            let name = format!("GEMINI_PROMPT_{suffix}");
+            matches!(self.config.environment.get(&name), Some("0" | "false"))
+        };
+        suffixes().chain([SKILLS, AGENTS]).filter(is_off).map(str::to_owned).collect()
+    }
+}
+
 /// Whether the folder lies in a git repository.
 pub(crate) fn in_git(folder: &Path) -> bool {
     folder.ancestors().any(|folder| folder.join(".git").exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn material() -> Material {
+        Material {
+            flags: Flags::default(),
+            files: PromptFiles::default(),
+            off: HashSet::new(),
+            append: Some("Say please.".to_owned()),
+            skills: "# Skills\n".to_owned(),
+            agents: None,
+            tools: vec!["read_file".to_owned(), "glob".to_owned()],
+            memory: "<loaded_context>\n</loaded_context>".to_owned(),
+            plans: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn a_text_of_the_users_takes_the_place_of_all_sections() {
+        let mut material = material();
+        let text = "Use ${glob_ToolName}, ${x} and ${AvailableTools}. ${AgentSkills}${";
+        material.files.whole = Some(("/s.md".into(), text.to_owned()));
+        assert_eq!(
+            material.text(ApprovalMode::Default, "# Agents\n"),
+            "Use glob, ${x} and - read_file\n- glob. # Skills\n${\n\nSay please.\n\n\
+             <loaded_context>\n</loaded_context>"
+        );
+    }
+
+    #[test]
+    fn sections_skills_additions_and_memory_come_in_this_order() {
+        let mut material = material();
+        material.files.append = vec!["Be exact.".to_owned()];
+        let text = material.text(ApprovalMode::Default, "# Agents\n");
+        let places =
+            ["You are", "# Agents", "# Skills", "Be exact.", "Say please.", "<loaded_context>"]
+                .map(|words| text.find(words).expect(words));
+        assert!(places.is_sorted(), "{text}");
+        material.off.insert(SKILLS.to_owned());
+        assert!(!material.text(ApprovalMode::Default, "# Agents\n").contains("# Skills"));
+    }
 }

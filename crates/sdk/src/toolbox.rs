@@ -24,6 +24,7 @@ use parallax_tools::read_background_output::ReadBackgroundOutput;
 use parallax_tools::read_file::ReadFile;
 use parallax_tools::replace::Replace;
 use parallax_tools::run_shell_command::RunShellCommand;
+use parallax_tools::save_memory::{MemoryFiles, SaveMemory};
 use parallax_tools::tracker::{Tracker, tracker_tools};
 use parallax_tools::update_topic::UpdateTopic;
 use parallax_tools::web_fetch::{WebFetch, WebFetchOptions};
@@ -171,6 +172,7 @@ pub(crate) fn build(
     } else if settings.use_write_todos() {
         tools.push(Arc::new(WriteTodos::new()));
     }
+    tools.push(Arc::new(SaveMemory::new(memory_files(launch), work(), files())));
     // Where nobody can answer nobody is asked.
     if launch.options.interactive {
         tools.push(Arc::new(AskUser::new()));
@@ -184,6 +186,17 @@ pub(crate) fn build(
         tools.push(Arc::new(ActivateSkill::new(skills, work())));
     }
     Toolbox { tools, processes, shell: Arc::new(person), leftovers, main }
+}
+
+/// Where `save_memory` writes.
+fn memory_files(launch: &Launch) -> MemoryFiles {
+    let config = &launch.config;
+    let names = config.settings.memory_file_names();
+    MemoryFiles {
+        user: parallax_config::user_memory_file(&config.homes, &names),
+        project: parallax_config::project_memory_file(&config.cwd, &names),
+        with_fact: parallax_config::with_fact,
+    }
 }
 
 pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {

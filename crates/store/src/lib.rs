@@ -32,10 +32,10 @@ pub use checkpoints::{
 pub use import::import;
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
 pub use journal::{Journal, OpenError, record_line};
-pub use list::{Origin, SessionEntry, list, list_all};
+pub use list::{Origin, SessionEntry, list, list_all, note_folders};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
 pub use moving::{MoveError, move_belongings, move_session};
-pub use outputs::keep_output;
+pub use outputs::{OUTPUTS_LIMIT, keep_output, trim_outputs};
 pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder, project_hash};
 pub use retention::{
     Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,

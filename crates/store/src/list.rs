@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::import;
 use crate::load::read_record;
 use crate::paths::Homes;
-use crate::session_files::{self, SessionFile};
+use crate::session_files::{self, SessionFile, gemini_folders};
 
 /// How much of a file is read for its title.
 const HEAD: u64 = 1024 * 1024;
@@ -123,6 +123,13 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_file()));
     entries.map(|entry| entry.path()).take(100_000).collect()
+}
+
+/// The folders of the user's own notes on a project, oldest program first. They
+/// need not be there. Blocking.
+pub fn note_folders(homes: &Homes, project: &Path) -> Vec<PathBuf> {
+    let theirs = gemini_folders(homes, project).into_iter().map(|folder| folder.join("memory"));
+    theirs.chain([homes.notes(project)]).collect()
 }
 
 pub(crate) fn read_start(path: &Path, limit: u64) -> Option<String> {

@@ -104,6 +104,7 @@ impl LoadedSession {
         self.records.retain(|record| match record {
             Record::Name(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
+            Record::Pin(pin) => pin.place.content < keep,
             Record::Content(_) | Record::Round(_) => {
                 before += 1;
                 before <= keep
@@ -280,7 +281,7 @@ impl Builder {
                 self.contents.push(sealed);
                 return;
             }
-            Record::TurnEnd { .. } | Record::Name(_) | Record::Plan(_) => {}
+            Record::TurnEnd { .. } | Record::Name(_) | Record::Plan(_) | Record::Pin(_) => {}
             Record::Truncate { keep } => {
                 self.truncate(*keep);
                 return;
@@ -368,6 +369,7 @@ impl Builder {
         self.records.retain(|(at, record)| match record {
             Record::Name(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,
+            Record::Pin(pin) => pin.place.content < keep,
             _ => *at < keep,
         });
     }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::paths::{create_private_dir, path_hash};
+use crate::paths::{Homes, OUTPUTS, create_private_dir, path_hash};
 
 /// Writes an output to a file of its own that only its owner can read, and
 /// gives where it is. The same output of a tool has one file. Blocking.
@@ -33,9 +33,77 @@ pub fn keep_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf>
     written.map(|()| path)
 }
 
+/// Bytes that the kept outputs of all sessions may have together.
+pub const OUTPUTS_LIMIT: u64 = 2 << 30;
+
+/// Removes the oldest kept outputs until all of them together have at most
+/// `limit` bytes; those in `spared` stay. Gives the bytes that were freed.
+/// Blocking. What cannot be read or removed is passed over.
+pub fn trim_outputs(homes: &Homes, limit: u64, spared: &Path) -> u64 {
+    let mut kept = Vec::new();
+    let mut total = 0;
+    for project in folders(&homes.parallax.join("tmp")) {
+        for session in folders(&project) {
+            let folder = session.join(OUTPUTS);
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                // Of a link only the link itself counts, and would go.
+                let Ok(facts) = entry.path().symlink_metadata() else { continue };
+                if !facts.is_file() {
+                    continue;
+                }
+                total += facts.len();
+                if folder != spared {
+                    kept.push((facts.modified().ok(), facts.len(), entry.path()));
+                }
+            }
+        }
+    }
+    if total <= limit {
+        return 0;
+    }
+    kept.sort();
+    let mut freed = 0;
+    for (_, size, path) in kept {
+        if total - freed <= limit {
+            break;
+        }
+        if std::fs::remove_file(&path).is_ok() {
+            freed += size;
+        }
+    }
+    freed
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_outputs_go_when_they_are_too_many() {
+        let home = tempfile::tempdir().expect("folder");
+        let homes = Homes { parallax: home.path().to_owned(), gemini: home.path().join("g") };
+        let folder = |session: &str| home.path().join("tmp/p").join(session).join(OUTPUTS);
+        let keep = |session: &str, text: &str, age: u64| {
+            let path = keep_output(&folder(session), "x", text).expect("kept");
+            let time = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+            let file = std::fs::File::options().write(true).open(&path).expect("file");
+            file.set_modified(time).expect("time");
+            path
+        };
+        let (old, middle) = (keep("a", &"o".repeat(100), 300), keep("b", &"m".repeat(100), 200));
+        let running = keep("c", &"r".repeat(100), 400);
+        assert_eq!(trim_outputs(&homes, 300, &folder("c")), 0);
+        assert_eq!(trim_outputs(&homes, 200, &folder("c")), 100);
+        assert!(!old.exists() && middle.exists() && running.exists());
+        assert_eq!(trim_outputs(&homes, 0, &folder("c")), 100);
+        assert!(!middle.exists() && running.exists());
+    }
 
     #[test]
     fn an_output_is_kept_once_and_privately() {

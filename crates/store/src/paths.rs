@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::ids::SessionId;
 use sha2::{Digest, Sha256};
 
+/// The folder of a session's kept outputs.
+pub(crate) const OUTPUTS: &str = "tool-outputs";
+
 /// The two homes: ours, which is written, and the reference's, which is read.
 #[derive(Debug, Clone)]
 pub struct Homes {
@@ -27,6 +30,12 @@ impl Homes {
     /// gives a name that no journal has.
     pub fn journal(&self, project: &Path, session: &SessionId) -> PathBuf {
         self.sessions(project).join(format!("{}.jsonl", file_name(session)))
+    }
+
+    /// The folder of the user's own notes on a project, which are in no
+    /// repository.
+    pub fn notes(&self, project: &Path) -> PathBuf {
+        self.parallax.join("memory").join(project_folder(project))
     }
 
     /// The session's temporary folder and what is in it.
@@ -53,7 +62,7 @@ impl SessionArtifacts {
     }
     /// Where outputs go that are too long for the model.
     pub fn tool_outputs(&self) -> PathBuf {
-        self.root.join("tool-outputs")
+        self.root.join(OUTPUTS)
     }
     /// Makes both folders, readable by their owner alone.
     ///

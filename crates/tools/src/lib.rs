@@ -30,6 +30,7 @@ pub mod read_many_files;
 pub mod replace;
 pub mod run_shell_command;
 mod sandbox_options;
+pub mod save_memory;
 mod search_place;
 mod shell_options;
 mod suggest;

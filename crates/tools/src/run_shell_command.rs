@@ -16,6 +16,8 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
+pub use links::destination;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -255,17 +257,18 @@ impl RunShellCommand {
 /// Whether a program of the line would be taken from the workspace, since `PATH`
 /// leads there (a virtual environment, `node_modules/.bin`, a dot).
 fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
-    let folders: Vec<PathBuf> = std::env::split_paths(path)
-        .map(|folder| directory.join(folder))
-        .filter(|folder| roots.iter().any(|root| folder.starts_with(root)))
-        .take(64)
-        .collect();
-    !folders.is_empty()
-        && line.commands.iter().take(64).any(|command| {
-            command.name().is_some_and(|name| {
-                !name.is_empty() && folders.iter().any(|folder| folder.join(name).exists())
+    const MOST: usize = 64;
+    let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(path).map(|folder| directory.join(folder)).take(MOST).collect();
+    line.commands.iter().take(MOST).filter_map(|command| command.name()).any(|name| {
+        !name.is_empty()
+            && folders.iter().any(|folder| {
+                let program = folder.join(name);
+                // Links may lead there, the folder's or the program's own.
+                program.canonicalize().is_ok_and(|real| inside(&real) || inside(&program))
             })
-        })
+    })
 }
 
 /// What a command, run in `directory`, would touch as far as its text and the

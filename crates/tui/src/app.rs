@@ -3,6 +3,7 @@
 
 mod agents;
 mod complete;
+mod context;
 mod custom;
 mod dialogs;
 mod engine_events;
@@ -31,6 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parallax_protocol::context::ContextPicture;
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{ItemId, SteerId};
 use parallax_protocol::policy::ApprovalMode;
@@ -146,6 +148,10 @@ pub(crate) struct App {
     pub(crate) background: Vec<parallax_protocol::shell::BackgroundProcess>,
     /// The prompts are being asked for, for a list to go back to.
     wants_prompts: bool,
+    /// Whether a picture of the context was asked for, to be shown.
+    wants_context: bool,
+    /// The picture that the dialog shows.
+    context_picture: Option<Box<ContextPicture>>,
     /// What takes effect when it is asked for once more.
     confirm: Option<String>,
     pub(crate) terminal_background: Option<(u8, u8, u8)>,
@@ -236,6 +242,8 @@ impl App {
             session: String::new(),
             background: Vec::new(),
             wants_prompts: false,
+            wants_context: false,
+            context_picture: None,
             confirm: None,
             terminal_background: None,
             custom: Vec::new(),

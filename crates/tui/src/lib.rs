@@ -6,6 +6,7 @@ pub mod clean;
 mod commands;
 pub mod completion;
 pub mod composer;
+mod context_view;
 pub mod debug_console;
 mod dialog;
 pub mod diff_view;

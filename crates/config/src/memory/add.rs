@@ -1,4 +1,4 @@
-//! Adding a fact to the user's memory: a list of ours in a file of ours.
+//! Adding a fact to a memory file: an entry of a list at its end.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,10 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::state;
 
-/// The heading of the list.
-const HEADING: &str = "## Parallax Added Memories";
+/// The heading of the list, which other programs know too.
+const HEADING: &str = "## Gemini Added Memories";
+/// A heading that we wrote once.
+const OLD_HEADING: &str = "## Parallax Added Memories";
 
 /// Adds a fact to the user's memory file (`~/.parallax/GEMINI.md`, or the first
 /// of `names` there); what else is in it stays. Gives the file. Blocking.
@@ -15,16 +17,33 @@ const HEADING: &str = "## Parallax Added Memories";
 /// # Errors
 /// The file cannot be used or written.
 pub fn add_memory(homes: &Homes, names: &[String], fact: &str) -> Result<PathBuf, ConfigError> {
-    let plain =
-        |name: &&String| Path::new(name).file_name().is_some_and(|file| file == name.as_str());
-    let name = names.iter().find(plain).map_or("GEMINI.md", String::as_str);
-    let file = homes.parallax.join(name);
+    let file = user_memory_file(homes, names);
     state::rewrite(&file, |text| Ok(with_fact(text, fact)))?;
     Ok(file)
 }
 
-/// The text with one more entry in the list.
-fn with_fact(text: &str, fact: &str) -> String {
+/// The file for facts about the user: `~/.parallax/GEMINI.md`, or the first of
+/// `names` there.
+pub fn user_memory_file(homes: &Homes, names: &[String]) -> PathBuf {
+    homes.parallax.join(plain_names(names).next().unwrap_or("GEMINI.md"))
+}
+
+/// The file for facts about the project: the first of `names` that is in the
+/// folder, or the first of them. Blocking.
+pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
+    let there = plain_names(names).find(|name| folder.join(name).is_file());
+    let name = there.or_else(|| plain_names(names).next());
+    folder.join(name.unwrap_or("GEMINI.md"))
+}
+
+/// Names that are no paths.
+fn plain_names(names: &[String]) -> impl Iterator<Item = &str> {
+    let plain = |name: &&str| Path::new(name).file_name().is_some_and(|file| file == *name);
+    names.iter().map(String::as_str).filter(plain)
+}
+
+/// The text of a memory file with one more entry in its list. A fact is one line.
+pub fn with_fact(text: &str, fact: &str) -> String {
     let words: Vec<&str> = fact.split_whitespace().collect();
     let fact = words.join(" ");
     let fact = fact.trim_start_matches(['-', '*', ' ']);
@@ -37,7 +56,8 @@ fn with_fact(text: &str, fact: &str) -> String {
         *at += line.len() + 1;
         Some((here, line))
     });
-    let Some((heading, _)) = start.into_iter().find(|(_, line)| line.trim_end() == HEADING) else {
+    let is_heading = |line: &str| [HEADING, OLD_HEADING].contains(&line.trim_end());
+    let Some((heading, line)) = start.into_iter().find(|(_, line)| is_heading(line)) else {
         let gap = match text.trim_end() {
             "" => "",
             _ if text.ends_with("\n\n") => "",
@@ -47,12 +67,13 @@ fn with_fact(text: &str, fact: &str) -> String {
         return format!("{text}{gap}{HEADING}\n\n{entry}");
     };
     // The list ends where the next section begins.
-    let body = heading + HEADING.len();
+    let title = line.trim_end();
+    let body = heading + title.len();
     let rest = text.get(body..).unwrap_or_default();
     let end = rest.find("\n#").map_or(text.len(), |at| body + at + 1);
     let (list, after) = text.split_at(end);
     let list = list.trim_end();
-    let gap = if list.ends_with(HEADING) { "\n\n" } else { "\n" };
+    let gap = if list.ends_with(title) { "\n\n" } else { "\n" };
     let after = if after.is_empty() { String::new() } else { format!("\n{after}") };
     format!("{list}{gap}{entry}{after}")
 }
@@ -65,22 +86,24 @@ mod tests {
     #[test]
     fn facts_go_to_the_end_of_the_list() {
         let first = with_fact("", "- I like\ntabs");
-        assert_eq!(first, "## Parallax Added Memories\n\n- I like tabs\n");
+        assert_eq!(first, "## Gemini Added Memories\n\n- I like tabs\n");
         let second = with_fact(&first, "two");
-        assert_eq!(second, "## Parallax Added Memories\n\n- I like tabs\n- two\n");
+        assert_eq!(second, "## Gemini Added Memories\n\n- I like tabs\n- two\n");
         let mine = with_fact("# Mine\n\nbe brief", "x");
-        assert_eq!(mine, "# Mine\n\nbe brief\n\n## Parallax Added Memories\n\n- x\n");
-        let between = "## Parallax Added Memories\n\n- a\n\n## Other\n\ntext\n";
+        assert_eq!(mine, "# Mine\n\nbe brief\n\n## Gemini Added Memories\n\n- x\n");
+        let between = "## Gemini Added Memories\n\n- a\n\n## Other\n\ntext\n";
         assert_eq!(
             with_fact(between, "b"),
-            "## Parallax Added Memories\n\n- a\n- b\n\n## Other\n\ntext\n"
+            "## Gemini Added Memories\n\n- a\n- b\n\n## Other\n\ntext\n"
         );
         assert_eq!(with_fact("x", " \n"), "x");
+        let old = "## Parallax Added Memories\n\n- a\n";
+        assert_eq!(with_fact(old, "b"), format!("{old}- b\n"));
     }
 
     proptest! {
         #[test]
-        fn nothing_of_the_file_is_lost(text in "(\\PC|[\n\r#]|## Parallax Added Memories\n){0,40}") {
+        fn nothing_of_the_file_is_lost(text in "(\\PC|[\n\r#]|## Gemini Added Memories\n){0,40}") {
             let changed = with_fact(&text, "the fact");
             let mut rest = changed.as_str();
             for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -10,6 +10,8 @@ use crate::read::{ReadError, read_at_most, to_text};
 
 /// Bytes of one file.
 pub(super) const LIMIT: u64 = 1024 * 1024;
+/// The file of the user's own notes on a project, and its old name.
+const NOTES: [&str; 2] = ["MEMORY.md", "GEMINI.md"];
 /// Folders looked at on the way up.
 const HIGHEST: usize = 128;
 
@@ -20,6 +22,12 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         for name in options.names {
             global.extend(reader.read(&home.join(name), home, &|_| false));
         }
+    }
+    let mut notes = Vec::new();
+    for folder in options.notes {
+        // The old name counts only without the new one.
+        let files = NOTES.map(|name| folder.join(name));
+        notes.extend(files.iter().find_map(|file| reader.read(file, folder, &|_| false)));
     }
     let mut extensions = Vec::new();
     for path in options.extension_files {
@@ -41,7 +49,35 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
             }
         }
     }
-    Memory { global, extensions, project, warnings: reader.warnings }
+    Memory { global, notes, extensions, project, warnings: reader.warnings }
+}
+
+/// The memory files of a folder and of those above it, up to `root`, outermost
+/// first; without those that `known` names. For folders that a tool touches.
+/// Blocking.
+pub fn beneath(
+    options: &MemoryOptions<'_>,
+    folder: &Path,
+    root: &Path,
+    known: &dyn Fn(&Path) -> bool,
+) -> Memory {
+    let mut reader = Reader { options, seen: HashSet::new(), warnings: Vec::new() };
+    let mut project = Vec::new();
+    if options.trusted && folder.starts_with(root) {
+        let inside = |folder: &&Path| folder.starts_with(root);
+        let folders = folder.ancestors().take(HIGHEST).take_while(inside);
+        let folders: Vec<&Path> = folders.collect();
+        for folder in folders.into_iter().rev() {
+            for name in options.names {
+                let path = folder.join(name);
+                // Most folders have none: that is found out first.
+                if path.is_file() && !known(&path) && !(options.ignored)(&path) {
+                    project.extend(reader.read(&path, root, options.ignored));
+                }
+            }
+        }
+    }
+    Memory { project, warnings: reader.warnings, ..Memory::default() }
 }
 
 /// The folders from the top of the project down to `cwd`.

@@ -191,6 +191,26 @@ fn a_projects_dotenv_does_not_speak_for_the_user() {
 }
 
 #[test]
+fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
+    let world = World::new();
+    world.trust();
+    let url = "GOOGLE_GEMINI_BASE_URL=http://elsewhere\n";
+    world.write("project/.env", &format!("PARALLAX_SANDBOX_TIER=seccomp\nA=1\n{url}"));
+    let get = |process: &[(&str, &str)]| {
+        let config = world.load(process).expect("loaded");
+        let url = config.environment.get("GOOGLE_GEMINI_BASE_URL").map(str::to_owned);
+        assert_eq!(config.environment.get("PARALLAX_SANDBOX_TIER"), None);
+        (url, config.warnings.iter().filter(|text| text.contains("may not set")).count())
+    };
+    assert_eq!(get(&[]), (None, 2));
+    // With a key of its own it is the project's affair; yours does not go there.
+    world.write("project/.env", &format!("GEMINI_API_KEY=theirs\n{url}"));
+    assert_eq!(get(&[]), (Some("http://elsewhere".to_owned()), 0));
+    assert_eq!(get(&[("GEMINI_API_KEY", "mine")]), (None, 1));
+    assert_eq!(get(&[("PARALLAX_API_KEY", "mine")]), (None, 1));
+}
+
+#[test]
 fn a_setting_is_changed_in_our_file_and_nothing_else_of_it() {
     let world = World::new();
     world.trust();

@@ -199,6 +199,7 @@ fn like(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions + Send + Syn
     let (mode, interactive, trusted) = (options.mode, options.interactive, options.trusted);
     let workspace = Arc::clone(&options.workspace);
     let room = options.room.clone();
+    let folder_context = options.folder_context.clone();
     let generation = options.generation.clone();
     let (max_attempts, loop_detection) = (options.max_attempts, options.loop_detection);
     let (retry_base, approvals) = (options.retry_base, options.approvals);
@@ -230,6 +231,9 @@ fn like(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions + Send + Syn
         history: Vec::new(),
         compactions: Vec::new(),
         room: room.clone(),
+        pins: std::collections::BTreeSet::new(),
+        sources: Vec::new(),
+        folder_context: folder_context.as_ref().map(|context| context.anew()),
         pending: std::collections::BTreeMap::new(),
         generation: generation.clone(),
         max_turns: None,

@@ -1,11 +1,12 @@
 //! What stands in the place of the older part: the context that it began with,
 //! facts that the program knows word for word, and an account of the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use parallax_protocol::content::{Content, Part, PartView, Role, SYNTHETIC_SIGNATURE};
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::store::PromptMark;
 use serde_json::Value;
 
@@ -36,6 +37,8 @@ pub(crate) struct Facts {
     /// The prompts that go, as typed, oldest first.
     prompts: Vec<String>,
     files: BTreeMap<String, Touched>,
+    /// Results that a person holds on to: the call and what it gave.
+    pinned: Vec<(String, String)>,
     /// The newest task list and plan, as the model wrote them.
     lists: Vec<(&'static str, String)>,
 }
@@ -48,6 +51,7 @@ impl Facts {
         marks: &[PromptMark],
         calls: &[Answered],
         files: BTreeMap<String, Touched>,
+        held: &Held<'_>,
     ) -> Self {
         let dropped = view.iter().enumerate().filter(|(at, _)| split.drops(*at));
         let mut context: Vec<String> = Vec::new();
@@ -68,13 +72,26 @@ impl Facts {
             let mut places = kept.filter_map(|(_, entry)| entry.origin.place());
             places.any(|at| at == mark.at)
         };
+        let mut left = held.characters;
+        let pinned = calls.iter().filter(|call| {
+            let place = ResultPlace { content: call.content, part: call.part };
+            let kept = view.iter().enumerate().filter(|(at, _)| !split.drops(*at));
+            let mut places = kept.filter_map(|(_, entry)| entry.origin.place());
+            held.pins.contains(&place) && !places.any(|at| at == call.content)
+        });
+        let pinned = pinned.map(|call| {
+            let text = ends(&call.text, left / 2);
+            left = left.saturating_sub(text.len());
+            (call_words(call), text)
+        });
+        let pinned = pinned.collect();
         let prompts = marks.iter().filter(|mark| !stays(mark)).map(|mark| mark.text.clone());
         let lists = [("todos", "write_todos"), ("plan", "exit_plan_mode")].into_iter();
         let lists = lists.filter_map(|(tag, tool)| {
             let newest = calls.iter().rev().find(|call| call.name == tool && !call.failed)?;
             Some((tag, Value::Object(newest.args.clone()).to_string()))
         });
-        Self { context, prompts: prompts.collect(), files, lists: lists.collect() }
+        Self { context, prompts: prompts.collect(), files, pinned, lists: lists.collect() }
     }
 
     /// With the plan that the work follows in the place of one that is only
@@ -115,6 +132,9 @@ impl Facts {
         for (tag, list) in &self.lists {
             let _ = writeln!(text, "<{tag}>{list}</{tag}>");
         }
+        for (call, result) in &self.pinned {
+            let _ = writeln!(text, "<pinned call=\"{call}\">\n{result}\n</pinned>");
+        }
         if !self.files.is_empty() {
             let _ = writeln!(text, "<files>");
             // What was changed matters most.
@@ -130,6 +150,19 @@ impl Facts {
         }
         text
     }
+}
+
+/// What a person holds on to.
+pub(crate) struct Held<'a> {
+    pub(crate) pins: &'a BTreeSet<ResultPlace>,
+    /// Characters that all of it may have.
+    pub(crate) characters: usize,
+}
+
+/// A call in a few words.
+pub(crate) fn call_words(call: &Answered) -> String {
+    let args = Value::Object(call.args.clone()).to_string();
+    format!("{} {}", call.name, ends(&args, 60))
 }
 
 /// The text before what the person typed, or before an account.
@@ -215,7 +248,8 @@ pub(crate) fn mechanical(
 fn account_in(text: &str) -> &str {
     let from = text.find(HEADING).map_or(0, |at| at + HEADING.len());
     let rest = text.get(from..).unwrap_or(text);
-    let tags = ["<earlier_prompts>", "<todos>", "<plan>", "<files>", "</compacted_history>"];
+    let tags =
+        ["<earlier_prompts>", "<todos>", "<plan>", "<pinned ", "<files>", "</compacted_history>"];
     let end = tags.iter().filter_map(|tag| rest.find(tag)).min().unwrap_or(rest.len());
     rest.get(..end).unwrap_or(rest).trim()
 }

@@ -4,12 +4,13 @@
 //! again or changed since is a note, and a bulky one goes to a file with its
 //! beginning and end left in its place. Calls and their order stay.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView};
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::tool::ToolKind;
 use serde_json::Value;
 
@@ -51,6 +52,7 @@ pub(crate) fn shorten(
     view: &[Entry],
     reach: Reach,
     kinds: &HashMap<String, ToolKind>,
+    pins: &BTreeSet<ResultPlace>,
     keep_output: Option<&KeepOutput>,
 ) -> Option<Vec<Entry>> {
     let calls = answered(view.iter().map(|entry| &entry.content));
@@ -75,6 +77,7 @@ pub(crate) fn shorten(
         }
         let stays = size < SMALLEST
             || newest == Some(call.content)
+            || place_of(view, call).is_some_and(|place| pins.contains(&place))
             || EXEMPT.contains(&call.name.as_str())
             || call.text.starts_with(MASKED);
         if newest == Some(call.content) {
@@ -106,9 +109,20 @@ pub(crate) fn shorten(
             }
         }
     }
-    if places.is_empty() {
-        return None;
-    }
+    (!places.is_empty()).then(|| with_notes(view, places))
+}
+
+/// Where the result of a call is among all contents, which a view keeps.
+pub(crate) fn place_of(view: &[Entry], call: &Answered) -> Option<ResultPlace> {
+    let content = view.get(call.content)?.origin.place()?;
+    Some(ResultPlace { content, part: call.part })
+}
+
+/// The view with texts in the place of results, by entry and part.
+pub(crate) fn with_notes(
+    view: &[Entry],
+    places: HashMap<usize, Vec<(usize, String)>>,
+) -> Vec<Entry> {
     let mut view = view.to_vec();
     for (at, results) in places {
         if let Some(entry) = view.get_mut(at)
@@ -117,7 +131,7 @@ pub(crate) fn shorten(
             *entry = shorter;
         }
     }
-    Some(view)
+    view
 }
 
 fn is_whole_read(call: &Answered) -> bool {
@@ -139,14 +153,19 @@ fn masked(
     if tokens::of_text(&preview) + 60 >= tokens::of_text(&call.text) {
         return None;
     }
-    let place = match keep_output.map(|keep| keep(&call.name, &call.text)) {
-        Some(Ok(path)) => format!("is in {}: read it there if it matters", path.display()),
-        Some(Err(_)) | None => "was not kept: make the call again if it matters".to_owned(),
-    };
+    let place = kept(&call.name, &call.text, keep_output);
     Some(format!(
         "{MASKED}\n{preview}\n[The whole output, {lines} lines and {bytes} bytes, {place}.]\n\
          </tool_output_masked>"
     ))
+}
+
+/// Keeps a whole text and says where it is.
+pub(crate) fn kept(tool: &str, text: &str, keep_output: Option<&KeepOutput>) -> String {
+    match keep_output.map(|keep| keep(tool, text)) {
+        Some(Ok(path)) => format!("is in {}: read it there if it matters", path.display()),
+        Some(Err(_)) | None => "was not kept: make the call again if it matters".to_owned(),
+    }
 }
 
 /// The first and last lines of a text.

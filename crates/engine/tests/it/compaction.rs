@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use parallax_engine::{Room, invariants};
 use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{
     Compaction, CompactionCause, CompactionHow, EndReason, Event, EventBody,
 };
@@ -169,6 +170,30 @@ async fn a_bad_account_never_ends_the_session() {
 }
 
 #[tokio::test]
+async fn an_account_is_written_beside_the_work_before_it_is_needed() {
+    let mut replies: Vec<Reply> = (0..12).map(|n| calls(&[("look", n)])).collect();
+    replies.push(says("done"));
+    let setup = Setup {
+        tools: vec![bulky("look", 1_000)],
+        // Nothing is gained by shortening results alone.
+        room: Room { protect: 1_000_000, ..small_room(10_000) },
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD]);
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let sizes = rig.script.contents().into_iter().map(|request| {
+        request.iter().map(|json| parallax_engine::tokens::of_content(json)).sum::<u64>()
+    });
+    let told = compactions(&events);
+    assert_eq!(told[0].how, Some(CompactionHow::Snapshot), "{told:?}");
+    assert_eq!(rig.script.asked().len(), 1, "what was written ahead is used");
+    let most = sizes.max().expect("requests");
+    assert!((8_000..12_500).contains(&most), "{most} tokens");
+}
+
+#[tokio::test]
 async fn what_the_service_finds_too_long_is_sent_once_more() {
     let refusal = || {
         vec![Step::Fail(parallax_protocol::model::ModelError::BadRequest {
@@ -310,6 +335,7 @@ proptest::proptest! {
         mark in 1_000u64..20_000,
         writes in proptest::bool::ANY,
         whole_contexts in 0u8..2,
+        chosen in proptest::collection::vec((0usize..80, 0usize..2, proptest::bool::ANY), 0..6),
     ) {
         let (contents, prompts) = history(&shape);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -334,6 +360,14 @@ proptest::proptest! {
             let mut rig = rig(replies, setup);
             if writes {
                 rig.script.writes(vec![GOOD; 20]);
+            }
+            for (content, part, left_out) in &chosen {
+                let place = ResultPlace { content: *content, part: *part };
+                rig.send(match left_out {
+                    true => Op::LeaveOut(vec![place]),
+                    false => Op::Pin { place, on: true },
+                })
+                .await;
             }
             if whole_contexts == 1 {
                 rig.send(Op::Compact { focus: None }).await;

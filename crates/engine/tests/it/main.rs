@@ -8,6 +8,7 @@ mod budget;
 mod calls;
 mod commands;
 mod compaction;
+mod context;
 mod planning;
 mod rewind;
 mod routing;

@@ -348,6 +348,9 @@ pub struct Setup {
     pub prompts: Vec<parallax_protocol::store::PromptMark>,
     pub compactions: Vec<parallax_protocol::store::CompactionRecord>,
     pub room: parallax_engine::Room,
+    pub pins: std::collections::BTreeSet<parallax_protocol::context::ResultPlace>,
+    pub sources: Vec<parallax_protocol::context::Source>,
+    pub folder_context: Option<Arc<dyn parallax_protocol::context::FolderContext>>,
     pub agents: Option<Arc<dyn parallax_protocol::agent::Agents>>,
 }
 
@@ -378,6 +381,9 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             pending: setup.pending,
             compactions: setup.compactions,
             room: setup.room,
+            pins: setup.pins,
+            sources: setup.sources,
+            folder_context: setup.folder_context,
             generation: Object::new(),
             max_turns: setup.max_turns,
             budget: setup.budget,

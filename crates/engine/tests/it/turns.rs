@@ -153,6 +153,7 @@ async fn records_come_before_the_next_step() {
             Record::Name(_) => "name",
             Record::Compaction(_) => "compaction",
             Record::CompactionUndone { .. } => "compaction undone",
+            Record::Pin(_) => "pin",
         })
         .collect();
     assert_eq!(kinds, ["content", "content", "result", "round", "content", "end"]);

@@ -9,14 +9,17 @@
     reason = "a test says what it expects, and what it leaves out"
 )]
 
+mod administrator;
 mod agents;
 mod budget;
 mod commands;
 mod container;
+mod context;
 mod conversation;
 mod disk;
 mod extensions;
 mod hooks;
+mod key_agents;
 mod kill;
 mod limits;
 mod mcp;

@@ -131,6 +131,11 @@ impl Conversation {
     pub fn start(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&["--input-format", "stream-json"]);
         command.args(args);
+        Self::of(command)
+    }
+
+    /// A command that was told to take its orders so.
+    pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("start");
         let stdin = child.stdin.take();

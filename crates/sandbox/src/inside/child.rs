@@ -32,7 +32,10 @@ pub(crate) enum Confinement {
         /// The environment of the command.
         environment: Vec<(OsString, OsString)>,
     },
-    Landlock,
+    Landlock {
+        /// Whether calls that change what Landlock does not know of can be told.
+        metadata: bool,
+    },
     Seccomp,
     Nothing,
 }
@@ -70,37 +73,33 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::guard_writes(plan, &writable)?;
-            close_gate(plan, wires)?;
+            gate::close_behind(plan, &wires.sync, false)?;
             syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::View { writable, .. } => {
             privileges::drop_all_but_files(false)?;
             rules::guard_writes(plan, writable)?;
-            close_gate(plan, wires)?;
+            gate::close_behind(plan, &wires.sync, false)?;
             syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
-        Confinement::Landlock => {
+        Confinement::Landlock { metadata } => {
             privileges::drop_all_but_files(true)?;
             rules::guard_all(plan)?;
-            close_gate(plan, wires)?;
+            gate::close_behind(plan, &wires.sync, *metadata)?;
             syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            close_gate(plan, wires)?;
+            gate::close_behind(plan, &wires.sync, false)?;
             syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Nothing => Ok(None),
     }
-}
-
-fn close_gate(plan: &Plan, wires: &Wires) -> Outcome<()> {
-    if gate::is_needed(plan) { gate::close_behind(plan, &wires.sync) } else { Ok(()) }
 }
 
 /// Leaves the cell's user namespace for one below it, where this process has

@@ -9,6 +9,7 @@ mod address;
 mod caller;
 mod keeper;
 mod message;
+mod metadata;
 mod servers;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -39,10 +40,17 @@ pub(crate) fn is_needed(plan: &Plan) -> bool {
 }
 
 /// In the child: puts the filter on it, and waits until the supervisor has
-/// taken the file on which its calls are told.
-pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd) -> Outcome<()> {
-    let listener =
-        notify::put_filter(&program(plan.network)).unsupported("a filter that asks us")?;
+/// taken the file on which its calls are told. `metadata`: what Landlock does
+/// not know of goes through it too, where such a filter can be had.
+pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, metadata: bool) -> Outcome<()> {
+    let gated = is_needed(plan);
+    if !gated && !metadata {
+        return Ok(());
+    }
+    let listener = match notify::put_filter(&program(plan.network, metadata)) {
+        Err(_) if !gated => return Ok(()),
+        tried => tried.unsupported("a filter that asks us")?,
+    };
     let mut offer = vec![OFFER];
     offer.extend(listener.as_raw_fd().to_ne_bytes());
     let mut answer = [0; 1];
@@ -51,6 +59,13 @@ pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd) -> Outcome<()> {
         return Ok(());
     }
     Err(Failure::Unsupported("the gate of the network was not taken over".to_owned()))
+}
+
+/// Whether the supervisor could take a file of its child; a sandbox around us
+/// may forbid it.
+pub(crate) fn can_take() -> bool {
+    handle_of(rustix::process::getpid())
+        .is_ok_and(|own| pidfd_getfd(&own, own.as_raw_fd(), PidfdGetfdFlags::empty()).is_ok())
 }
 
 /// In the supervisor: takes the file that the child offers. Nothing, when the
@@ -141,34 +156,47 @@ pub(crate) fn handle_of(process: Pid) -> Result<OwnedFd, Errno> {
 
 /// The filter: calls that name an address are told. Where only the loopback
 /// is given, servers that others could reach are looked at too.
-fn program(network: Network) -> Vec<Instruction> {
+fn program(network: Network, metadata: bool) -> Vec<Instruction> {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
     /// Where the number of the call and the halves of its fifth argument are.
     const NUMBER: u32 = 0;
     const FIFTH: [u32; 2] = [48, 52];
-    let mut told = vec![libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg];
+    let gated = matches!(network, Network::Outward | Network::Loopback);
+    let mut told = Vec::new();
+    if gated {
+        told.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg]);
+    }
     if network == Network::Loopback {
         told.push(libc::SYS_listen);
     }
-    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
-    let mut program = vec![(LOAD, 0, 0, NUMBER)];
-    for (index, call) in (0_u8..).zip(&told) {
-        // Over the rest of this list, and the seven that follow it, to the last.
-        let rest = u8::try_from(told.len()).unwrap_or(u8::MAX) - index - 1;
-        program.push((IF_EQUAL, rest + 6, 0, number(*call)));
+    if metadata {
+        told.extend(metadata::calls());
     }
-    program.extend([
-        (IF_EQUAL, 0, 4, number(libc::SYS_sendto)),
-        // Without an address it goes where the socket is connected to.
-        (LOAD, 0, 0, FIFTH[0]),
-        (IF_EQUAL, 0, 3, 0),
-        (LOAD, 0, 0, FIFTH[1]),
-        (IF_EQUAL, 0, 1, 0),
+    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
+    let mut end = Vec::new();
+    if gated {
+        end.extend([
+            (IF_EQUAL, 0, 4, number(libc::SYS_sendto)),
+            // Without an address it goes where the socket is connected to.
+            (LOAD, 0, 0, FIFTH[0]),
+            (IF_EQUAL, 0, 3, 0),
+            (LOAD, 0, 0, FIFTH[1]),
+            (IF_EQUAL, 0, 1, 0),
+        ]);
+    }
+    end.extend([
         (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
         (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF),
     ]);
+    let mut program = vec![(LOAD, 0, 0, NUMBER)];
+    for (index, call) in (1..).zip(&told) {
+        // Over the rest of this list to the last instruction.
+        let over = told.len() - index + end.len() - 1;
+        program.push((IF_EQUAL, u8::try_from(over).unwrap_or(u8::MAX), 0, number(*call)));
+    }
+    program.extend(end);
     program
 }
 
@@ -189,7 +217,7 @@ pub(crate) fn try_it() -> Outcome<()> {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
-                .and_then(|()| close_behind(&plan, &child_sync))
+                .and_then(|()| close_behind(&plan, &child_sync, false))
                 .and_then(|()| knock());
             kernel::leave(u8::from(tried.is_err()))
         }

@@ -201,12 +201,7 @@ impl View<'_> {
     /// way a mount of its own: a mount cannot be renamed or removed, so nothing
     /// else can be put in the path's place.
     fn protect(&mut self, path: &Path) -> Outcome<()> {
-        let trees = self.plan.writable.iter().chain(&self.plan.overlays);
-        let Some(tree) =
-            trees.filter(|tree| path.starts_with(tree)).max_by_key(|t| t.as_os_str().len())
-        else {
-            return Ok(());
-        };
+        let Some(tree) = mounted_tree(self.plan, path) else { return Ok(()) };
         if tree == path {
             let Ok(itself) = self.open(path) else { return Ok(()) };
             return self.cover_with_itself(&itself, path, READ_ONLY);
@@ -299,6 +294,14 @@ pub(crate) fn lies_open(plan: &Plan, path: &Path) -> bool {
         between.any(|closed| closed.starts_with(tree) && path.starts_with(closed))
     };
     plan.writable.iter().any(|tree| path != tree && path.starts_with(tree) && !closed(tree))
+}
+
+/// The writable tree that is a mount and holds the path. A writable folder that
+/// only lies in a larger tree is none: it could be renamed, and what is protected
+/// in it with it.
+pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBuf> {
+    let trees = plan.writable.iter().filter(|tree| !lies_open(plan, tree)).chain(&plan.overlays);
+    trees.filter(|tree| path.starts_with(tree)).max_by_key(|tree| tree.as_os_str().len())
 }
 
 /// What is to be read although a private folder or a cover lies over it.

@@ -1,6 +1,7 @@
 //! Landlock: the second wall behind the mounts, and the first one where there
 //! are no mounts.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -95,6 +96,11 @@ fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
 /// Every path that may be read as a whole: the siblings of the hidden paths
 /// and of the folders on the way to them.
 fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    // Looked up for each entry of a folder: comparing with each path would take
+    // longer than all else that the start of a command takes.
+    let closed: HashSet<&Path> = hidden.iter().map(PathBuf::as_path).collect();
+    let on_the_way: HashSet<&Path> =
+        hidden.iter().flat_map(|path| path.ancestors().skip(1)).collect();
     let mut found = Vec::new();
     let mut seen = 0;
     let mut open = vec![PathBuf::from("/")];
@@ -106,11 +112,11 @@ fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
             }
             let path = entry.path();
             let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if link || hidden.contains(&path) {
+            if link || closed.contains(path.as_path()) {
                 // What a link leads to has its own rule, or none.
                 continue;
             }
-            if hidden.iter().any(|hidden| hidden.starts_with(&path)) {
+            if on_the_way.contains(path.as_path()) {
                 open.push(path);
             } else {
                 found.push(path);

@@ -119,7 +119,7 @@ impl Command<'_> {
                 let whole = below.whole;
                 (Confinement::Namespaces { around, odd_user: odd, keep_root: whole }, Some(below))
             }
-            Tier::Landlock => (Confinement::Landlock, None),
+            Tier::Landlock => (Confinement::Landlock { metadata: gate::can_take() }, None),
             Tier::Seccomp => (Confinement::Seccomp, None),
             Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),
         };
@@ -165,7 +165,8 @@ impl Command<'_> {
                 }
             }
         }
-        if gate::is_needed(self.plan) && self.tier != Tier::Nothing {
+        let gated = gate::is_needed(self.plan) && self.tier != Tier::Nothing;
+        if gated || matches!(confinement, Confinement::Landlock { metadata: true }) {
             self.keep_gate(&pidfd, &sync, apart)?;
         }
         drop(sync);

@@ -50,6 +50,61 @@ fn protected_paths_stay_and_cannot_be_moved_away() {
 }
 
 #[test]
+fn a_writable_folder_with_protected_files_cannot_be_moved_away() {
+    for tier in viewed() {
+        let place = Place::new();
+        // As git gets it.
+        let mut plan = place.plan(tier);
+        plan.writable.push(place.work.join(".git"));
+        place.works(&plan, &["write", text(&place.work.join(".git/index"))]);
+        for script in ["mv .git .g", "mv .git/hooks .git/h", "rm -rf .git"] {
+            let (code, said) = place.shell(&plan, script);
+            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+        assert_eq!(fs::read_to_string(place.work.join(".git/config")).unwrap(), "secret");
+    }
+}
+
+#[test]
+fn owners_modes_and_times_change_in_the_workspace_alone() {
+    for tier in tiers() {
+        if tier == Tier::Landlock && !support().gate.works {
+            println!("skipped: no filter that asks here: {}", support().gate.why);
+            continue;
+        }
+        let place = Place::new();
+        let plan = place.plan(tier);
+        let outside = place.home.join(".profile");
+        let before = fs::metadata(&outside).unwrap();
+        symlink(&outside, place.work.join("link")).unwrap();
+        let out = text(&outside);
+        for script in [
+            format!("chmod 777 {out}"),
+            format!("touch -d 2001-01-01 {out}"),
+            format!("chown 65534 {out}"),
+            "chmod 777 link".to_owned(),
+            "chmod 777 ../.profile".to_owned(),
+            format!("chmod 777 /proc/self/fd/3 3< {out}"),
+            format!("chmod 777 /dev/fd/3 3< {out}"),
+        ] {
+            let (code, said) = place.shell(&plan, &script);
+            assert_ne!(code, 0, "{tier:?} {script}: {said}");
+        }
+        let after = fs::metadata(&outside).unwrap();
+        assert_eq!(after.permissions(), before.permissions());
+        assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+        let script = "touch a && chmod 640 a && touch -d 2001-01-01 a && cp -p a b && ln -s a c \
+                      && touch -h -d 2001-01-01 c && stat -c '%a %Y' a b && stat -c %Y c \
+                      && chmod 700 \"$TMPDIR\" && chown $(id -u) a";
+        let (code, said) = place.shell(&plan, script);
+        assert_eq!(code, 0, "{tier:?}: {said}");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("640 97") && lines[0] == lines[1], "{tier:?}: {said}");
+        assert!(lines[2].starts_with("97"), "{tier:?}: {said}");
+    }
+}
+
+#[test]
 fn hidden_paths_answer_permission_denied() {
     for tier in tiers() {
         let place = Place::new();

@@ -3,7 +3,7 @@
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::commands::{Docs, Init};
 use parallax_sdk::terminal_setup::{EditorKeys, TerminalEditor};
-use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
+use parallax_sdk::{ContextTier, Launch, LaunchOptions, OpenSession, SessionChoice};
 
 use crate::support::World;
 
@@ -23,16 +23,35 @@ async fn context_files_are_told_and_a_fact_is_added() {
     let world = World::new();
     world.write("home/.gemini/GEMINI.md", "be brief");
     world.write("project/GEMINI.md", "use tabs");
+    world.write("project/CLAUDE.md", "for another program");
+    let registry = serde_json::json!({"projects": {world.project().display().to_string(): "mine"}});
+    world.write("home/.gemini/projects.json", &registry.to_string());
+    world.write("home/.gemini/tmp/mine/memory/MEMORY.md", "my own notes");
     let launch = world.launch();
     launch.add_memory("I like tea").expect("added");
     let (session, _events) = world.open(SessionChoice::New);
     let files = session.context_files();
-    let told: Vec<(bool, &str)> = files.iter().map(|f| (f.global, f.text.trim())).collect();
-    let added = "## Parallax Added Memories\n\n- I like tea";
-    assert_eq!(told, [(true, "be brief"), (true, added), (false, "use tabs")]);
+    let told: Vec<_> = files.iter().map(|f| (f.tier, f.text.trim())).collect();
+    let added = "## Gemini Added Memories\n\n- I like tea";
+    assert_eq!(
+        told,
+        [
+            (ContextTier::Global, "be brief"),
+            (ContextTier::Global, added),
+            (ContextTier::Notes, "my own notes"),
+            (ContextTier::Project, "use tabs"),
+        ]
+    );
+    let hinted = |session: &OpenSession| {
+        session.warnings.iter().filter(|text| text.contains("CLAUDE.md")).count()
+    };
+    assert_eq!(hinted(&session), 1, "{:?}", session.warnings);
     assert_eq!(session.directories(), [world.project()]);
     assert!(session.tools().iter().any(|tool| tool.name == "read_file"));
     session.close().await;
+    let (again, _events) = world.open(SessionChoice::New);
+    assert_eq!(hinted(&again), 0, "a hint comes once");
+    again.close().await;
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::git::Known;
 use super::journal::{FileRecord, Record};
 use super::objects::{Taken, file_blob_id};
 use super::observe::{store_full, too_large};
-use super::protected::is_protected;
+use super::protected::{is_of_planted_repository, is_protected};
 use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
 use super::walk::{Entry, Found, Walked, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
@@ -157,7 +157,7 @@ impl Checkpoints {
                 _ => &mut changes.changed,
             };
             list.push(path.clone());
-            if is_protected(&place.relative) {
+            if is_protected(&place.relative) || is_of_planted_repository(&place) {
                 changes.protected.push(path.clone());
             }
             changes.before.insert(path.clone(), before.clone());

@@ -7,6 +7,8 @@ use std::path::{Component, Path};
 
 use parallax_protocol::protected_names::{self, AGENT_RULES, fold};
 
+use super::beneath::Place;
+
 /// Whether the path lies in a `.git` that is no repository any more: its settings
 /// alone would be worse than nothing.
 pub fn is_of_lost_repository(path: &Path) -> bool {
@@ -41,6 +43,20 @@ pub(super) fn is_protected(relative: &Path) -> bool {
         }
     }
     false
+}
+
+/// Whether the path is the configuration of a repository without a `.git`, made
+/// of the workspace folder itself: git takes it for one as soon as the real `.git`
+/// is broken, and runs what it says.
+pub(super) fn is_of_planted_repository(place: &Place) -> bool {
+    let names = ["config", "config.worktree"];
+    if !names.iter().any(|name| place.relative == Path::new(name)) {
+        return false;
+    }
+    let path = place.path();
+    let Some(folder) = path.parent() else { return false };
+    folder.join("HEAD").symlink_metadata().is_ok()
+        && ["objects", "refs"].iter().all(|name| folder.join(name).is_dir())
 }
 
 /// Whether a file of a git folder runs or redirects something: its

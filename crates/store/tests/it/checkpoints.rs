@@ -427,6 +427,26 @@ fn protected_files_are_put_back_and_the_rest_stays() {
 }
 
 #[test]
+fn the_workspace_does_not_become_a_repository_of_another_kind() {
+    let fixture = Fixture::repository(&[("a", "a")]);
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        fixture.write("HEAD", "ref: refs/heads/main");
+        fixture.write("objects/x", "");
+        fixture.write("refs/x", "");
+        fixture.write("config", "[core]\n\tfsmonitor = evil\n");
+        fixture.write("sub/config", "mine");
+    });
+    assert_eq!(changes.protected, [fixture.path("config")]);
+    // A file of that name alone is like any other.
+    let changes = command(&checkpoints, 2, || {
+        fs::remove_file(fixture.path("HEAD")).expect("removed");
+        fixture.write("config", "mine");
+    });
+    assert!(changes.protected.is_empty());
+}
+
+#[test]
 fn a_new_repository_is_not_broken_by_an_undo() {
     let fixture = Fixture::new();
     let checkpoints = fixture.checkpoints();

@@ -9,7 +9,7 @@ const MOST_LINKS: usize = 40;
 
 /// The path with all links on the way resolved, as the kernel would do it that
 /// makes the file. `None` in a circle.
-pub(super) fn destination(path: &Path) -> Option<PathBuf> {
+pub fn destination(path: &Path) -> Option<PathBuf> {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = names(path).collect();
     let mut links = 0;

@@ -205,6 +205,9 @@ fn a_program_that_the_search_path_takes_from_the_workspace_is_known_for_nothing(
     fs::create_dir_all(root.join("w/bin")).expect("a folder");
     fs::create_dir_all(root.join("w/sub")).expect("a folder");
     fs::write(root.join("w/bin/ls"), "").expect("a file");
+    fs::create_dir(root.join("links")).expect("a folder");
+    std::os::unix::fs::symlink(root.join("w/bin/ls"), root.join("links/ls")).expect("a link");
+    std::os::unix::fs::symlink("w/bin", root.join("bin")).expect("a link");
     let work = root.join("w");
     let takes = |command: &str, path: &str, directory: &str| {
         let path = path.replace('@', &root.to_string_lossy());
@@ -215,6 +218,8 @@ fn a_program_that_the_search_path_takes_from_the_workspace_is_known_for_nothing(
         ("ls", "/usr/bin:@/w/bin", ""),
         ("cat a | ls", "@/w/bin:/usr/bin", ""),
         ("ls", "bin:/usr/bin", ""),
+        ("ls", "@/links:/usr/bin", ""),
+        ("ls", "@/bin", ""),
         // An empty part is the folder that the command runs in.
         ("ls", ":/usr/bin", "bin"),
         ("ls", ".", "bin"),

@@ -143,6 +143,7 @@ impl App {
                     self.set_mode(mode);
                 }
             }
+            Purpose::Context => self.print_context(),
             Purpose::Tasks => self.show_task(id),
             Purpose::CustomShell => {
                 self.overlay = None;
@@ -175,6 +176,8 @@ impl App {
                 let list = ListDialog::new("Delete this session?", items);
                 self.open(Overlay::list(Purpose::DeleteSession(id.to_owned()), list));
             }
+            Purpose::Context if delete => self.leave_out(id),
+            Purpose::Context if key.typed() == Some('p') => self.pin(id),
             Purpose::Queue if delete => self.drop_queued(id),
             Purpose::Tasks if delete || key == Key::ctrl('k') => {
                 if let Ok(pid) = id.parse() {

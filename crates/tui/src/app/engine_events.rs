@@ -90,6 +90,7 @@ impl App {
                 }
             }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
+            EventBody::ContextPicture(picture) => self.context_is(picture),
             EventBody::Retry(retry) => {
                 let until = self.now_ms + retry.delay_ms;
                 if let Some(working) = &mut self.working {

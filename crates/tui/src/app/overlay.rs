@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     /// Rules of the project are new or changed.
     PolicyUpdate,
     Auth,
+    /// What fills the context.
+    Context,
     Key(KeyKind),
     Model,
     /// The theme before, in case it is given up.

@@ -55,6 +55,7 @@ impl App {
             Command::CommandsList => self.commands_list(false),
             Command::CommandsReload => self.commands_list(true),
             Command::CompressUndo => self.effect(Effect::Send(Op::UndoCompaction)),
+            Command::Context => self.context(),
             Command::Copy => match self.last_answer.is_empty() {
                 true => self.info("There is no answer to copy yet."),
                 false => self.effect(Effect::Copy(self.last_answer.clone())),
@@ -427,9 +428,13 @@ impl App {
             }
             let mut rows = Vec::new();
             for file in files {
-                let kind = if file.global { "yours" } else { "project" };
-                let head = format!("{} ({kind}, {} bytes)", file.path.display(), file.text.len());
-                rows.push(Line::styled(head, app.theme.accent));
+                let origin = format!(
+                    " ({}, about {} tokens)",
+                    file.tier.words(),
+                    super::lists::number(file.tokens)
+                );
+                let path = file.path.display().to_string();
+                rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
                 if whole {
                     rows.extend(plain_rows(&file.text));
                     rows.push(Line::EMPTY);

@@ -26,6 +26,7 @@ pub(crate) enum Command {
     CommandsReload,
     Compress,
     CompressUndo,
+    Context,
     Copy,
     Diff,
     Directory,
@@ -210,6 +211,8 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .takes("[FOCUS]")
         .anytime()
         .with(&[plain("undo", Command::CompressUndo, "Take the newest one back").anytime()]),
+    plain("context", Command::Context, "What fills the model's window; leave out, hold on to")
+        .anytime(),
     plain("copy", Command::Copy, "Copy the last answer").anytime(),
     plain("diff", Command::Diff, "What the agent changed in this session").anytime(),
     plain("directory", Command::Directory, "Folders of the workspace").aka(&["dir"]).with(&[

@@ -80,6 +80,7 @@ impl Transcript {
             EventBody::SessionReady(_)
             | EventBody::ModelCall(_)
             | EventBody::ContextUsed(_)
+            | EventBody::ContextPicture(_)
             | EventBody::SteerEnded(_)
             | EventBody::Prompts { .. }
             | EventBody::Routed(_)

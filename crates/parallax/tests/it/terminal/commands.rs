@@ -37,6 +37,33 @@ fn each_says_what_it_should() {
 }
 
 #[test]
+fn the_context_is_shown_and_a_result_is_left_out() {
+    let script = r#"[{"calls":[{"name":"read_file","args":{"file_path":"long.txt"}}]},
+                     {"text":"It is long."},{"text":"Short now."}]"#;
+    let world = World::new(script);
+    let long = "one more line of it\n".repeat(400);
+    world.home.write("long.txt", &long).expect("file");
+    let seat = Seat::in_world(world, &Start::sized(110, 40));
+    seat.prompts("read it");
+    seat.sees("It is long.");
+    seat.is_idle();
+    seat.prompts("/context");
+    seat.sees("Results in the context");
+    seat.sees("system prompt");
+    seat.sees("read_file {");
+    seat.types("p");
+    seat.sees("held on to");
+    seat.types("x");
+    seat.sees("tokens · shortened");
+    seat.press(Key::Esc);
+    seat.prompts("and now?");
+    seat.sees("Short now.");
+    let last = seat.world.server.requests().pop().expect("a request");
+    let sent = String::from_utf8_lossy(&last.body).into_owned();
+    assert!(sent.contains("left this result out") && !sent.contains("one more line"), "{sent}");
+}
+
+#[test]
 fn completions_come_while_a_command_is_typed() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
     seat.types("/the");

@@ -138,13 +138,7 @@ impl View<'_> {
     /// a mount of its own. Of a link what it leads to is protected; the link
     /// itself is looked at after the command.
     fn protect(&mut self, path: &Path, follow: bool) {
-        let writable = self.plan.writable.iter();
-        let Some(tree) = writable
-            .filter(|tree| path.starts_with(tree))
-            .max_by_key(|tree| tree.as_os_str().len())
-        else {
-            return;
-        };
+        let Some(tree) = layout::mounted_tree(self.plan, path) else { return };
         let mut here = tree.clone();
         let mut pins = Vec::new();
         for name in path.strip_prefix(tree).into_iter().flat_map(Path::components) {

@@ -18,6 +18,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, capabilities, 
 use super::address::{self, Address};
 use super::caller::Caller;
 use super::message::{self, Message};
+use super::metadata::Trees;
 use super::servers::{self, Session};
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::kernel;
@@ -41,6 +42,8 @@ pub(crate) struct Gate {
     name_servers: Vec<IpAddr>,
     /// Where unix sockets may be connected to; none: what the view of files shows.
     sockets: Option<Vec<PathBuf>>,
+    /// Files whose owners and modes may be changed, where no view of files says so.
+    trees: Option<Trees>,
     waiting: AtomicUsize,
 }
 
@@ -62,6 +65,15 @@ impl Gate {
             network: plan.network,
             session: if mounts { Session::Namespace } else { Session::Descendants },
             name_servers: servers::name_servers(),
+            trees: (!mounts).then(|| Trees {
+                writable: plan
+                    .writable
+                    .iter()
+                    .cloned()
+                    .chain([plan.temporary.join("tmp")])
+                    .collect(),
+                read_only: plan.read_only.clone(),
+            }),
             sockets: (!mounts).then(|| {
                 let real = open.filter_map(|path| path.canonicalize().ok());
                 real.chain([plan.temporary.join("tmp")]).collect()
@@ -72,7 +84,7 @@ impl Gate {
 
     /// Keeps it until nobody is left behind it, or the program is gone.
     pub(crate) fn keep(self) {
-        if keep_only_the_look_into_processes().is_err() {
+        if drop_power(self.trees.is_some()).is_err() {
             // Unanswered calls wait; without a listener they fail.
             return;
         }
@@ -116,6 +128,9 @@ impl Gate {
         let caller = Caller::open(&self.proc, notice.thread)?;
         if !notify::still_waits(&self.listener, notice.id) {
             return Err(Errno::SRCH);
+        }
+        if let Some(made) = self.trees.as_ref().and_then(|trees| trees.serve(&caller, notice)) {
+            return made;
         }
         let [first, second, third, fourth, fifth, sixth] = notice.arguments;
         // These are `int`s: what stands above them does not count.
@@ -283,10 +298,14 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 }
 
 /// Calls are made with no more power than the command has, but for the one
-/// thing that it takes to read them.
-fn keep_only_the_look_into_processes() -> Result<(), Errno> {
+/// thing that it takes to read them. `files`: with that of root over files.
+fn drop_power(files: bool) -> Result<(), Errno> {
     let now = capabilities(None)?;
-    let kept = now.permitted & CapabilitySet::SYS_PTRACE;
+    let of_files = match files {
+        true => CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,
+        false => CapabilitySet::empty(),
+    };
+    let kept = now.permitted & (CapabilitySet::SYS_PTRACE | of_files);
     let _ = rustix::thread::clear_ambient_capability_set();
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };

@@ -1,0 +1,209 @@
+//! What a user wrote about the system prompt: a text in its place, texts for
+//! single sections, texts behind it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::read::{ReadError, read_text};
+
+/// Bytes of one file.
+const LIMIT: u64 = 1024 * 1024;
+/// Folders of settings, of which the later ones win.
+const FOLDERS: [&str; 2] = [".gemini", ".parallax"];
+/// What is put behind the prompt.
+const APPEND: &str = "system.append.md";
+
+/// Where to look.
+#[derive(Debug, Clone, Copy)]
+pub struct PromptPlaces<'a> {
+    /// The variables (`GEMINI_SYSTEM_MD`, `GEMINI_WRITE_SYSTEM_MD`).
+    pub environment: &'a Environment,
+    /// The user's homes.
+    pub homes: &'a Homes,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// Files of the project count only then.
+    pub trusted: bool,
+    /// The names of sections, as files are named without their ending.
+    pub sections: &'a [&'a str],
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PromptFiles {
+    /// A text in the place of the whole built-in one, and its file.
+    pub whole: Option<(PathBuf, String)>,
+    /// Texts in the place of sections, by the section's name.
+    pub sections: BTreeMap<String, String>,
+    /// Texts behind it, the user's first.
+    pub append: Vec<String>,
+    /// Where the built-in text is to be written.
+    pub write_to: Option<PathBuf>,
+    /// Files that were not used, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// What a variable that switches or names a file says.
+enum Said {
+    Off,
+    Default,
+    File(PathBuf),
+}
+
+/// Reads them. Blocking.
+///
+/// # Errors
+/// `GEMINI_SYSTEM_MD` names a file that is not there or cannot be read: the
+/// program would speak to the model in words that nobody chose.
+pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigError> {
+    let mut found = PromptFiles::default();
+    let standard = default_prompt_file(places.cwd);
+    let file = match said(places, "GEMINI_SYSTEM_MD") {
+        Said::Off => None,
+        Said::Default if !places.trusted => {
+            found.warnings.push(format!(
+                "`{}` is not used as system prompt: the folder is not trusted",
+                standard.display()
+            ));
+            None
+        }
+        Said::Default => Some(standard.clone()),
+        Said::File(path) => Some(path),
+    };
+    if let Some(path) = file {
+        let text = match read_text(&path, LIMIT) {
+            Ok(Some(text)) => text,
+            Ok(None) => {
+                let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(ConfigError::Unreadable { path, source });
+            }
+            Err(error) => return Err(unreadable(path, error)),
+        };
+        found.whole = Some((path, text));
+    }
+    found.write_to = match said(places, "GEMINI_WRITE_SYSTEM_MD") {
+        Said::Off => None,
+        Said::Default => Some(standard),
+        Said::File(path) => Some(path),
+    };
+    let homes = [places.homes.gemini.clone(), places.homes.parallax.clone()];
+    let own = FOLDERS.map(|folder| places.cwd.join(folder));
+    let own = own.into_iter().filter(|folder| places.trusted && !homes.contains(folder));
+    for folder in homes.iter().cloned().chain(own) {
+        found.append.extend(found_text(&folder.join(APPEND), &mut found.warnings));
+        sections_of(&folder.join("prompt"), places, &mut found);
+    }
+    Ok(found)
+}
+
+/// The project's file for the whole system prompt.
+pub fn default_prompt_file(cwd: &Path) -> PathBuf {
+    cwd.join(".gemini").join("system.md")
+}
+
+/// Takes the sections of a folder, which win over those found before.
+fn sections_of(folder: &Path, places: &PromptPlaces<'_>, found: &mut PromptFiles) {
+    for section in places.sections {
+        let file = folder.join(format!("{section}.md"));
+        if let Some(text) = found_text(&file, &mut found.warnings) {
+            found.sections.insert((*section).to_owned(), text);
+        }
+    }
+    // A name that means nothing is a slip that would never be noticed.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(100);
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let is_text = path.extension().is_some_and(|ending| ending == "md");
+        if is_text && !places.sections.contains(&name.as_ref()) {
+            found.warnings.push(format!(
+                "`{}` is no section of the system prompt; there are: {}",
+                path.display(),
+                places.sections.join(", ")
+            ));
+        }
+    }
+}
+
+fn found_text(path: &Path, warnings: &mut Vec<String>) -> Option<String> {
+    match read_text(path, LIMIT) {
+        Ok(text) => text.filter(|text| !text.trim().is_empty()),
+        Err(error) => {
+            warnings.push(unreadable(path.to_owned(), error).to_string());
+            None
+        }
+    }
+}
+
+fn unreadable(path: PathBuf, error: ReadError) -> ConfigError {
+    match error {
+        ReadError::NotAFile => ConfigError::NotAFile { path },
+        ReadError::TooLarge => ConfigError::TooLarge { path, limit: LIMIT },
+        ReadError::Io(source) => ConfigError::Unreadable { path, source },
+    }
+}
+
+fn said(places: &PromptPlaces<'_>, variable: &str) -> Said {
+    let value = places.environment.get(variable).unwrap_or_default().trim();
+    match value.to_ascii_lowercase().as_str() {
+        "" | "0" | "false" => Said::Off,
+        "1" | "true" => Said::Default,
+        _ => Said::File(match value.strip_prefix("~/") {
+            Some(rest) => places.homes.user.join(rest),
+            None => places.cwd.join(value),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(folder: &Path, trusted: bool, variables: &[(&str, &str)]) -> PromptFiles {
+        let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let environment = Environment::new(variables);
+        let homes = Homes {
+            user: folder.join("home"),
+            gemini: folder.join("home/.gemini"),
+            parallax: folder.join("home/.parallax"),
+        };
+        let places = PromptPlaces {
+            environment: &environment,
+            homes: &homes,
+            cwd: &folder.join("work"),
+            trusted,
+            sections: &["preamble", "git"],
+        };
+        prompt_files(&places).expect("files")
+    }
+
+    #[test]
+    fn files_of_a_project_count_when_it_is_trusted() {
+        let folder = tempfile::tempdir().expect("folder");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("file");
+        };
+        write("home/.gemini/system.append.md", "be brief");
+        write("home/.parallax/prompt/git.md", "mine");
+        write("work/.gemini/prompt/git.md", "the project's");
+        write("work/.gemini/prompt/gti.md", "a slip");
+        write("work/.gemini/system.append.md", "be exact");
+        write("work/.gemini/system.md", "${AvailableTools}");
+        let trusted = found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "true")]);
+        assert_eq!(trusted.append, ["be brief", "be exact"]);
+        assert_eq!(trusted.sections["git"], "the project's");
+        assert_eq!(trusted.whole.map(|(_, text)| text).as_deref(), Some("${AvailableTools}"));
+        assert!(trusted.warnings.iter().any(|text| text.contains("gti.md")));
+        let untrusted = found(folder.path(), false, &[("GEMINI_SYSTEM_MD", "1")]);
+        assert_eq!(untrusted.append, ["be brief"]);
+        assert_eq!(untrusted.sections["git"], "mine");
+        assert!(untrusted.whole.is_none() && untrusted.warnings.len() == 1);
+        let named = [("GEMINI_SYSTEM_MD", "~/.parallax/prompt/git.md")];
+        assert!(found(folder.path(), false, &named).whole.is_some());
+        assert!(found(folder.path(), true, &[("GEMINI_SYSTEM_MD", "0")]).whole.is_none());
+    }
+}

@@ -1,0 +1,240 @@
+//! What fills the window: what results bring along, what a person leaves out or
+//! holds on to, and how much of a request is that of the one before it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use parallax_engine::Room;
+use parallax_protocol::content::Sealed;
+use parallax_protocol::context::{BlockKind, ContextPicture, FolderContext, ResultPlace, Source};
+use parallax_protocol::event::{CompactionCause, EventBody};
+use parallax_protocol::op::Op;
+use parallax_protocol::store::{Record, pins};
+use parallax_protocol::tool::{Outcome, Sharing};
+
+use crate::support::*;
+
+type Kept = Arc<Mutex<Vec<String>>>;
+
+/// A room that keeps outputs in a list.
+fn keeping(room: Room) -> (Room, Kept) {
+    let kept: Kept = Arc::default();
+    let files = Arc::clone(&kept);
+    let room = Room {
+        keep_output: Some(Arc::new(move |tool, text| {
+            files.lock().expect("files").push(text.to_owned());
+            Ok(format!("/kept/{tool}").into())
+        })),
+        ..room
+    };
+    (room, kept)
+}
+
+async fn picture(rig: &mut Rig) -> ContextPicture {
+    rig.send(Op::DescribeContext).await;
+    let told = rig.until(|body| matches!(body, EventBody::ContextPicture(_))).await;
+    match told.body {
+        EventBody::ContextPicture(picture) => *picture,
+        _ => ContextPicture::default(),
+    }
+}
+
+fn lines(name: &str, count: usize) -> Arc<TestTool> {
+    let name = name.to_owned();
+    tool(&name.clone(), Sharing::Shared, move |n, _| {
+        let text = format!("{name} says {n}\n").repeat(count);
+        Box::pin(async move { Outcome::text(text) })
+    })
+}
+
+#[tokio::test]
+async fn a_long_result_of_any_tool_goes_to_a_file() {
+    let (room, kept) = keeping(Room { longest_result: Some(5_000), ..Room::default() });
+    let replies = vec![calls(&[("mcp_far_tool", 1), ("read_file", 2)]), says("done")];
+    let tools = vec![lines("mcp_far_tool", 1_000) as _, lines("read_file", 1_000) as _];
+    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    let (_, events) = rig.turn("go").await;
+    let done = tools_done(&events);
+    let far = &done.iter().find(|done| done.name == "mcp_far_tool").expect("call").for_model;
+    assert!(far.len() < 5_300 && far.contains("`/kept/mcp_far_tool`"), "{far}");
+    assert!(far.contains("]\nmcp_far_tool says 1\n") && far.ends_with("mcp_far_tool says 1\n"));
+    assert_eq!(kept.lock().expect("files").len(), 1);
+    // What comes in pages is only bound by the window.
+    let read = &done.iter().find(|done| done.name == "read_file").expect("call").for_model;
+    assert!(!read.contains("Too long"));
+}
+
+#[tokio::test]
+async fn no_result_is_larger_than_what_is_left_of_the_window() {
+    let (room, kept) = keeping(Room { tokens: 1_000_000, share: 1.0, ..Room::default() });
+    let replies = vec![calls(&[("read_file", 1)]), says("done")];
+    let tools = vec![lines("read_file", 10_000) as _];
+    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    rig.script.window(20_000);
+    let (reason, _) = rig.turn("go").await;
+    assert!(matches!(reason, parallax_protocol::event::EndReason::Done), "{reason:?}");
+    assert_eq!(kept.lock().expect("files").len(), 1);
+}
+
+/// Tells of a folder once, and again when the contents no longer do.
+#[derive(Default)]
+struct OneFile {
+    told: Mutex<bool>,
+}
+
+const FOUND: &str =
+    "\n\n--- Newly Discovered Project Context ---\nmind the dog\n--- End Project Context ---";
+
+impl FolderContext for OneFile {
+    fn discover(&self, _touched: &[PathBuf]) -> Option<String> {
+        let mut told = self.told.lock().expect("told");
+        (!std::mem::replace(&mut *told, true)).then(|| FOUND.to_owned())
+    }
+    fn keep_what_is_in(&self, contents: &[Sealed]) {
+        let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
+        *self.told.lock().expect("told") &= is_there;
+    }
+    fn anew(&self) -> Arc<dyn FolderContext> {
+        Arc::new(Self::default())
+    }
+    fn resume(&self, _contents: &[Sealed]) {}
+}
+
+#[tokio::test]
+async fn context_of_a_folder_comes_once_and_again_when_it_was_lost() {
+    let replies = vec![
+        calls(&[("look", 0)]),
+        calls(&[("read_file", 1)]),
+        calls(&[("read_file", 2)]),
+        says("one"),
+        says("two"),
+        calls(&[("read_file", 3)]),
+        says("three"),
+    ];
+    let (room, _) = keeping(Room { probe: false, ..Room::default() });
+    let mut rig = rig(
+        replies,
+        Setup {
+            tools: vec![lines("look", 5) as _, lines("read_file", 2_000) as _],
+            room,
+            folder_context: Some(Arc::new(OneFile::default())),
+            ..Setup::default()
+        },
+    );
+    rig.turn("first").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert_eq!(sent.matches("mind the dog").count(), 1);
+    let look = sent.find("read_file says 1").expect("result");
+    assert!(sent.find("mind the dog").expect("context") > look);
+    rig.turn("second").await;
+    rig.send(Op::Compact { focus: None }).await;
+    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.turn("third").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert_eq!(sent.matches("mind the dog").count(), 1, "it is told again");
+}
+
+#[tokio::test]
+async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
+    let (room, kept) = keeping(Room::default());
+    let replies = vec![calls(&[("look", 1), ("see", 2)]), says("one"), says("two"), says("three")];
+    let tools = vec![lines("look", 500) as _, lines("see", 500) as _];
+    let sources = vec![Source { name: "/w/GEMINI.md".into(), tokens: 3, in_system: true }];
+    let setup = Setup { tools, room, sources, ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.turn("first").await;
+    let before = picture(&mut rig).await;
+    let results = |picture: &ContextPicture| -> Vec<(Option<String>, u64)> {
+        let of = picture.blocks.iter().filter(|block| block.kind == BlockKind::Results);
+        of.map(|block| (block.name.clone(), block.tokens)).collect()
+    };
+    assert_eq!(results(&before).len(), 2);
+    assert!(before.blocks.iter().any(|block| block.kind == BlockKind::Memory && block.tokens == 3));
+    let look = before.items.iter().find(|item| item.tool == "look").expect("item");
+    assert!(!look.dropped && !look.pinned && look.tokens > 1_000);
+    rig.send(Op::LeaveOut(vec![look.place])).await;
+    let told = rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    let EventBody::Compaction(told) = told.body else { panic!("another event") };
+    assert!(told.after + 1_000 < told.before && told.cause == CompactionCause::Manual, "{told:?}");
+    assert!(kept.lock().expect("files")[0].starts_with("look says 1"));
+    let after = picture(&mut rig).await;
+    assert!(after.items.iter().any(|item| item.tool == "look" && item.dropped), "{after:?}");
+    rig.turn("second").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.contains("left this result out") && sent.contains("/kept/look"), "{sent}");
+    assert!(!sent.contains("look says 1") && sent.contains("see says 2"));
+    rig.send(Op::UndoCompaction).await;
+    rig.turn("third").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.contains("look says 1"));
+}
+
+#[tokio::test]
+async fn what_a_person_holds_on_to_outlives_compactions_and_processes() {
+    let (room, _) = keeping(Room { probe: false, ..Room::default() });
+    let replies = vec![
+        calls(&[("look", 7)]),
+        calls(&[("look", 8)]),
+        says("one"),
+        says("two"),
+        says("three"),
+        says("four"),
+    ];
+    let tools = vec![lines("look", 2_000) as _];
+    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    rig.turn("first").await;
+    let place = picture(&mut rig).await.items.last().expect("item").place;
+    rig.send(Op::Pin { place, on: true }).await;
+    rig.send(Op::Pin { place: ResultPlace { content: 99, part: 0 }, on: true }).await;
+    rig.turn("second").await;
+    rig.turn("third").await;
+    rig.send(Op::Compact { focus: None }).await;
+    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.turn("fourth").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(sent.matches("look says 7").count() >= 2_000 && sent.contains("<pinned call="));
+    assert!(sent.matches("look says 8").count() < 2_000, "what is not held on to goes");
+    let items = picture(&mut rig).await.items;
+    assert!(items.iter().any(|item| item.place == place && item.pinned));
+    let records: Vec<Record> = rig.store.0.lock().expect("records").clone();
+    assert_eq!(pins(&records), BTreeSet::from([place]));
+}
+
+/// The shared beginning of two texts.
+fn shared(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(left, right)| left == right).count()
+}
+
+#[tokio::test]
+async fn requests_share_their_beginning() {
+    let mut replies = Vec::new();
+    for turn in 0..6 {
+        replies.extend((0..10).map(|n| calls(&[("look", turn * 100 + n), ("see", n)])));
+        replies.push(says("so far"));
+    }
+    let (room, _) = keeping(Room::default());
+    let tools = vec![lines("look", 20) as _, lines("see", 30) as _];
+    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    for turn in 0..6 {
+        rig.turn(&format!("step {turn}")).await;
+    }
+    let requests = rig.script.requests.lock().expect("requests");
+    assert_eq!(requests.len(), 66);
+    let texts: Vec<String> = requests
+        .iter()
+        .map(|request| {
+            let tools = match &request.tools {
+                parallax_protocol::model::ToolSet::Functions(tools) => tools.get().to_owned(),
+                _ => String::new(),
+            };
+            let contents: Vec<&str> = request.contents.iter().map(Sealed::json).collect();
+            format!("{}\n{tools}\n{}", request.system, contents.join(","))
+        })
+        .collect();
+    for pair in texts.windows(2) {
+        #[expect(clippy::cast_precision_loss, reason = "lengths of texts in a test")]
+        let share = shared(&pair[0], &pair[1]) as f64 / pair[0].len() as f64;
+        assert!(share >= 0.99, "{share}");
+    }
+}

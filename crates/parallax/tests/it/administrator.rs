@@ -1,0 +1,58 @@
+//! Rules of the machine's administrator, in a view of `/etc` of the test's own.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+use testkit::TestHome;
+
+use crate::support::{World, finish};
+
+/// Shows a copy of `/etc` with the rules in it, and starts the program there.
+const WITH_RULES: &str = "mount --make-rprivate / && cp -a /etc/. \"$COPY\" \
+     && mkdir -p \"$COPY/gemini-cli/policies\" \
+     && cp \"$RULES\" \"$COPY/gemini-cli/policies/rules.toml\" \
+     && chown -R \"$OWNER\" \"$COPY/gemini-cli\" \
+     && mount --bind \"$COPY\" /etc && exec \"$@\"";
+
+fn can_mount() -> bool {
+    let home = TestHome::new().expect("home");
+    let mut command = home.command(Path::new("unshare"), "");
+    command.args(["-m", "sh", "-c", "mount --make-rprivate / && mount -t tmpfs none /etc"]);
+    let can = command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    if !can {
+        let _ = writeln!(std::io::stderr(), "skipped: only root can show another `/etc`");
+    }
+    can && rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn rules_of_the_administrator_come_before_all_others_and_must_be_roots() {
+    if !can_mount() {
+        return;
+    }
+    let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\n\
+                 decision = \"deny\"\ndenyMessage = \"Not on this machine\"\npriority = 1\n";
+    for (owner, denied) in [("0:0", true), ("65534:65534", false)] {
+        let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
+        let script = json!([{"calls": [call]}, {"text": "done"}]).to_string();
+        let world = World::new(&script);
+        let own = rules.replace("deny\"", "allow\"").replace("= 1\n", "= 999\n");
+        let own = own.replace("denyMessage = \"Not on this machine\"\n", "");
+        world.home.write_home(".parallax/policies/own.toml", &own).expect("written");
+        let file = world.home.root().join("rules.toml");
+        std::fs::write(&file, rules).expect("written");
+        let copy = world.home.root().join("etc");
+        std::fs::create_dir(&copy).expect("a folder");
+        let line = format!("exec unshare -m sh -c '{WITH_RULES}' sh \"$@\"");
+        let mut command = world.shell(&line, &["-p", "go", "-y"]);
+        command.env("COPY", &copy).env("RULES", &file).env("OWNER", owner);
+        let done = finish(command);
+        assert_eq!(done.code(), 0, "{}", done.err());
+        assert_eq!(world.home.project().join("made").exists(), !denied, "{owner}: {}", done.err());
+        let told = world.server.requests();
+        let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
+        assert_eq!(told.contains("Not on this machine"), denied, "{owner}");
+    }
+}

@@ -1,0 +1,166 @@
+//! What stands in a request, and what is done when it grows.
+
+use serde_json::Value;
+
+use crate::support::{Conversation, World, raw_contents};
+
+fn body(world: &World, number: usize) -> Value {
+    serde_json::from_slice(&world.server.requests()[number].body).expect("a request")
+}
+
+fn system(body: &Value) -> String {
+    let parts = body["systemInstruction"]["parts"].as_array().cloned().unwrap_or_default();
+    parts.iter().filter_map(|part| part["text"].as_str()).collect()
+}
+
+#[test]
+fn a_request_begins_with_what_the_user_and_the_project_say() {
+    let world = World::new(r#"[{"text":"done"}]"#);
+    world.home.write_home(".gemini/GEMINI.md", "global rule").expect("file");
+    world.home.write_home(".gemini/system.append.md", "appended by the user").expect("file");
+    world.home.write(".gemini/prompt/preamble.md", "You are of this project.").expect("file");
+    world.home.write("GEMINI.md", "project rule").expect("file");
+    world.run_well(&["-p", "go", "--append-system-prompt", "appended for once"]);
+    let body = body(&world, 0);
+    let system = system(&body);
+    let places = [
+        "You are of this project.",
+        "# Rules",
+        "appended by the user",
+        "appended for once",
+        "<loaded_context>",
+        "global rule",
+    ];
+    let places = places.map(|words| system.find(words).unwrap_or_else(|| panic!("{words}")));
+    assert!(places.is_sorted(), "{system}");
+    let first = raw_contents(&world.server.requests()[0])[0].clone();
+    let places = ["<session_context>", "project rule", "</session_context>", "\"go\""];
+    let places = places.map(|words| first.find(words).unwrap_or_else(|| panic!("{words}")));
+    assert!(places.is_sorted(), "{first}");
+}
+
+#[test]
+fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
+    let world = World::new(r#"[{"text":"done"}]"#);
+    let text = "Only ${read_file_ToolName}.\n${AvailableTools}";
+    world.home.write(".gemini/system.md", text).expect("file");
+    world.home.write_home(".gemini/GEMINI.md", "global rule").expect("file");
+    let mut command = world.command(&["-p", "go"]);
+    command.env("GEMINI_SYSTEM_MD", "1").env("GEMINI_WRITE_SYSTEM_MD", "built-in.md");
+    let done = crate::support::finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let system = system(&body(&world, 0));
+    assert!(system.starts_with("Only read_file.\n- list_directory\n- read_file"), "{system}");
+    assert!(!system.contains("You are Parallax") && system.contains("global rule"), "{system}");
+    assert!(world.read("built-in.md").starts_with("You are Parallax"));
+    let mut command = world.command(&["-p", "go"]);
+    command.env("GEMINI_SYSTEM_MD", "none.md");
+    let done = crate::support::finish(command);
+    assert_eq!(done.code(), 52, "{}", done.err());
+}
+
+#[test]
+fn a_folder_tells_its_rules_when_it_is_first_touched() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/deep/a.txt"}}]},
+            {"calls":[{"name":"read_file","args":{"file_path":"sub/deep/a.txt"}}]},
+            {"text":"done"},
+            {"calls":[{"name":"read_file","args":{"file_path":"sub/b.txt"}}]},
+            {"text":"done again"}]"#,
+    );
+    world.home.write("GEMINI.md", "root rule").expect("file");
+    world.home.write("sub/GEMINI.md", "rule of sub, see @more.md").expect("file");
+    world.home.write("sub/more.md", "imported rule").expect("file");
+    world.home.write("sub/deep/AGENTS.md", "deep rule").expect("file");
+    world.home.write("sub/deep/a.txt", "text").expect("file");
+    world.home.write("sub/b.txt", "text").expect("file");
+    world.run_well(&["-p", "go"]);
+    let last = raw_contents(&world.server.requests()[2]).join("\n");
+    let begin = "--- Newly Discovered Project Context ---";
+    assert_eq!(last.matches(begin).count(), 1, "{last}");
+    let places = ["root rule", begin, "rule of sub", "imported rule", "deep rule"];
+    let places = places.map(|words| last.find(words).unwrap_or_else(|| panic!("{words}")));
+    assert!(places.is_sorted(), "{last}");
+    // Another process knows what the session holds already.
+    world.run_well(&["--resume", "latest", "-p", "on"]);
+    let last = raw_contents(world.server.requests().last().expect("request")).join("\n");
+    assert_eq!(last.matches(begin).count(), 1, "{last}");
+}
+
+#[test]
+fn a_fact_is_kept_and_read_by_the_next_session() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"save_memory","args":{"fact":"Prefers short answers"}},
+                     {"name":"save_memory","args":{"fact":"Built with make","scope":"project"}}]},
+            {"text":"done"},{"text":"done"}]"#,
+    );
+    world.run_well(&["-p", "remember", "-y"]);
+    let file = world.home.parallax().join("GEMINI.md");
+    let text = std::fs::read_to_string(file).expect("the user's memory");
+    assert_eq!(text, "## Gemini Added Memories\n\n- Prefers short answers\n");
+    assert_eq!(world.read("GEMINI.md"), "## Gemini Added Memories\n\n- Built with make\n");
+    world.run_well(&["-p", "go on"]);
+    let body = body(&world, 2);
+    assert!(system(&body).contains("- Prefers short answers"));
+    assert!(body["contents"][0].to_string().contains("- Built with make"));
+}
+
+#[test]
+fn a_program_makes_the_history_shorter_and_leaves_results_out() {
+    let snapshot = "<state_snapshot><overall_goal>look around</overall_goal>\
+                    <key_knowledge>a file</key_knowledge><task_state>done</task_state>\
+                    </state_snapshot>";
+    let script = serde_json::json!([
+        {"calls": [{"name": "read_file", "args": {"file_path": "long.txt"}}]},
+        {"text": "read"},
+        {"text": "more"},
+        {"text": snapshot},
+        {"text": "COMPLETE"},
+        {"text": "on"},
+    ]);
+    let world = World::new(&script.to_string());
+    world.home.write("long.txt", &"a line of text\n".repeat(500)).expect("file");
+    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
+    face.prompt("read it");
+    face.next("result");
+    face.say(&serde_json::json!({"type": "context"}));
+    let context = face.next("context");
+    let place = context["items"][0]["place"].clone();
+    assert_eq!(context["items"][0]["tool"], "read_file", "{context}");
+    assert!(context["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 5), "{context}");
+    face.say(&serde_json::json!({"type": "leave_out", "places": [place]}));
+    let told = face.next("compaction");
+    assert!(told["after"].as_u64() < told["before"].as_u64(), "{told}");
+    face.say(&serde_json::json!({"type": "undo_compaction"}));
+    assert_eq!(face.next("compaction")["cause"], "undo");
+    face.prompt("more");
+    face.next("result");
+    face.say(&serde_json::json!({"type": "compact", "focus": "the file"}));
+    let told = face.next("compaction");
+    assert_eq!((&told["cause"], &told["how"]), (&"manual".into(), &"snapshot".into()), "{told}");
+    face.prompt("on");
+    face.next("result");
+    assert_eq!(face.end(), Some(0));
+    let last = raw_contents(world.server.requests().last().expect("request")).join("\n");
+    assert!(last.contains("look around") && !last.contains("a line of text"), "{last}");
+}
+
+#[test]
+fn a_run_says_in_json_that_its_history_was_made_shorter() {
+    let world = World::new(
+        r#"[{"loop":{"calls":12,"name":"read_file","args":{"file_path":"f{i}.txt"},"final":"done"}}]"#,
+    );
+    for number in 0..12 {
+        let text = format!("line of {number}\n").repeat(500);
+        world.home.write(&format!("f{number}.txt"), &text).expect("file");
+    }
+    // No account of the model's: the program writes it.
+    let settings = r#"{"model": {"compactAtTokens": 12000, "disableLoopDetection": true}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let done = world.run(&["-p", "read them", "-o", "json"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let out: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let told = out["compactions"].as_array().expect("compactions");
+    let shorter = told.iter().filter(|one| one["how"].is_string()).count();
+    assert!(shorter > 0 && told[0]["after"].as_u64() < told[0]["before"].as_u64(), "{out}");
+}

@@ -1,0 +1,160 @@
+//! Real agents with real keys: only a git command that was approved reaches them.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Conversation, World, finish, until};
+
+const SIGNED: &str = "git commit -qS --allow-empty -m";
+
+fn script(lines: &[String]) -> String {
+    let call = |line: &String| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
+    let mut script: Vec<Value> = lines.iter().map(call).collect();
+    script.push(json!({"text": "done"}));
+    Value::Array(script).to_string()
+}
+
+/// Whether the programs are there; says so when one is not.
+fn has(programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = |name: &&str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let missing = programs.iter().find(|name| !there(name));
+    if let Some(name) = missing {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no `{name}` here");
+    }
+    missing.is_none()
+}
+
+/// Runs a program of the user's own, outside of any sandbox.
+fn own(world: &World, program: &str, line: &[&str], socket: Option<&Path>) -> Vec<u8> {
+    let mut command = world.home.command(Path::new(program), "");
+    command.args(line).stderr(Stdio::null()).stdin(Stdio::null());
+    if let Some(socket) = socket {
+        command.env("SSH_AUTH_SOCK", socket);
+    }
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{program} {line:?}");
+    output.stdout
+}
+
+fn repository(world: &World, settings: &[(&str, &str)]) {
+    own(world, "git", &["init", "-q"], None);
+    for (key, value) in [("user.name", "A"), ("user.email", "a@b")].iter().chain(settings) {
+        own(world, "git", &["config", key, value], None);
+    }
+}
+
+/// The signed commits, by the first words of their messages.
+fn signed(world: &World, kind: &str) -> Vec<String> {
+    let hashes = own(world, "git", &["log", "--all", "--format=%H %s"], None);
+    let text = String::from_utf8(hashes).expect("text");
+    text.lines()
+        .filter_map(|line| {
+            let (hash, subject) = line.split_once(' ')?;
+            let commit = own(world, "git", &["cat-file", "commit", hash], None);
+            String::from_utf8_lossy(&commit).contains(kind).then(|| subject.to_owned())
+        })
+        .collect()
+}
+
+struct SshAgent {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl SshAgent {
+    /// An agent that alone has the key; and that key's public half.
+    fn start(world: &World) -> (Self, String) {
+        let socket = world.home.root().join("agent.sock");
+        let mut command = world.home.command(Path::new("ssh-agent"), "");
+        command.arg("-D").arg("-a").arg(&socket).stdout(Stdio::null());
+        let child = command.spawn().expect("an agent");
+        let agent = Self { child, socket };
+        until("the agent's socket", || agent.socket.exists());
+        let key = world.home.root().join("key");
+        let name = key.to_str().expect("text");
+        own(world, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name], None);
+        own(world, "ssh-add", &[name], Some(&agent.socket));
+        std::fs::remove_file(&key).expect("removed");
+        let public = std::fs::read_to_string(key.with_extension("pub")).expect("the public key");
+        (agent, public.trim().to_owned())
+    }
+}
+
+impl Drop for SshAgent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_ssh_agent_signs_for_an_approved_git_command_alone() {
+    if !has(&["ssh-agent", "ssh-add", "ssh-keygen", "git"]) {
+        return;
+    }
+    let lines = [format!("{SIGNED} free"), "ssh-add -l; true".to_owned()];
+    let world = World::new(&script(&lines));
+    let (agent, public) = SshAgent::start(&world);
+    let key = format!("key::{public}");
+    repository(&world, &[("gpg.format", "ssh"), ("user.signingkey", &key)]);
+    let run = |world: &World, args: &[&str]| {
+        let mut command = world.command(args);
+        command.env("SSH_AUTH_SOCK", &agent.socket);
+        finish(command)
+    };
+    run(&world, &["-p", "go", "-y"]);
+    assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["free"]);
+    let told = world.server.requests();
+    let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
+    assert!(!told.contains("ED25519"), "the agent's keys were listed");
+
+    // A rule that allows the command gives no agent.
+    let world = World::in_home(world.home, &script(&[format!("{SIGNED} by-rule")]));
+    run(&world, &["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
+    assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["free"]);
+
+    // A person who approves does.
+    let world = World::in_home(world.home, &script(&[format!("{SIGNED} approved")]));
+    let mut command = world.command(&["--input-format", "stream-json"]);
+    command.env("SSH_AUTH_SOCK", &agent.socket);
+    let mut face = Conversation::of(command);
+    face.prompt("go");
+    let ask = face.next("ask");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["approved", "free"]);
+}
+
+#[test]
+fn the_gpg_agent_signs_for_an_approved_git_command_alone() {
+    use std::os::unix::fs::DirBuilderExt as _;
+    if !has(&["gpg", "gpg-agent", "gpgconf", "git"]) {
+        return;
+    }
+    let lines = [format!("{SIGNED} free"), "cat ~/.gnupg/private-keys-v1.d/*; true".to_owned()];
+    let world = World::new(&script(&lines));
+    let folder = world.home.home().join(".gnupg");
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
+    struct Ended<'a>(&'a World);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            let mut command = self.0.home.command(Path::new("gpgconf"), "");
+            let _ = command.args(["--kill", "all"]).status();
+        }
+    }
+    let making = ["--batch", "--passphrase", "", "--quick-generate-key", "A <a@b>", "ed25519"];
+    let making: Vec<&str> = making.into_iter().chain(["sign", "never"]).collect();
+    own(&world, "gpg", &making, None);
+    let _ended = Ended(&world);
+    repository(&world, &[]);
+    world.run(&["-p", "go", "-y"]);
+    assert_eq!(signed(&world, "BEGIN PGP SIGNATURE"), ["free"]);
+    let told = world.server.requests();
+    let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
+    assert!(!told.contains("private-key ("), "a key was read");
+}

@@ -1,0 +1,278 @@
+//! Owners, modes, times and extended attributes of files, which Landlock does
+//! not know of: the calls that change them are made here, for files that the
+//! command may write and for no others.
+
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags, chmod, chownat,
+    fstat, openat, removexattr, setxattr, utimensat,
+};
+use rustix::io::Errno;
+
+use super::caller::Caller;
+use crate::inside::kernel::notify::Notice;
+
+/// What the kernel takes as a path, a name and a value.
+const LONGEST_PATH: usize = 4096;
+const LONGEST_NAME: usize = 256;
+const LONGEST_VALUE: u64 = 64 << 10;
+
+// Numbers that are the same on every architecture since they are new.
+const FCHMODAT2: libc::c_long = 452;
+const SETXATTRAT: libc::c_long = 463;
+const REMOVEXATTRAT: libc::c_long = 466;
+const FILE_SETATTR: libc::c_long = 469;
+
+/// The calls that are told.
+pub(super) fn calls() -> Vec<libc::c_long> {
+    let mut calls = vec![
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        FCHMODAT2,
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_utimensat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        SETXATTRAT,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+        libc::SYS_futimesat,
+    ]);
+    calls
+}
+
+/// Which files may be changed.
+pub(super) struct Trees {
+    pub(super) writable: Vec<PathBuf>,
+    pub(super) read_only: Vec<PathBuf>,
+}
+
+impl Trees {
+    /// Makes the call. Nothing, when it is none of [`calls`].
+    pub(super) fn serve(&self, caller: &Caller, notice: &Notice) -> Option<Result<i64, Errno>> {
+        let found = self.change(caller, notice)?;
+        Some(found.and_then(|(file, change)| {
+            self.check(&file)?;
+            change.make(&file).map(|()| 0)
+        }))
+    }
+
+    fn change(&self, caller: &Caller, notice: &Notice) -> Option<Result<(OwnedFd, Change), Errno>> {
+        let [a, b, c, d, e, _] = notice.arguments;
+        // These are `int`s: what stands above them does not count.
+        let int = |argument: u64| (argument & 0xffff_ffff) as u32;
+        let here = libc::AT_FDCWD;
+        let named = |at: i32, path: u64, follow: bool| file_at(caller, at, path, follow);
+        let at = int(a).cast_signed();
+        let opened = || caller.file(at);
+        let with = |file: Result<OwnedFd, Errno>, change: Result<Change, Errno>| {
+            Some(file.and_then(|file| change.map(|change| (file, change))))
+        };
+        let mode = |argument: u64| Ok(Change::Mode(int(argument)));
+        let owner = |user: u64, group: u64| Ok(Change::Owner(int(user), int(group)));
+        match notice.call {
+            libc::SYS_fchmod => with(opened(), mode(b)),
+            libc::SYS_fchmodat => with(named(at, b, true), mode(c)),
+            FCHMODAT2 => with(by_flags(caller, at, b, int(d)), mode(c)),
+            libc::SYS_fchown => with(opened(), owner(b, c)),
+            libc::SYS_fchownat => with(by_flags(caller, at, b, int(e)), owner(c, d)),
+            libc::SYS_utimensat if b == 0 => with(opened(), times(caller, c, 1)),
+            libc::SYS_utimensat => with(by_flags(caller, at, b, int(d)), times(caller, c, 1)),
+            libc::SYS_setxattr => with(named(here, a, true), attribute(caller, b, c, d, int(e))),
+            libc::SYS_lsetxattr => with(named(here, a, false), attribute(caller, b, c, d, int(e))),
+            libc::SYS_fsetxattr => with(opened(), attribute(caller, b, c, d, int(e))),
+            libc::SYS_removexattr => with(named(here, a, true), no_attribute(caller, b)),
+            libc::SYS_lremovexattr => with(named(here, a, false), no_attribute(caller, b)),
+            libc::SYS_fremovexattr => with(opened(), no_attribute(caller, b)),
+            // Programs take the older ones then.
+            SETXATTRAT | REMOVEXATTRAT | FILE_SETATTR => Some(Err(Errno::NOSYS)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chmod => with(named(here, a, true), mode(b)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chown => with(named(here, a, true), owner(b, c)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_lchown => with(named(here, a, false), owner(b, c)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_utime => with(named(here, a, true), whole_seconds(caller, b)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_utimes => with(named(here, a, true), times(caller, b, 1_000)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_futimesat => with(named(at, b, true), times(caller, c, 1_000)),
+            _ => None,
+        }
+    }
+
+    /// Whether the file may be changed: by the path that it has now, or because
+    /// it has none (a pipe, a file that is deleted).
+    fn check(&self, file: &OwnedFd) -> Result<(), Errno> {
+        let path = std::fs::read_link(handle(file)).map_err(|_| Errno::ACCESS)?;
+        if !path.is_absolute() || fstat(file)?.st_nlink == 0 {
+            return Ok(());
+        }
+        let depth = |paths: &[PathBuf]| {
+            let holding = paths.iter().filter(|tree| path.starts_with(tree));
+            holding.map(|tree| tree.components().count()).max()
+        };
+        let open = depth(&self.writable);
+        if open.is_some() && open > depth(&self.read_only) { Ok(()) } else { Err(Errno::PERM) }
+    }
+}
+
+/// What is to be changed.
+enum Change {
+    Mode(u32),
+    Owner(u32, u32),
+    Times(Timestamps),
+    Attribute { name: Vec<u8>, value: Vec<u8>, flags: u32 },
+    NoAttribute(Vec<u8>),
+}
+
+impl Change {
+    fn make(&self, file: &OwnedFd) -> Result<(), Errno> {
+        let path = handle(file);
+        match self {
+            Self::Mode(mode) => chmod(&path, Mode::from_raw_mode(*mode)),
+            Self::Owner(user, group) => {
+                // All ones leave it as it is.
+                let kept = |number: u32| number != u32::MAX;
+                let user = Some(*user).filter(|user| kept(*user)).map(Uid::from_raw);
+                let group = Some(*group).filter(|group| kept(*group)).map(Gid::from_raw);
+                chownat(file, "", user, group, AtFlags::EMPTY_PATH)
+            }
+            Self::Times(times) => utimensat(file, "", times, AtFlags::EMPTY_PATH),
+            Self::Attribute { name, value, flags } => {
+                setxattr(&path, name.as_slice(), value, XattrFlags::from_bits_retain(*flags))
+            }
+            Self::NoAttribute(name) => removexattr(&path, name.as_slice()),
+        }
+    }
+}
+
+/// The way to an open file that works for one opened without rights, too.
+fn handle(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+/// The file that a path names for the caller, found once and for all.
+fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd, Errno> {
+    let path = text(caller, path, LONGEST_PATH)?;
+    let path = Path::new(std::ffi::OsStr::from_bytes(&path));
+    // What is its own there is the caller's and not ours.
+    let own = ["/proc/self", "/proc/thread-self", "/dev/fd"];
+    let path = match own.iter().find_map(|own| Some((own, path.strip_prefix(own).ok()?))) {
+        Some((&"/dev/fd", rest)) => Path::new(&format!("/proc/{}/fd", caller.number)).join(rest),
+        Some((_, rest)) => Path::new(&format!("/proc/{}", caller.number)).join(rest),
+        None => path.to_owned(),
+    };
+    let links = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let flags = OFlags::PATH | OFlags::CLOEXEC | links;
+    if at == libc::AT_FDCWD || path.is_absolute() {
+        return openat(caller.folder(), &path, flags, Mode::empty());
+    }
+    openat(caller.file(at)?, &path, flags, Mode::empty())
+}
+
+/// The same, with the flags of the newer calls.
+fn by_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<OwnedFd, Errno> {
+    let has = |flag: i32| flags & flag.cast_unsigned() != 0;
+    if has(libc::AT_EMPTY_PATH) && (path == 0 || text(caller, path, LONGEST_PATH)?.is_empty()) {
+        return if at == libc::AT_FDCWD {
+            rustix::io::fcntl_dupfd_cloexec(caller.folder(), 3)
+        } else {
+            caller.file(at)
+        };
+    }
+    file_at(caller, at, path, !has(libc::AT_SYMLINK_NOFOLLOW))
+}
+
+/// Text up to its zero. Read in pieces: behind it there may be no memory.
+fn text(caller: &Caller, at: u64, longest: usize) -> Result<Vec<u8>, Errno> {
+    const PAGE: u64 = 4096;
+    let mut found = Vec::new();
+    let mut at = at;
+    while found.len() < longest {
+        let length = usize::try_from(PAGE - at % PAGE).unwrap_or(1);
+        let piece = caller.read(at, length)?;
+        if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+            found.extend_from_slice(piece.get(..end).unwrap_or_default());
+            return if found.len() < longest { Ok(found) } else { Err(Errno::NAMETOOLONG) };
+        }
+        found.extend(piece);
+        at = at.wrapping_add(length as u64);
+    }
+    Err(Errno::NAMETOOLONG)
+}
+
+/// Two times of seconds and a part; `part` nanoseconds are one of that.
+fn times(caller: &Caller, at: u64, part: i64) -> Result<Change, Errno> {
+    if at == 0 {
+        return Ok(now());
+    }
+    let numbers: Vec<i64> = caller
+        .read(at, 32)?
+        .chunks_exact(8)
+        .filter_map(|bytes| Some(i64::from_ne_bytes(bytes.try_into().ok()?)))
+        .collect();
+    let [access, access_part, change, change_part] = numbers[..] else {
+        return Err(Errno::FAULT);
+    };
+    let time = |seconds: i64, number: i64| -> Result<Timespec, Errno> {
+        let number = number.checked_mul(part).ok_or(Errno::INVAL)?;
+        Ok(Timespec { tv_sec: seconds, tv_nsec: number })
+    };
+    let last_access = time(access, access_part)?;
+    Ok(Change::Times(Timestamps { last_access, last_modification: time(change, change_part)? }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn whole_seconds(caller: &Caller, at: u64) -> Result<Change, Errno> {
+    if at == 0 {
+        return Ok(now());
+    }
+    let bytes = caller.read(at, 16)?;
+    let second = |from: usize| -> Result<Timespec, Errno> {
+        let bytes = bytes.get(from..from + 8).and_then(|bytes| bytes.try_into().ok());
+        let tv_sec = i64::from_ne_bytes(bytes.ok_or(Errno::FAULT)?);
+        Ok(Timespec { tv_sec, tv_nsec: 0 })
+    };
+    Ok(Change::Times(Timestamps { last_access: second(0)?, last_modification: second(8)? }))
+}
+
+fn now() -> Change {
+    let now = || Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Change::Times(Timestamps { last_access: now(), last_modification: now() })
+}
+
+fn attribute(
+    caller: &Caller,
+    name: u64,
+    value: u64,
+    length: u64,
+    flags: u32,
+) -> Result<Change, Errno> {
+    if length > LONGEST_VALUE {
+        return Err(Errno::TOOBIG);
+    }
+    let value = caller.read(value, usize::try_from(length).map_err(|_| Errno::TOOBIG)?)?;
+    Ok(Change::Attribute { name: text(caller, name, LONGEST_NAME)?, value, flags })
+}
+
+fn no_attribute(caller: &Caller, name: u64) -> Result<Change, Errno> {
+    Ok(Change::NoAttribute(text(caller, name, LONGEST_NAME)?))
+}

@@ -1,0 +1,178 @@
+//! The next request of a session of 1,000 turns: from the prompt to the moment
+//! at which the model is asked, and its body (promise: 20 ms together).
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use parallax_engine::{Approvals, EventHub, Room, SessionOptions, start};
+use parallax_gemini::{ModelTable, request_body};
+use parallax_protocol::content::{Content, Part, Role, Sealed};
+use parallax_protocol::event::EventBody;
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
+use parallax_protocol::op::{Op, Prompt};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::store::{NoStore, assemble_round};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+fn main() {
+    divan::main();
+}
+
+/// Hands the first request over and says nothing.
+struct Catch(Mutex<Option<oneshot::Sender<Request>>>);
+
+impl Model for Catch {
+    fn stream(
+        &self,
+        request: Request,
+        _cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        let sender = self.0.lock().ok().and_then(|mut sender| sender.take());
+        if let Some(sender) = sender {
+            let _ = sender.send(request);
+        }
+        Box::pin(futures_util::stream::iter([Err(ModelError::Cancelled)]))
+    }
+    fn generate(
+        &self,
+        _request: Request,
+        _cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Answer, ModelError>> {
+        Box::pin(async { Err(ModelError::Cancelled) })
+    }
+    fn limits(&self, _model: &str) -> Limits {
+        Limits { context: 10_000_000, output: 8_192, multimodal_tool_results: true }
+    }
+    fn resolve(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+struct Allow;
+
+impl Judge for Allow {
+    fn judge(&self, _query: &Query<'_>) -> Verdict {
+        Verdict::new(Decision::Allow, "all", "it is a bench")
+    }
+    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+        false
+    }
+    fn drafts(&self, _: &Query<'_>, _: &Permissions) -> Vec<RuleDraft> {
+        Vec::new()
+    }
+    fn with_rule(&self, _: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
+        Err("no rules here".to_owned())
+    }
+}
+
+/// A prompt, a call with two kilobytes of output, an answer; 1,000 times.
+fn history() -> Vec<Sealed> {
+    let output = "    let x = \\\"naïve\\\"; // line\\n".repeat(70);
+    let answer = "The function reads the file **twice**. ".repeat(30);
+    let mut contents = Vec::new();
+    for turn in 0..1_000 {
+        let prompt = Part::text(format!("what does function {turn} do?"));
+        contents.push(Content::user(vec![prompt]).seal());
+        let call = Part::function_call(None, "read_file", Object::new());
+        contents.push(Content::model(vec![call]).seal());
+        let wire = format!(
+            r#"[{{"functionResponse":{{"name":"read_file","response":{{"output":"{output}"}}}}}}]"#
+        );
+        if let Ok(wire) = RawValue::from_string(wire) {
+            contents.push(assemble_round(&[&wire], None));
+        }
+        contents.push(Content::model(vec![Part::text(&answer)]).seal());
+    }
+    debug_assert!(contents.last().is_some_and(|content| content.role() == Role::Model));
+    contents
+}
+
+fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
+    let system: Arc<str> = "You are an agent.\n".repeat(400).into();
+    SessionOptions {
+        id: SessionId::from("bench"),
+        model,
+        model_name: "gemini-3-pro-preview".into(),
+        tools: Vec::new(),
+        more_tools: None,
+        judge: Arc::new(Allow),
+        store: Arc::new(NoStore),
+        mode: ApprovalMode::Default,
+        interactive: true,
+        trusted: true,
+        workspace: Arc::new(Vec::<PathBuf>::new),
+        add_directory: Box::new(|_| Ok(())),
+        model_changed: Box::new(|_| {}),
+        system: Box::new(move |_| Arc::clone(&system)),
+        preface: None,
+        history,
+        pending: std::collections::BTreeMap::new(),
+        compactions: Vec::new(),
+        room: Room { share: 1.0, tokens: u64::MAX, ..Room::default() },
+        pins: std::collections::BTreeSet::new(),
+        sources: Vec::new(),
+        folder_context: None,
+        agents: None,
+        generation: Object::new(),
+        max_turns: None,
+        budget: parallax_engine::Budget::default(),
+        routing: parallax_engine::RoutingOptions::default(),
+        plan: None,
+        requests_made: 0,
+        max_attempts: None,
+        loop_detection: true,
+        retry_base: Duration::from_millis(1),
+        approvals: Approvals::default(),
+        rule_keeper: None,
+        checkpoints: None,
+        is_build_file: |_| false,
+        turns: 1_000,
+        prompts: Vec::new(),
+        shell: None,
+        hooks: None,
+        secrets: Vec::new(),
+    }
+}
+
+/// From the prompt to the bytes of the body.
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn next_request_after_1000_turns(bencher: divan::Bencher<'_, '_>) {
+    let Ok(runtime) =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    else {
+        return;
+    };
+    let history = history();
+    let table = ModelTable::default();
+    bencher
+        .with_inputs(|| {
+            let (sender, caught) = oneshot::channel();
+            let model = Arc::new(Catch(Mutex::new(Some(sender))));
+            let session = runtime.block_on(async {
+                let hub = EventHub::new();
+                let mut events = hub.subscribe();
+                let session = start(options(model, history.clone()), hub);
+                // It has begun when it has told how full its context is.
+                while let Some(event) = events.next().await {
+                    if matches!(event.body, EventBody::ContextUsed(_)) {
+                        break;
+                    }
+                }
+                session
+            });
+            (session, caught)
+        })
+        .bench_local_values(|(session, caught)| {
+            runtime.block_on(async {
+                let prompt = Prompt { text: "and this one?".into(), attachments: Vec::new() };
+                let _ = session.ops.send(Op::Prompt(prompt)).await;
+                let request = caught.await.ok()?;
+                Some((request_body(&request, &table).len(), session))
+            })
+        });
+}

@@ -1,0 +1,141 @@
+//! Context files of folders below, read when a tool first touches something
+//! there.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parallax_config::{MemoryFile, beneath};
+use parallax_files::Workspace;
+use parallax_protocol::content::Sealed;
+use parallax_protocol::context::FolderContext;
+
+use crate::launch::Launch;
+use crate::memory::{Outside, with_options};
+
+const BEGIN: &str = "--- Newly Discovered Project Context ---";
+const END: &str = "--- End Project Context ---";
+
+/// What of it the session has.
+pub(crate) struct FoundContext {
+    launch: Launch,
+    workspace: Arc<Workspace>,
+    /// Files that went with the first prompt.
+    begun_with: Vec<PathBuf>,
+    found: Mutex<Vec<MemoryFile>>,
+}
+
+impl FoundContext {
+    /// For a session whose first prompt came with these files.
+    pub(crate) fn new(launch: Launch, workspace: Arc<Workspace>, begun_with: Vec<PathBuf>) -> Self {
+        // Tools name files by where they really are.
+        let real = |path: PathBuf| parallax_files::real_path(&path).unwrap_or(path);
+        let begun_with = begun_with.into_iter().map(real).collect();
+        Self { launch, workspace, begun_with, found: Mutex::default() }
+    }
+
+    /// What was found so far and is still in the history.
+    pub(crate) fn files(&self) -> Vec<MemoryFile> {
+        self.known().clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<MemoryFile>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files for one path that are not known yet.
+    fn for_path(&self, path: &Path, touched: &[PathBuf]) -> Vec<MemoryFile> {
+        let roots = self.workspace.roots();
+        let Some(root) = roots
+            .iter()
+            .filter(|root| path.starts_with(root))
+            .max_by_key(|root| root.as_os_str().len())
+        else {
+            return Vec::new();
+        };
+        let folder = if path.is_dir() { Some(path) } else { path.parent() };
+        let Some(folder) = folder else { return Vec::new() };
+        let found = self.known().clone();
+        let known = |path: &Path| {
+            self.begun_with.iter().any(|file| file == path)
+                || found.iter().any(|file| file.path == path)
+                // Its text is what the tool gives.
+                || touched.iter().any(|file| file == path)
+        };
+        with_options(&self.launch, &self.workspace, &Outside::default(), |options| {
+            beneath(options, folder, root, &known).project
+        })
+    }
+}
+
+impl FolderContext for FoundContext {
+    fn discover(&self, touched: &[PathBuf]) -> Option<String> {
+        if !self.launch.config.trust.trusted {
+            return None;
+        }
+        let cwd = &self.launch.config.cwd;
+        let mut blocks = Vec::new();
+        for path in touched {
+            for file in self.for_path(path, touched) {
+                blocks.extend(file.block(cwd));
+                self.known().push(file);
+            }
+        }
+        (!blocks.is_empty()).then(|| format!("\n\n{BEGIN}\n{}\n{END}", blocks.join("\n\n")))
+    }
+
+    fn keep_what_is_in(&self, contents: &[Sealed]) {
+        let cwd = &self.launch.config.cwd;
+        self.known().retain(|file| {
+            // As it stands in JSON, without the quotes around it.
+            let heading = serde_json::Value::String(file.heading(cwd)).to_string();
+            let heading = heading.trim_matches('"');
+            contents.iter().any(|content| {
+                let json = content.json();
+                json.contains(BEGIN) && json.contains(heading)
+            })
+        });
+    }
+
+    fn anew(&self) -> Arc<dyn FolderContext> {
+        Arc::new(Self {
+            launch: self.launch.clone(),
+            workspace: Arc::clone(&self.workspace),
+            begun_with: self.begun_with.clone(),
+            found: Mutex::default(),
+        })
+    }
+
+    fn resume(&self, contents: &[Sealed]) {
+        // What an earlier process found is known by its headings: files are
+        // looked for where the contents say that something was found.
+        let begun = |content: &&Sealed| content.json().contains(BEGIN);
+        let texts: Vec<&str> = contents.iter().filter(begun).map(Sealed::json).collect();
+        let cwd = &self.launch.config.cwd;
+        for path in texts.iter().flat_map(|text| headings(text)) {
+            let path = parallax_files::lexical(cwd, Path::new(&path));
+            if !self.begun_with.contains(&path) {
+                self.known().push(MemoryFile { path, text: String::new() });
+            }
+        }
+    }
+}
+
+/// The paths in the headings of a JSON text.
+fn headings(json: &str) -> Vec<String> {
+    let from = json.split("--- Context from: ").skip(1);
+    let paths = from.filter_map(|rest| rest.split_once(" ---").map(|(path, _)| path));
+    let unescaped = paths.filter_map(|path| serde_json::from_str(&format!("\"{path}\"")).ok());
+    unescaped.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::headings;
+
+    #[test]
+    fn headings_are_found_in_json() {
+        let text = "x\n--- Context from: a \"b\"/GEMINI.md ---\ny\n--- End of Context from: a ---";
+        let json = serde_json::Value::String(text.to_owned()).to_string();
+        assert_eq!(headings(&json), ["a \"b\"/GEMINI.md"]);
+    }
+}

@@ -1,0 +1,201 @@
+//! `save_memory`: keeps a fact for later sessions, in the user's memory file or
+//! the project's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_files::{Access, Confined, SeenFiles, Workspace};
+use parallax_protocol::tool::{
+    Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::change::{Before, commit, edit_effects, file_diff, load};
+use crate::failure::{invalid, path_failure, write_failure};
+
+/// Most characters of a fact: it is read in every later session.
+const LONGEST: usize = 2_000;
+
+/// Where facts go.
+#[derive(Debug, Clone)]
+pub struct MemoryFiles {
+    /// The user's file, absolute.
+    pub user: PathBuf,
+    /// The project's file, absolute.
+    pub project: PathBuf,
+    /// The text of a memory file with a fact added: text, fact.
+    pub with_fact: fn(&str, &str) -> String,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct SaveMemory {
+    spec: ToolSpec,
+    files: MemoryFiles,
+    workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+}
+
+impl SaveMemory {
+    /// The tool for these files.
+    pub fn new(files: MemoryFiles, workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
+        let spec = ToolSpec {
+            name: "save_memory".into(),
+            display_name: "SaveMemory".into(),
+            description: include_str!("save_memory/description.md").trim_end().into(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "fact": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "One sentence that can be understood on its own."
+                    },
+                    "scope": {
+                        "type": "string",
+                        "enum": ["user", "project", "global"],
+                        "description": "`user` (default; `global` is the same): for all projects of this person. `project`: the project's context file, which the team shares."
+                    }
+                },
+                "required": ["fact"]
+            }),
+            kind: ToolKind::Edit,
+            sharing: Sharing::Exclusive,
+            aliases: vec!["MemoryTool".into(), "SaveMemoryTool".into()],
+        };
+        Self { spec, files, workspace, seen }
+    }
+}
+
+impl Tool for SaveMemory {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let args = Arguments::check(args, &self.spec)?;
+        let words: Vec<&str> = args.text("fact").split_whitespace().collect();
+        let fact = words.join(" ");
+        if fact.is_empty() {
+            return Err(invalid("The `fact` parameter must not be empty"));
+        }
+        if fact.chars().count() > LONGEST {
+            return Err(invalid(format!(
+                "The fact is longer than {LONGEST} characters; keep what matters of it"
+            )));
+        }
+        let path = match args.optional_text("scope") {
+            Some("project") => &self.files.project,
+            _ => &self.files.user,
+        };
+        let target = self
+            .workspace
+            .resolve(&path.to_string_lossy(), Access::Write)
+            .map_err(|error| path_failure(&error))?;
+        let before = load(&target).map_err(|error| write_failure(&error))?;
+        let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
+        let text = (self.files.with_fact)(old, &fact);
+        let bytes = match &before {
+            Some(before) => before.decoded.encode(&text).map_err(|error| {
+                invalid(format!(
+                    "`{}` cannot hold this fact: {}",
+                    target.shown().display(),
+                    error.what()
+                ))
+            })?,
+            None => text.clone().into_bytes(),
+        };
+        let name = self.workspace.relative(target.path());
+        let diff = file_diff(target.path(), &name, old, &text, before.is_none());
+        let effects = edit_effects(target.path(), before.is_none());
+        let seen = Arc::clone(&self.seen);
+        Ok(Box::new(Call { fact, target, before, bytes, diff, effects, seen }))
+    }
+}
+
+struct Call {
+    fact: String,
+    target: Confined,
+    before: Option<Before>,
+    bytes: Vec<u8>,
+    diff: FileDiff,
+    effects: Effects,
+    seen: Arc<SeenFiles>,
+}
+
+impl Invocation for Call {
+    fn title(&self) -> String {
+        format!("Remember in {}: {}", self.target.shown().display(), self.fact)
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Diff(self.diff.clone()))
+    }
+
+    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(blocking(run.cancel, move |_| {
+            match commit(&self.seen, &self.target, self.before.as_ref(), &self.bytes) {
+                Err(error) => Outcome::failure(error),
+                Ok(_) => Outcome::text(format!(
+                    "Kept in {}: \"{}\"",
+                    self.target.shown().display(),
+                    self.fact
+                ))
+                .shown(Display::Diff(self.diff)),
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::*;
+
+    #[tokio::test]
+    async fn a_fact_goes_to_the_file_of_its_scope() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (home, project) = (folder.path().join("home"), folder.path().join("project"));
+        for folder in [&home, &project] {
+            std::fs::create_dir_all(folder).expect("folder");
+        }
+        let files = MemoryFiles {
+            user: home.join("GEMINI.md"),
+            project: project.join("GEMINI.md"),
+            with_fact: |text, fact| format!("{text}- {fact}\n"),
+        };
+        let workspace = Workspace::new(parallax_files::WorkspaceOptions {
+            root: project.clone(),
+            writable_files: vec![home.join("GEMINI.md")],
+            ..parallax_files::WorkspaceOptions::default()
+        });
+        let seen = Arc::default();
+        let tool = SaveMemory::new(files, Arc::new(workspace.expect("workspace")), seen);
+        for args in [
+            json!({"fact": "likes\n tea"}),
+            json!({"fact": "uses make", "scope": "project"}),
+            json!({"fact": "no emoji", "scope": "global"}),
+        ] {
+            let outcome = run(&tool, args).await;
+            assert!(outcome.error.is_none(), "{:?}", outcome.error);
+        }
+        let read = |path: PathBuf| std::fs::read_to_string(path).expect("file");
+        assert_eq!(read(home.join("GEMINI.md")), "- likes tea\n- no emoji\n");
+        assert_eq!(read(project.join("GEMINI.md")), "- uses make\n");
+        for bad in [json!({"fact": " "}), json!({"fact": "x", "scope": "world"})] {
+            assert!(tool.prepare(object(bad), &scope("save_memory")).is_err());
+        }
+        assert!(
+            tool.prepare(object(json!({"fact": "x".repeat(3_000)})), &scope("save_memory"))
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The dialog of `/context`: what fills the window, and which results are left
+//! out or held on to.
+
+use parallax_protocol::context::{ContextItem, ContextPicture, ResultPlace};
+use parallax_protocol::op::Op;
+
+use super::App;
+use super::lists::{clean, number};
+use super::overlay::{Body, Overlay, Purpose};
+use crate::context_view;
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+
+/// Results that are offered: the newest.
+const OFFERED: usize = 500;
+
+impl App {
+    /// Asks for the picture; the engine has it.
+    pub(super) fn context(&mut self) {
+        self.wants_context = true;
+        if self.is_busy() {
+            self.toast("the picture comes before the next request");
+        }
+        self.effect(Effect::Send(Op::DescribeContext));
+    }
+
+    pub(super) fn context_is(&mut self, picture: &ContextPicture) {
+        let rows = context_view::rows(picture, self.columns(), &self.theme);
+        let items: Vec<ListItem> = picture.items.iter().take(OFFERED).map(item).collect();
+        let wanted = std::mem::take(&mut self.wants_context);
+        let before = match &self.overlay {
+            Some(Overlay { purpose: Purpose::Context, body: Body::List(list) }) => {
+                Some(list.current().map(|item| item.id.clone()).unwrap_or_default())
+            }
+            _ if !wanted => return,
+            _ if items.is_empty() => return self.say(rows),
+            _ => None,
+        };
+        let list = ListDialog::new("Results in the context", items)
+            .intro(rows)
+            .hint("x leaves it out · p holds on to it · enter prints the picture · esc back")
+            .at(&before.unwrap_or_default());
+        self.context_picture = Some(Box::new(picture.clone()));
+        self.open(Overlay::list(Purpose::Context, list));
+    }
+
+    /// Prints the picture.
+    pub(super) fn print_context(&mut self) {
+        self.overlay = None;
+        if let Some(picture) = self.context_picture.take() {
+            let rows = context_view::rows(&picture, self.columns(), &self.theme);
+            self.say(rows);
+        }
+    }
+
+    /// Leaves a result out.
+    pub(super) fn leave_out(&mut self, id: &str) {
+        if let Some(place) = self.context_item(id).map(|item| item.place) {
+            self.effect(Effect::Send(Op::LeaveOut(vec![place])));
+            self.effect(Effect::Send(Op::DescribeContext));
+        }
+    }
+
+    /// Holds on to a result, or lets go of it.
+    pub(super) fn pin(&mut self, id: &str) {
+        if let Some((place, on)) = self.context_item(id).map(|item| (item.place, !item.pinned)) {
+            self.effect(Effect::Send(Op::Pin { place, on }));
+            self.effect(Effect::Send(Op::DescribeContext));
+        }
+    }
+
+    fn context_item(&self, id: &str) -> Option<&ContextItem> {
+        let picture = self.context_picture.as_ref()?;
+        picture.items.iter().find(|item| name(item.place) == id)
+    }
+
+    fn columns(&self) -> usize {
+        usize::from(self.size.0).saturating_sub(1).max(1)
+    }
+}
+
+fn item(item: &ContextItem) -> ListItem {
+    let mut detail = format!("{} tokens", number(item.tokens));
+    if item.dropped {
+        detail.push_str(" · shortened");
+    }
+    if item.pinned {
+        detail.push_str(" · held on to");
+    }
+    ListItem::new(name(item.place), clean(&item.title), detail)
+}
+
+/// A place as the id of a row.
+fn name(place: ResultPlace) -> String {
+    format!("{}.{}", place.content, place.part)
+}

@@ -1,0 +1,166 @@
+//! What fills the model's window, as rows: a bar, and what its colours mean.
+
+use parallax_protocol::context::{BlockKind, ContextBlock, ContextPicture};
+use parallax_screen::{Line, Span, Style, truncate};
+
+use crate::app::cut;
+use crate::footer::count;
+use crate::theme::Theme;
+
+/// Memory files and tools that are named; the others are one row.
+const NAMED: usize = 4;
+/// Columns of the bar at most.
+const BAR: usize = 80;
+
+/// The rows.
+pub(crate) fn rows(picture: &ContextPicture, width: usize, theme: &Theme) -> Vec<Line> {
+    let share = (picture.tokens * 100).checked_div(picture.window).unwrap_or(0);
+    let head = format!(
+        "{} of {} tokens ({share}%); made shorter from {}",
+        count(picture.tokens),
+        count(picture.window),
+        count(picture.mark)
+    );
+    let mut rows = vec![
+        Line::styled("Context", theme.accent.bold()).and(format!("  {head}"), theme.text),
+        bar(picture, width.min(BAR), theme),
+    ];
+    for (block, others) in grouped(&picture.blocks) {
+        rows.push(row(&block, others, theme));
+    }
+    let free = picture.window.saturating_sub(picture.tokens);
+    rows.push(
+        Line::styled("  · ", theme.secondary)
+            .and(format!("{:>8}  free", count(free)), theme.secondary),
+    );
+    rows.into_iter().map(|row| cut(row, width)).collect()
+}
+
+/// One bar of the whole window. What is there at all has a cell.
+fn bar(picture: &ContextPicture, width: usize, theme: &Theme) -> Line {
+    let mut line = Line::EMPTY;
+    let estimated: u64 = picture.blocks.iter().map(|block| block.tokens).sum();
+    // The parts are estimates: together they are as long as the service's count.
+    let place = |tokens: u64| {
+        let used = u128::from(picture.tokens) * u128::from(tokens) * width as u128;
+        let whole = u128::from(estimated.max(1)) * u128::from(picture.window.max(1));
+        usize::try_from((used + whole / 2) / whole).unwrap_or(width)
+    };
+    let (mut sum, mut drawn) = (0, 0);
+    for block in picture.blocks.iter().filter(|block| block.tokens > 0) {
+        sum += block.tokens;
+        let cells = place(sum).saturating_sub(drawn).max(1).min(width - drawn);
+        drawn += cells;
+        line.push(Span::styled("█".repeat(cells), style(block.kind, theme)));
+    }
+    let left = width - drawn;
+    line.push(Span::styled("·".repeat(left), theme.secondary));
+    line
+}
+
+/// The blocks, of memory files and tools only the largest one by one. With each
+/// how many others are in its row.
+fn grouped(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
+    let mut grouped: Vec<(ContextBlock, u64)> = Vec::new();
+    let (mut kind, mut seen) = (None, 0);
+    for block in blocks.iter().filter(|block| block.tokens > 0) {
+        seen = if kind == Some(block.kind) { seen + 1 } else { 1 };
+        kind = Some(block.kind);
+        match grouped.last_mut().filter(|_| seen > NAMED) {
+            Some((last, others)) if seen > NAMED + 1 => {
+                last.tokens += block.tokens;
+                last.count += block.count;
+                *others += 1;
+            }
+            _ => grouped.push((block.clone(), u64::from(seen > NAMED))),
+        }
+    }
+    grouped
+}
+
+fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
+    let what = match (&block.name, others) {
+        (_, others @ 1..) => format!("{} ({others} more)", word(block.kind)),
+        (Some(name), _) => {
+            let name: String = name.chars().filter(|char| !char.is_control()).collect();
+            format!("{} {}", word(block.kind), truncate(&name, 60))
+        }
+        (None, _) => word(block.kind).to_owned(),
+    };
+    let pieces = match block.count {
+        0 | 1 => String::new(),
+        pieces => format!(" × {pieces}"),
+    };
+    Line::styled("  █ ", style(block.kind, theme))
+        .and(format!("{:>8}  ", count(block.tokens)), theme.text)
+        .and(what, theme.text)
+        .and(pieces, theme.secondary)
+}
+
+fn word(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::System => "system prompt",
+        BlockKind::Tools => "tools",
+        BlockKind::Memory => "memory",
+        BlockKind::Environment => "environment",
+        BlockKind::Accounts => "accounts of older parts",
+        BlockKind::Prompts => "prompts",
+        BlockKind::Answers => "answers and calls",
+        BlockKind::Results => "results of",
+    }
+}
+
+fn style(kind: BlockKind, theme: &Theme) -> Style {
+    match kind {
+        BlockKind::System => theme.link,
+        BlockKind::Tools => theme.type_name,
+        BlockKind::Memory => theme.success,
+        BlockKind::Environment => theme.secondary,
+        BlockKind::Accounts => theme.keyword,
+        BlockKind::Prompts => theme.user,
+        BlockKind::Answers => theme.accent,
+        BlockKind::Results => theme.warning,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(kind: BlockKind, name: Option<&str>, tokens: u64) -> ContextBlock {
+        ContextBlock { kind, name: name.map(str::to_owned), tokens, count: 1 }
+    }
+
+    #[test]
+    fn every_part_has_a_cell_and_a_row() {
+        let mut blocks = vec![
+            block(BlockKind::System, None, 2_000),
+            block(BlockKind::Memory, Some("/w/GEMINI.md"), 10),
+            block(BlockKind::Answers, None, 0),
+        ];
+        blocks.extend((0..7).map(|number| {
+            block(BlockKind::Results, Some(&format!("tool{number}")), 1_000 - number)
+        }));
+        let picture = ContextPicture {
+            tokens: 20_000,
+            window: 100_000,
+            mark: 50_000,
+            blocks,
+            items: Vec::new(),
+        };
+        let rows = rows(&picture, 80, &Theme::default());
+        let texts: Vec<String> = rows.iter().map(Line::text).collect();
+        assert_eq!(texts[0], "Context  20.0k of 100.0k tokens (20%); made shorter from 50.0k");
+        let full = texts[1].chars().filter(|char| *char == '█').count();
+        assert!(texts[1].chars().count() == 80 && (14..=24).contains(&full), "{}", texts[1]);
+        let all = texts.join("\n");
+        assert!(all.contains("memory /w/GEMINI.md") && all.contains("results of tool3"), "{all}");
+        assert!(all.contains("results of (3 more)") && !all.contains("tool4"), "{all}");
+        assert!(!all.contains("answers"), "{all}");
+        for width in 1..100 {
+            for row in super::rows(&picture, width, &Theme::default()) {
+                assert!(row.width() <= width);
+            }
+        }
+    }
+}
