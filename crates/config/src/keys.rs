@@ -91,6 +91,12 @@ pub const KEYS: &[Key] = &[
     key("general.sessionRetention.maxAge", Age, "\"30d\"", "Older sessions go"),
     key("general.sessionRetention.maxCount", Num, "", "More sessions than this go, oldest first"),
     key("general.sessionRetention.minRetention", Age, "\"1d\"", "Younger sessions stay"),
+    key(
+        "general.sessionNames",
+        Choice(&["prompt", "model"]),
+        "\"prompt\"",
+        "What sessions are called: their first prompt, or what a quick model says (ours)",
+    ),
     key("general.topicUpdateNarration", Flag, "true", "The model names its topic as it works"),
     key(
         "output.format",

@@ -1,6 +1,6 @@
 //! The state of a round: which call stands where.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,6 +39,9 @@ impl Call {
         ItemId::new(format!("tool-{}", self.id))
     }
 }
+
+/// Results of calls that ran before, by the place of their call.
+pub(crate) type Finished = BTreeMap<usize, Response>;
 
 /// The finished round.
 pub(crate) struct Round {
@@ -165,10 +168,10 @@ pub(crate) struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    pub(crate) fn new(calls: &'a [Call]) -> Self {
+    pub(crate) fn new(calls: &'a [Call], mut finished: Finished) -> Self {
         Self {
             calls,
-            slots: calls.iter().map(|_| None).collect(),
+            slots: (0..calls.len()).map(|index| finished.remove(&index)).collect(),
             asking: HashMap::new(),
             running: HashMap::new(),
             tasks: JoinSet::new(),
@@ -211,6 +214,11 @@ impl<'a> Board<'a> {
         self.tails.insert(index, (tail, number + 1));
         self.tailed.push_back(index);
         true
+    }
+
+    /// Whether the call needs nothing any more.
+    pub(crate) fn is_finished(&self, index: usize) -> bool {
+        self.slots.get(index).is_some_and(Option::is_some)
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -13,6 +13,7 @@ use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
 use crate::board::{Board, Call, Finish};
+use crate::inbox::Beginning;
 use crate::scheduler::add_note;
 use crate::session::Session;
 
@@ -76,28 +77,20 @@ impl Session {
         let _ = tokio::time::timeout(FAREWELL, self.hook(call, &CancellationToken::new())).await;
     }
 
-    /// Runs a prompt, and what hooks send after its answer.
+    /// Runs a turn, and what hooks send after its answer.
     pub(crate) async fn run_turn(
         &mut self,
-        prompt: Prompt,
+        beginning: Beginning,
         cancel: &CancellationToken,
     ) -> EndReason {
-        let mut prompt = prompt;
+        let mut beginning = beginning;
         for number in 0..=CONTINUATIONS {
-            let text = prompt.text.clone();
-            let mut input = Object::new();
-            input.insert("prompt".to_owned(), text.clone().into());
-            let before = self.hook(HookCall::new(HookEvent::BeforeAgent, "", input), cancel).await;
-            if let Some(reason) = before.denial() {
-                return EndReason::Stopped { reason: reason.to_owned() };
-            }
-            let contexts = [self.hook_context.take(), before.context];
-            prompt.attachments.extend(contexts.into_iter().flatten().map(Part::text));
-            if let Some(reason) = before.stop {
-                self.keep_prompt(prompt);
-                return EndReason::Stopped { reason };
-            }
-            let reason = self.run_prompt(prompt, cancel).await;
+            let text = beginning.text().to_owned();
+            let reason = match beginning {
+                Beginning::Prompt(prompt) => self.run_hooked(prompt, cancel).await,
+                Beginning::CutOff => self.go_on(false, cancel).await,
+                Beginning::Restored => self.go_on(true, cancel).await,
+            };
             if !matches!(reason, EndReason::Done) {
                 return reason;
             }
@@ -115,13 +108,33 @@ impl Session {
                 (Some(reason), _) => return EndReason::Stopped { reason },
                 (None, None) => return reason,
                 (None, Some(why)) => {
-                    prompt = Prompt { text: why.to_owned(), attachments: Vec::new() };
+                    let text = why.to_owned();
+                    beginning = Beginning::Prompt(Prompt { text, attachments: Vec::new() });
                 }
             }
         }
-        let reason =
-            format!("hooks sent the agent back to work {CONTINUATIONS} times: {}", prompt.text);
+        let reason = format!(
+            "hooks sent the agent back to work {CONTINUATIONS} times: {}",
+            beginning.text()
+        );
         EndReason::Stopped { reason }
+    }
+
+    /// Runs a prompt that hooks agree to, with what they add.
+    async fn run_hooked(&mut self, mut prompt: Prompt, cancel: &CancellationToken) -> EndReason {
+        let mut input = Object::new();
+        input.insert("prompt".to_owned(), prompt.text.clone().into());
+        let before = self.hook(HookCall::new(HookEvent::BeforeAgent, "", input), cancel).await;
+        if let Some(reason) = before.denial() {
+            return EndReason::Stopped { reason: reason.to_owned() };
+        }
+        let contexts = [self.hook_context.take(), before.context];
+        prompt.attachments.extend(contexts.into_iter().flatten().map(Part::text));
+        if let Some(reason) = before.stop {
+            self.keep_prompt(prompt);
+            return EndReason::Stopped { reason };
+        }
+        self.run_prompt(prompt, cancel).await
     }
 
     /// The visible text of the newest answer.

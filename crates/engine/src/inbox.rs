@@ -8,7 +8,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{EventBody, ItemDone, Level, SteerEnded, SteerFate};
 use parallax_protocol::ids::{ItemId, SteerId};
-use parallax_protocol::op::{Decide, Op, Prompt, Rewind, Steer};
+use parallax_protocol::op::{Decide, Op, Prompt, Restore, Rewind, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::Shell;
 use tokio::sync::mpsc::Receiver;
@@ -39,9 +39,29 @@ pub(crate) enum Wanted {
     Pin(ResultPlace, bool),
 }
 
+/// What a turn begins with.
+pub(crate) enum Beginning {
+    /// A prompt.
+    Prompt(Prompt),
+    /// A turn that was cut off: calls without a result are lost.
+    CutOff,
+    /// A change that was gone back to: calls without a result are run.
+    Restored,
+}
+
+impl Beginning {
+    /// What the person typed.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Prompt(prompt) => &prompt.text,
+            Self::CutOff | Self::Restored => "",
+        }
+    }
+}
+
 /// A prompt that waits for its turn.
 pub(crate) struct Queued {
-    pub(crate) prompt: Prompt,
+    pub(crate) beginning: Beginning,
     /// It was interrupted before it began.
     pub(crate) interrupted: bool,
     /// It came as a message for a running turn.
@@ -49,12 +69,12 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    fn new(prompt: Prompt) -> Self {
-        Self { prompt, interrupted: false, steer: None }
+    pub(crate) fn new(beginning: Beginning) -> Self {
+        Self { beginning, interrupted: false, steer: None }
     }
 
     pub(crate) fn steered(Steer { id, prompt }: Steer) -> Self {
-        Self { prompt, interrupted: false, steer: Some(id) }
+        Self { steer: Some(id), ..Self::new(Beginning::Prompt(prompt)) }
     }
 }
 
@@ -69,6 +89,7 @@ pub(crate) struct Inbox {
     /// Undos asked for: the turn, and whether by force.
     pub(crate) undos: Vec<(Option<u64>, bool)>,
     pub(crate) rewinds: Vec<Rewind>,
+    pub(crate) restores: Vec<Restore>,
     /// Compactions that a person wants, and takes back.
     pub(crate) compactions: VecDeque<Wanted>,
     /// Whether the list of prompts is wanted.
@@ -113,6 +134,7 @@ impl Inbox {
             decisions: Vec::new(),
             undos: Vec::new(),
             rewinds: Vec::new(),
+            restores: Vec::new(),
             compactions: VecDeque::new(),
             list_prompts: false,
             describe_context: false,
@@ -151,6 +173,7 @@ impl Inbox {
             || self.describe_context
             || !self.undos.is_empty()
             || !self.rewinds.is_empty()
+            || !self.restores.is_empty()
             || !self.compactions.is_empty()
     }
 
@@ -168,7 +191,10 @@ impl Inbox {
 
     fn handle(&mut self, op: Op) {
         match op {
-            Op::Prompt(prompt) => self.prompts.push_back(Queued::new(prompt)),
+            Op::Prompt(prompt) => {
+                self.prompts.push_back(Queued::new(Beginning::Prompt(prompt)));
+            }
+            Op::Continue => self.prompts.push_back(Queued::new(Beginning::CutOff)),
             Op::Steer(steer) => self.steer(steer),
             Op::Withdraw(id) => self.withdraw(id),
             Op::Interrupt => {
@@ -190,10 +216,11 @@ impl Inbox {
                 self.decisions.extend(decide.map(|decide| *decide));
             }
             Op::Undo { turn, force } => self.undos.push((turn, force)),
-            Op::Rewind(_) if self.turn.is_some() => {
+            Op::Rewind(_) | Op::Restore(_) if self.turn.is_some() => {
                 self.notice(Level::Warning, "going back works between turns only");
             }
             Op::Rewind(rewind) => self.rewinds.push(rewind),
+            Op::Restore(restore) => self.restores.push(restore),
             Op::Compact { focus } => self.compactions.push_back(Wanted::Shorter { focus }),
             Op::UndoCompaction => self.compactions.push_back(Wanted::Whole),
             Op::LeaveOut(places) => self.compactions.push_back(Wanted::Without(places)),
@@ -237,7 +264,7 @@ impl Inbox {
         }
         let named = |queued: &&mut Queued| queued.steer.as_ref() == Some(&steer.id);
         if let Some(queued) = self.prompts.iter_mut().find(named) {
-            queued.prompt = steer.prompt;
+            queued.beginning = Beginning::Prompt(steer.prompt);
         } else if self.turn.is_some() {
             self.steers.push(steer);
         } else {
@@ -250,7 +277,8 @@ impl Inbox {
             Some(self.steers.remove(at).prompt.text)
         } else {
             let at = self.prompts.iter().position(|queued| queued.steer.as_ref() == Some(&id));
-            at.and_then(|at| self.prompts.remove(at)).map(|queued| queued.prompt.text)
+            let queued = at.and_then(|at| self.prompts.remove(at));
+            queued.map(|queued| queued.beginning.text().to_owned())
         };
         let fate = if text.is_some() { SteerFate::Withdrawn } else { SteerFate::Gone };
         self.steer_ended(id, text.unwrap_or_default(), fate);

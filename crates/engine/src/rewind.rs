@@ -10,6 +10,9 @@ use parallax_protocol::op::Rewind;
 
 use crate::session::Session;
 
+/// Files that the model is told by name.
+const NAMED: usize = 50;
+
 impl Session {
     /// Carries out what was asked for. Between turns only.
     pub(crate) async fn rewind(&mut self) {
@@ -23,6 +26,8 @@ impl Session {
             let files = if order.files { Some(self.rewind_files(order).await) } else { None };
             if order.chat {
                 self.rewind_chat(mark.at).await;
+            } else if let Some(undone) = &files {
+                self.note_restored(undone);
             }
             let Rewind { turn, chat, .. } = order;
             self.hub.send(EventBody::Rewound(Rewound { turn, prompt: mark.text, chat, files }));
@@ -43,9 +48,30 @@ impl Session {
         })
     }
 
+    /// Files changed behind the model's back: it is told with the next prompt.
+    pub(crate) fn note_restored(&mut self, undone: &Undone) {
+        if undone.restored.is_empty() {
+            return;
+        }
+        let mut note = String::from(
+            "The user has taken changes back. These files are again as they were before you \
+             changed them (or gone, where you made them); read them before you rely on them:",
+        );
+        for path in undone.restored.iter().take(NAMED) {
+            note.push_str(&format!("\n- {}", path.display()));
+        }
+        if let Some(more) = undone.restored.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            note.push_str(&format!("\n- and {more} more"));
+        }
+        self.preface = Some(match self.preface.take() {
+            Some(before) => format!("{before}\n\n{note}"),
+            None => note,
+        });
+    }
+
     /// Takes the contents after the first `keep` back. The journal keeps them,
     /// and says that they no longer count.
-    async fn rewind_chat(&mut self, keep: usize) {
+    pub(crate) async fn rewind_chat(&mut self, keep: usize) {
         self.preface = self.prefaces_from(keep);
         self.pending.clear();
         self.history.truncate(keep);

@@ -27,7 +27,9 @@ use serde_json::value::RawValue;
 use tokio::task::Id;
 
 use crate::agents::AgentRole;
-use crate::board::{Again, Board, Call, CallProgress, Finish, Prepared, Refused, Round, Running};
+use crate::board::{
+    Again, Board, Call, CallProgress, Finish, Finished, Prepared, Refused, Round, Running,
+};
 use crate::guarded::{Guarded, is_command};
 use crate::history::now;
 use crate::meter::millis;
@@ -50,9 +52,19 @@ const HEADING: &str = "update_topic";
 const MOST_RUNS: u32 = 4;
 
 impl Session {
-    /// Runs all calls of an answer. Always gives one result for each call.
-    pub(crate) async fn run_round(&mut self, calls: &[Call], cancel: &CancellationToken) -> Round {
+    /// Runs all calls of an answer but those finished already. Always gives one
+    /// result for each call.
+    pub(crate) async fn run_round(
+        &mut self,
+        calls: &[Call],
+        finished: Finished,
+        cancel: &CancellationToken,
+    ) -> Round {
+        let mut board = Board::new(calls, finished);
         for (index, call) in calls.iter().enumerate() {
+            if board.is_finished(index) {
+                continue;
+            }
             self.hub.send(EventBody::ItemStarted {
                 item: call.item(),
                 start: ItemStart::Tool(ToolStart {
@@ -63,8 +75,8 @@ impl Session {
                 }),
             });
         }
-        let mut board = Board::new(calls);
         let mut waiting = order(calls);
+        waiting.retain(|index| !board.is_finished(*index));
         loop {
             while let Some(next) = board.tailed.front().copied()
                 && !cancel.is_cancelled()

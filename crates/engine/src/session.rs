@@ -33,7 +33,7 @@ use crate::budget::Budget;
 use crate::compaction::{Compacting, Room};
 use crate::history::{History, now};
 use crate::hub::EventHub;
-use crate::inbox::{AddDirectory, Inbox, ModelChanged, Queued};
+use crate::inbox::{AddDirectory, Beginning, Inbox, ModelChanged, Queued};
 use crate::planning::AgreedPlan;
 use crate::prompts::Prompts;
 use crate::registry::Registry;
@@ -330,6 +330,7 @@ impl Session {
         loop {
             self.undo().await;
             self.rewind().await;
+            self.restore().await;
             self.compact_between_turns().await;
             self.list_prompts().await;
             self.describe_context();
@@ -337,7 +338,7 @@ impl Session {
             if self.history.len() > 0 {
                 self.tell_context();
             }
-            let Some(Queued { prompt, interrupted, steer }) = self.inbox.prompts.pop_front() else {
+            let Some(queued) = self.inbox.prompts.pop_front() else {
                 if self.inbox.shutdown && self.inbox.shells.is_empty() {
                     break;
                 }
@@ -347,11 +348,16 @@ impl Session {
                 }
                 continue;
             };
+            let Queued { beginning, interrupted, steer } = queued;
             if let Some(id) = steer {
-                self.inbox.steer_ended(id, prompt.text.clone(), SteerFate::Prompted);
+                self.inbox.steer_ended(id, beginning.text().to_owned(), SteerFate::Prompted);
+            }
+            if !self.can_begin(&beginning) {
+                continue;
             }
             turn += 1;
-            self.turn += 1;
+            // What goes on with a turn belongs to it.
+            self.turn += u64::from(matches!(beginning, Beginning::Prompt(_)));
             self.hub.set_turn(turn);
             let begun = Instant::now();
             if let Some(family) = &self.family {
@@ -365,9 +371,9 @@ impl Session {
                 cancel.cancel();
             }
             self.inbox.turn = Some(cancel.clone());
-            self.hub.send(EventBody::TurnStarted { prompt: prompt.text.clone() });
+            self.hub.send(EventBody::TurnStarted { prompt: beginning.text().to_owned() });
             let timer = self.begin_budget(&cancel);
-            let reason = self.run_turn(prompt, &cancel).await;
+            let reason = self.run_turn(beginning, &cancel).await;
             drop(timer);
             let reason = self.end_budget(reason);
             self.end_route(&reason);
@@ -401,11 +407,13 @@ impl Session {
                 }
                 None => Err("this session keeps no old versions of files".to_owned()),
             };
-            self.hub.send(EventBody::Undone(undone.unwrap_or_else(|problem| Undone {
+            let undone = undone.unwrap_or_else(|problem| Undone {
                 turn: turn.unwrap_or_default(),
                 problem: Some(problem),
                 ..Undone::default()
-            })));
+            });
+            self.note_restored(&undone);
+            self.hub.send(EventBody::Undone(undone));
         }
     }
 

@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 
 use crate::agents::AgentRole;
 use crate::ask::Reply;
-use crate::board::{Call, Round};
+use crate::board::{Call, Finished, Round};
 use crate::history::{Remarks, now};
 use crate::loop_guard::{Finding, LoopGuard};
 use crate::respond;
 use crate::session::Session;
 
 /// Stands for the answer that an interrupt cut off, so that roles alternate.
-const INTERRUPTED: &str = "[The user interrupted this turn.]";
+pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
 /// The same where its time was over.
 const TIMED_OUT: &str = "[The time for this turn was over.]";
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// One model request and the calls it asks for.
-    async fn step(
+    pub(crate) async fn step(
         &mut self,
         guard: &mut LoopGuard,
         cancel: &CancellationToken,
@@ -117,7 +117,18 @@ impl Session {
         guard: &mut LoopGuard,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let round = self.run_round(&calls, cancel).await;
+        self.answer_open_calls(calls, Finished::new(), guard, cancel).await
+    }
+
+    /// Runs the calls that are not finished, and closes the round.
+    pub(crate) async fn answer_open_calls(
+        &mut self,
+        calls: Vec<Call>,
+        finished: Finished,
+        guard: &mut LoopGuard,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let round = self.run_round(&calls, finished, cancel).await;
         let finding = if self.loop_detection && !cancel.is_cancelled() {
             let calls = calls.iter().zip(&round.texts);
             guard.round(
@@ -240,7 +251,7 @@ impl Session {
 
     /// Closes a round that was cut off: results that were finished are used,
     /// the others are said to be lost.
-    fn answer_lost(&mut self, calls: &[(Option<String>, String)]) {
+    pub(crate) fn answer_lost(&mut self, calls: &[(Option<String>, String)]) {
         let mut finished = std::mem::take(&mut self.pending);
         let mut results = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
@@ -272,7 +283,7 @@ impl Session {
     }
 
     /// The calls of the newest content, which nobody answered.
-    fn open_calls(&self) -> Vec<(Option<String>, String)> {
+    pub(crate) fn open_calls(&self) -> Vec<(Option<String>, String)> {
         let last = self.history.contents().last().and_then(|content| content.open().ok());
         last.map_or_else(Vec::new, |content| {
             content.calls().map(|call| (call.id.map(str::to_owned), call.name.to_owned())).collect()

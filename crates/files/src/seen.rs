@@ -127,6 +127,13 @@ impl SeenFiles {
         ledger.files.contains_key(path)
     }
 
+    /// Forgets a file: what is there now is what a change of it is made to.
+    pub fn forget(&self, path: &Path) {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = ledger.files.remove(path);
+        ledger.copied -= old.and_then(|old| old.copy).map_or(0, |copy| copy.len());
+    }
+
     /// Forgets all (a new conversation).
     pub fn clear(&self) {
         *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::default();

@@ -32,7 +32,7 @@ mod wire;
 pub use exit::ExitCode;
 pub use failure::{ErrorObject, report_error, report_failure};
 pub use options::{Io, OutputFormat, RunOptions};
-pub use prompt::run_prompt;
+pub use prompt::{run_on, run_prompt};
 pub use sanitize::{Sanitizer, one_line};
 pub use schema::OutputSchema;
 pub use signals::Signals;

@@ -31,20 +31,37 @@ pub async fn run_prompt(
     run_with(Signals::listen(), io, ops, events, prompt, display_prompt, options).await
 }
 
+/// As [`run_prompt`], but goes on with a turn that was cut off.
+pub async fn run_on(io: Io, ops: OpSender, events: EventReader, options: RunOptions) -> ExitCode {
+    run_first(Signals::listen(), io, ops, events, Op::Continue, None, options).await
+}
+
 pub(crate) async fn run_with(
     signals: Signals,
     io: Io,
     ops: OpSender,
-    mut events: EventReader,
+    events: EventReader,
     prompt: Prompt,
     display_prompt: String,
     options: RunOptions,
 ) -> ExitCode {
-    let mut conductor = Conductor::new(io, ops, signals, &options, Some(display_prompt));
+    run_first(signals, io, ops, events, Op::Prompt(prompt), Some(display_prompt), options).await
+}
+
+async fn run_first(
+    signals: Signals,
+    io: Io,
+    ops: OpSender,
+    mut events: EventReader,
+    first: Op,
+    display_prompt: Option<String>,
+    options: RunOptions,
+) -> ExitCode {
+    let mut conductor = Conductor::new(io, ops, signals, &options, display_prompt);
     conductor.begin().await;
     let outcome = match conductor.forced_outcome() {
         Some(outcome) => outcome,
-        None => turns(&mut conductor, &mut events, prompt, options.schema.as_ref()).await,
+        None => turns(&mut conductor, &mut events, first, options.schema.as_ref()).await,
     };
     conductor.end(&outcome).await;
     conductor.exit(outcome).await
@@ -54,12 +71,13 @@ pub(crate) async fn run_with(
 async fn turns(
     conductor: &mut Conductor,
     events: &mut EventReader,
-    mut prompt: Prompt,
+    first: Op,
     schema: Option<&OutputSchema>,
 ) -> Outcome {
     let mut retries = 0;
+    let mut op = first;
     loop {
-        if !conductor.send(Op::Prompt(prompt)).await {
+        if !conductor.send(op).await {
             return Outcome::internal("The session takes no prompt");
         }
         let outcome = turn(conductor, events).await;
@@ -77,13 +95,13 @@ async fn turns(
             }
             Err(problems) => {
                 retries += 1;
-                prompt = Prompt {
+                op = Op::Prompt(Prompt {
                     text: format!(
                         "Your answer does not match the required JSON Schema:\n{problems}\n\
                          Answer again with the corrected JSON document only."
                     ),
                     attachments: Vec::new(),
-                };
+                });
             }
         }
     }

@@ -351,7 +351,7 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Go on with a session: `latest`, its number in the list, or its id
+    /// Go on with a session: `latest`, its number in the list, its id, or `pick` to choose
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest")]
     pub(crate) resume: Option<String>,
 

@@ -4,12 +4,15 @@ use std::time::Instant;
 
 use parallax_headless::ExitCode;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::Launch;
+use parallax_sdk::{Launch, SessionChoice};
 use parallax_tui::debug_console::LogBook;
 use parallax_tui::{FaceOptions, Left};
 
 use crate::invocation::Settings;
 use crate::{log, start};
+
+/// The session that stands for the browser of sessions.
+const PICK: &str = "pick";
 
 /// What was typed.
 pub(crate) struct Typed {
@@ -25,7 +28,12 @@ pub(crate) struct Typed {
 /// Why there was nothing to talk about.
 pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
-    let launch = start::options(&typed.settings)?;
+    let mut launch = start::options(&typed.settings)?;
+    // Which one, the person says in the browser.
+    let browse = launch.session == SessionChoice::Resume(PICK.to_owned());
+    if browse {
+        launch.session = SessionChoice::New;
+    }
     // A sandbox for the whole program starts it anew inside.
     if typed.settings.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
         let prepared = Launch::prepare(launch.clone())?;
@@ -40,6 +48,7 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
     let options = FaceOptions {
         launch,
         prompt: typed.prompt,
+        browse,
         screen_reader: typed.screen_reader,
         warnings: typed.warnings,
         log: book,

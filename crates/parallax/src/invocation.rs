@@ -290,7 +290,9 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         let prompt = first.or(prompt).filter(|text| !text.trim().is_empty());
         return Ok(Invocation::Interactive { prompt, screen_reader, settings, warnings });
     }
-    if prompt.is_none() && !around.is_headless() {
+    // A turn of a session that goes on may have been cut off.
+    let goes_on = matches!(settings.session, SessionChoice::Resume(_));
+    if prompt.is_none() && !around.is_headless() && !goes_on {
         return Err(input_failure(
             "There is no prompt\ngive one with `parallax -p \"…\"`, pipe one to stdin, or begin \
              an interactive session with `parallax`",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use parallax_headless::{
     ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, report_error,
-    report_failure, run_prompt, run_stream_input,
+    report_failure, run_on, run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -247,6 +247,10 @@ async fn converse(
         }
     };
     options.warnings.extend(stdin.warnings);
+    // Nothing is asked, and a turn waits: that is what is meant.
+    if session.is_cut_off() && prompt.is_none() && stdin.text.trim().is_empty() {
+        return Ok(run_on(Io::standard(), session.ops(), events, options).await);
+    }
     let typed = assemble(&stdin.text, prompt.as_deref())?;
     let mut signals = Signals::listen();
     let expanded = tokio::select! {

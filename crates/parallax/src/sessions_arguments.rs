@@ -37,7 +37,7 @@ pub(crate) enum SessionsAction {
     },
     /// Find sessions by what was said in them
     Search {
-        /// Words, or beginnings of words, that must all be there; \"so\" as they stand
+        /// Words that must all be there, the last perhaps only begun; \"so\" as they stand
         #[arg(required = true)]
         words: Vec<String>,
         /// Only in this project

@@ -35,6 +35,16 @@ pub trait Checkpoints: Send + Sync {
     /// # Errors
     /// Why nothing could be taken back, for people.
     fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String>;
+    /// Gives files back what they were before a change that began then
+    /// (nanoseconds since 1970). It counts as a change of the turn, so that an undo
+    /// of the turn takes it back.
+    ///
+    /// # Errors
+    /// Why nothing could be taken back, for people.
+    fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
+        let _ = (moment, turn, force);
+        Err("single changes are not kept here".to_owned())
+    }
 }
 
 /// What was kept before a change.

@@ -109,6 +109,8 @@ pub enum EventBody {
     Undone(Undone),
     /// The session is back at an earlier prompt.
     Rewound(Rewound),
+    /// The session is back at an earlier change of a file.
+    Restored(Undone),
     /// The prompts that one can go back to, oldest first.
     Prompts {
         /// Each with what came of it.

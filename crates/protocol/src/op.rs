@@ -42,6 +42,14 @@ pub enum Op {
     },
     /// Goes back to before a prompt. Between turns only; the answer is an event.
     Rewind(Rewind),
+    /// Goes back to before a change of a file, and has the call that made it
+    /// judged and run again. Between turns only; the answer is an event, and a
+    /// turn begins.
+    Restore(Restore),
+    /// Goes on with a turn that was cut off: results that are there are used, calls
+    /// without one are said to be lost. A turn begins, unless there is nothing to
+    /// go on with; then a notice says so.
+    Continue,
     /// Asks for the prompts that one can go back to; the answer is an event.
     ListPrompts,
     /// Makes the history shorter: between turns at once, in a running turn before
@@ -127,6 +135,20 @@ pub struct Rewind {
     pub chat: bool,
     /// The files.
     pub files: bool,
+    /// Also files that somebody changed since.
+    pub force: bool,
+}
+
+/// A change of a file to go back to before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restore {
+    /// When the change began, in nanoseconds since 1970: it and all later ones are
+    /// taken back.
+    pub moment: i64,
+    /// How many contents stay; the last of them holds the call.
+    pub keep: usize,
+    /// The place of the call among those of its content, from 0.
+    pub call: usize,
     /// Also files that somebody changed since.
     pub force: bool,
 }

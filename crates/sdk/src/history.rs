@@ -33,6 +33,8 @@ pub(crate) struct Resumed {
     pub(crate) requests_made: u32,
     /// The number of the last prompt before this process.
     pub(crate) turns: u64,
+    /// Whether the newest turn can be gone on with.
+    pub(crate) cut_off: bool,
     /// The prompts that are in the contents.
     pub(crate) prompts: Vec<PromptMark>,
     pub(crate) notices: Vec<String>,
@@ -98,6 +100,7 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
         requests_made: 0,
         turns: 0,
         prompts: Vec::new(),
+        cut_off: false,
         notices,
     }
 }
@@ -226,6 +229,7 @@ fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
         requests_made: u32::try_from(answers).unwrap_or(u32::MAX),
         turns: loaded.turns,
         prompts: loaded.prompts,
+        cut_off: loaded.cut_off,
         pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
         contents: loaded.contents,
         compactions: loaded.compactions,

@@ -29,7 +29,7 @@ use crate::found_context::FoundContext;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
-use crate::{OpSender, hooks, model, skills, system, toolbox};
+use crate::{OpSender, hooks, model, session_names, skills, system, toolbox};
 
 /// A session that takes prompts.
 pub struct OpenSession {
@@ -52,12 +52,13 @@ pub struct OpenSession {
     /// Where plans go, links resolved.
     pub(crate) plans: PathBuf,
     past: Arc<[Record]>,
+    cut_off: bool,
     handle: SessionHandle,
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) found: Arc<FoundContext>,
     pub(crate) launch: Launch,
-    versions: Option<Arc<Versions>>,
+    pub(crate) versions: Option<Arc<Versions>>,
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
 }
@@ -77,6 +78,12 @@ impl OpenSession {
     /// nothing is copied.
     pub fn past(&self) -> Arc<[Record]> {
         Arc::clone(&self.past)
+    }
+
+    /// Whether the newest turn of the session did not come to its end, so that
+    /// [`Op::Continue`] goes on with it.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off
     }
 
     /// Where orders go.
@@ -142,6 +149,7 @@ impl Launch {
         let budget = self.budget(&resumed.records, model.as_ref());
         let metered: Arc<dyn Model> =
             Arc::new(Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger()));
+        let metered_model = Arc::clone(&metered);
         let model_name = self.model_name();
         let shell = toolbox::shell_options(&self, artifacts.clone());
         let skills = self.skills();
@@ -173,7 +181,15 @@ impl Launch {
         let added = Arc::clone(&workspace);
         let store: Arc<dyn Store> =
             if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
-        let versions = self.versions(&id, &workspace);
+        let named = |record: &Record| matches!(record, Record::Name(_));
+        // A headless run would be over before it has its name.
+        if self.options.interactive
+            && settings.text("general.sessionNames").as_deref() == Some("model")
+            && !resumed.records.iter().any(named)
+        {
+            session_names::name(hub.subscribe(), Arc::clone(&metered_model), Arc::clone(&store));
+        }
+        let versions = self.versions(&id, &workspace, &seen);
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
         let expander = Expander::new(&workspace, &seen, servers.clone(), agents.clone());
         let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
@@ -293,6 +309,7 @@ impl Launch {
             commands,
             plans,
             past: resumed.records,
+            cut_off: resumed.cut_off,
             handle,
             toolbox,
             versions,
@@ -338,7 +355,12 @@ impl Launch {
     }
 
     /// Where old versions of files are kept, unless that is switched off.
-    fn versions(&self, id: &SessionId, workspace: &Workspace) -> Option<Arc<Versions>> {
+    fn versions(
+        &self,
+        id: &SessionId,
+        workspace: &Workspace,
+        seen: &Arc<SeenFiles>,
+    ) -> Option<Arc<Versions>> {
         let settings = self.config.settings.checkpoints();
         if !settings.enabled || self.options.ephemeral {
             return None;
@@ -346,7 +368,7 @@ impl Launch {
         let roots = workspace.roots();
         let project = &self.options.directory;
         let store = versions::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
-        Some(Arc::new(Versions::new(store)))
+        Some(Arc::new(Versions::new(store, Arc::clone(seen))))
     }
 
     fn approvals(&self) -> Approvals {

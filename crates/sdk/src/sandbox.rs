@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parallax_config::ToolSandboxing;
 use parallax_exec::program_sandbox::ProgramSandbox;
@@ -169,7 +170,8 @@ impl SandboxedCommand {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
         let store = versions::open(&self.homes, &self.directory, id.clone(), roots, None);
-        let kept = Versions::new(store).before(0, Change::Command(&self.effects.runs.join("\n")));
+        let kept = Versions::new(store, Arc::default())
+            .before(0, Change::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(
             &self.plan,
             &self.words,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::export::{self, ExportForm};
 use crate::history::loaded;
-use crate::launch::{Launch, failure};
+use crate::launch::{Launch, SessionChoice, failure};
 use crate::past::{self, PastItem};
 
 fn input(message: impl std::fmt::Display) -> Failure {
@@ -74,6 +74,27 @@ impl Launch {
             0 | 1 => fitting.pop().ok_or(missing),
             count => Err(input(FindError::Ambiguous { selector: selector.to_owned(), count })),
         }
+    }
+
+    /// What `/load` means: a file, a session of this project or another, or a
+    /// conversation saved under a name (by Gemini CLI too). Blocking.
+    ///
+    /// # Errors
+    /// When it is none of these, or several.
+    pub fn loadable(&self, what: &str) -> Result<SessionChoice, Failure> {
+        let file = self.options.directory.join(self.expand_home(Path::new(what.trim())));
+        if file.is_file() {
+            return Ok(SessionChoice::Import(file));
+        }
+        let missing = match self.any_session(what) {
+            Ok(entry) if self.session(&entry.id).is_ok_and(|here| here.path == entry.path) => {
+                return Ok(SessionChoice::Resume(entry.id));
+            }
+            Ok(entry) => return Ok(SessionChoice::Import(entry.path)),
+            Err(failure) => failure,
+        };
+        let chat = self.find_chat(what).map(|chat| SessionChoice::Import(chat.path));
+        chat.map_err(|_| missing)
     }
 
     /// What happened in a session. Blocking.

@@ -18,8 +18,8 @@ pub const MARKS: [char; 2] = ['\u{1}', '\u{2}'];
 /// What is looked for, and where.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// Words, each of which must be there, or the beginning of one; between
-    /// quotes, words as they stand together.
+    /// Words, each of which must be there; the last may be the beginning of one.
+    /// Between quotes, words as they stand together.
     pub text: String,
     /// Only in this project.
     pub here: bool,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parallax_files::SeenFiles;
 use parallax_policy::bash;
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
 use parallax_protocol::event::Undone;
@@ -31,6 +32,7 @@ const GIT_STATE: &str =
 pub(crate) struct Versions {
     store: Arc<parallax_store::Checkpoints>,
     shared: Arc<Shared>,
+    seen: Arc<SeenFiles>,
 }
 
 /// What the commands of a session have in common.
@@ -75,8 +77,13 @@ fn read_blob(top: &Path, id: &str) -> std::io::Result<Vec<u8>> {
 }
 
 impl Versions {
-    pub(crate) fn new(store: parallax_store::Checkpoints) -> Self {
-        Self { store: Arc::new(store), shared: Arc::default() }
+    pub(crate) fn new(store: parallax_store::Checkpoints, seen: Arc<SeenFiles>) -> Self {
+        Self { store: Arc::new(store), shared: Arc::default(), seen }
+    }
+
+    /// What the store keeps.
+    pub(crate) fn store(&self) -> Arc<parallax_store::Checkpoints> {
+        Arc::clone(&self.store)
     }
 
     /// All commands of the session have ended: gives protected files back that
@@ -148,6 +155,14 @@ impl Checkpoints for Versions {
 
     fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
         self.store.undo(turn, force).map_err(|error| error.to_string())
+    }
+
+    fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
+        let restored = self.store.restore_before(moment, turn, force);
+        let restored = restored.map_err(|error| error.to_string())?;
+        // The call that is run again was made to what is there now.
+        restored.restored.iter().for_each(|path| self.seen.forget(path));
+        Ok(restored)
     }
 }
 

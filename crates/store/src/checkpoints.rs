@@ -20,6 +20,7 @@ mod objects;
 mod observe;
 mod protected;
 mod retention;
+mod single;
 mod state;
 mod undo;
 mod walk;
@@ -39,6 +40,7 @@ pub use edit::EditMark;
 pub use error::CheckpointError;
 pub use protected::is_of_lost_repository;
 pub use retention::Cleaned;
+pub use single::{Edit, Foreseen};
 
 use beneath::Roots;
 use journal::{Journal, Record};

@@ -22,7 +22,9 @@ const HEAD: u64 = 1024 * 1024;
 /// How much of its end, for a summary written later.
 const TAIL: u64 = 16 * 1024;
 /// How much behind the first prompt, for a name.
-const NEAR: u64 = 64 * 1024;
+const NEAR: u64 = 32 * 1024;
+/// How much of the end, for a name.
+const NAME_TAIL: u64 = 4 * 1024;
 /// A title's length in characters.
 const TITLE: usize = 100;
 
@@ -218,8 +220,8 @@ fn named(reader: &mut impl BufRead, path: &Path) -> Option<String> {
     let mut tail = Vec::new();
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
-    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(NAME_TAIL))).ok()?;
+    file.take(NAME_TAIL).read_to_end(&mut tail).ok()?;
     let newest = |bytes: &[u8]| {
         let mut names = bytes.split(|byte| *byte == b'\n').rev();
         names.find_map(|line| {

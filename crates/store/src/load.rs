@@ -58,6 +58,9 @@ pub struct LoadedSession {
     pub records: Vec<Record>,
     /// The last round of calls, when it was not finished.
     pub pending: Option<PendingRound>,
+    /// Whether the newest turn did not come to its end: the program was killed, or
+    /// the model could not be reached. It can be gone on with.
+    pub cut_off: bool,
     /// The prompts that are in the contents, oldest first.
     pub prompts: Vec<PromptMark>,
     /// The number of the last prompt, those that were taken back included: so
@@ -112,7 +115,13 @@ impl LoadedSession {
             _ => before < keep,
         });
         self.pending = pending_round(&self.contents, BTreeMap::new());
+        self.cut_off = is_open(&self.contents, self.pending.as_ref());
     }
+}
+
+/// Whether somebody waits for an answer.
+fn is_open(contents: &[Sealed], pending: Option<&PendingRound>) -> bool {
+    pending.is_some() || contents.last().is_some_and(|last| last.role() == Role::User)
 }
 
 /// The calls of the last content, when it is the model's and calls something.
@@ -212,6 +221,8 @@ pub(crate) struct Builder {
     prompts: Vec<PromptMark>,
     /// The number of the last prompt.
     turns: u64,
+    /// Whether the newest turn was ended, by the model or by somebody.
+    ended: bool,
     notices: Vec<String>,
     more_notices: usize,
     offset: u64,
@@ -265,6 +276,7 @@ impl Builder {
             }
             Record::Content(content) => {
                 let wire = content.wire.clone();
+                self.ended = false;
                 self.close_round(&wire);
                 self.note_prompt(content);
                 self.records.push((self.contents.len(), record));
@@ -281,7 +293,11 @@ impl Builder {
                 self.contents.push(sealed);
                 return;
             }
-            Record::TurnEnd { .. } | Record::Name(_) | Record::Plan(_) | Record::Pin(_) => {}
+            // These ends are nobody's wish.
+            Record::TurnEnd { reason, .. } => {
+                self.ended = !matches!(reason.as_str(), "error" | "max_turns");
+            }
+            Record::Name(_) | Record::Plan(_) | Record::Pin(_) => {}
             Record::Truncate { keep } => {
                 self.truncate(*keep);
                 return;
@@ -390,7 +406,9 @@ impl Builder {
             self.notices.push(format!("and {} more", self.more_notices));
         }
         let pending = self.pending();
+        let cut_off = !self.ended && is_open(&self.contents, pending.as_ref());
         Ok(LoadedSession {
+            cut_off,
             head,
             contents: self.contents,
             compactions: self.compactions,

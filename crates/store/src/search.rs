@@ -23,6 +23,8 @@ pub use update::{Indexed, TurnText};
 
 /// The layout of the tables; another one is thrown away.
 const VERSION: i64 = 1;
+/// How texts are taken apart.
+const TOKENS: &str = "tokenize = \"unicode61 remove_diacritics 2\"";
 /// How long one process waits for another to write.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bits of a row's number that tell the turn; the others tell the session.
@@ -52,8 +54,8 @@ pub enum SearchError {
 /// What is looked for. What fits must stand in one turn.
 #[derive(Debug, Clone, Default)]
 pub struct SearchQuery {
-    /// Words, each of which must be there, or the beginning of one; between
-    /// quotes, words as they stand together.
+    /// Words, each of which must be there; the last may be the beginning of one.
+    /// Between quotes, words as they stand together.
     pub text: String,
     /// Only sessions of this project.
     pub project: Option<PathBuf>,
@@ -209,7 +211,7 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
              origin INTEGER NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL,
              project BLOB NOT NULL);
          CREATE VIRTUAL TABLE texts USING fts5(
-             body, tokenize = \"unicode61 remove_diacritics 2\", prefix = '2 3');
+             body, {TOKENS}, prefix = '2 3 4 5');
          PRAGMA user_version = {VERSION};
          COMMIT;"
     ))?;

@@ -165,8 +165,8 @@ fn line_start(text: &str, offset: usize) -> usize {
     before.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1)
 }
 
-/// The diff that people see, with counts.
-pub(crate) fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
+/// The diff that people see, with counts. `name`: what the diff calls the file.
+pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
     let window = Window::of(old, new, 3);
     let name = name.display();
     let mut text = format!("--- {name}\tCurrent\n+++ {name}\tProposed\n");

@@ -43,6 +43,7 @@ pub mod web_fetch;
 pub mod write_file;
 pub mod write_todos;
 
+pub use change::file_diff;
 pub use run_shell_command::PersonShell;
 pub use sandbox_options::SandboxOptions;
 pub use shell_options::{RedactionOptions, ShellOptions};

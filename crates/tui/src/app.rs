@@ -2,6 +2,7 @@
 //! It draws nothing by itself ([`view`]) and does no I/O.
 
 mod agents;
+mod browser;
 mod complete;
 mod context;
 mod custom;
@@ -9,6 +10,7 @@ mod dialogs;
 mod engine_events;
 mod extending;
 mod extensions;
+mod going_back;
 mod keys;
 mod lists;
 mod mcp;
@@ -152,6 +154,10 @@ pub(crate) struct App {
     wants_context: bool,
     /// The picture that the dialog shows.
     context_picture: Option<Box<ContextPicture>>,
+    /// The prompts that one can go back to, as last told.
+    past_prompts: Vec<parallax_protocol::event::PromptEntry>,
+    /// The sessions of the browser.
+    browsed: std::sync::Arc<[parallax_sdk::SessionEntry]>,
     /// What takes effect when it is asked for once more.
     confirm: Option<String>,
     pub(crate) terminal_background: Option<(u8, u8, u8)>,
@@ -244,6 +250,8 @@ impl App {
             wants_prompts: false,
             wants_context: false,
             context_picture: None,
+            past_prompts: Vec::new(),
+            browsed: std::sync::Arc::default(),
             confirm: None,
             terminal_background: None,
             custom: Vec::new(),

@@ -31,6 +31,8 @@ pub struct FaceOptions {
     pub launch: LaunchOptions,
     /// What is sent first.
     pub prompt: Option<String>,
+    /// Whether the browser of sessions is opened first.
+    pub browse: bool,
     /// `--screen-reader`.
     pub screen_reader: bool,
     /// What the person should know, one line each.
@@ -85,6 +87,8 @@ pub(crate) struct Face {
     pub(crate) leaving: Option<Left>,
     pub(crate) delete: bool,
     pub(crate) prompt: Option<String>,
+    /// Whether the browser of sessions opens with the first session.
+    pub(crate) browse: bool,
 }
 
 enum Woken {

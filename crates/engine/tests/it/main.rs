@@ -9,6 +9,7 @@ mod calls;
 mod commands;
 mod compaction;
 mod context;
+mod cut_off;
 mod planning;
 mod rewind;
 mod routing;

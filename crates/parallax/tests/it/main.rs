@@ -17,6 +17,7 @@ mod container;
 mod context;
 mod conversation;
 mod disk;
+mod export_page;
 mod extensions;
 mod hooks;
 mod key_agents;

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::support::{World, raw_contents};
+use crate::support::{Conversation, World, raw_contents};
 
 /// All files and folders below a folder.
 fn tree(folder: &Path) -> Vec<PathBuf> {
@@ -71,6 +71,72 @@ fn a_session_in_use_is_continued_as_a_copy() {
     let requests = world.server.requests();
     let last = String::from_utf8_lossy(&requests[3].body).into_owned();
     assert!(last.contains("holds it") && !last.contains("wants it"), "{last}");
+}
+
+/// Three prompts, one of them with calls; signed.
+const TALK: &str = r#"[
+    {"loop":{"calls":2,"parallel":2,"signed":true,"name":"list_directory","args":{"dir_path":"."},"final":"looked"}},
+    {"text":"second"}, {"text":"third"}]"#;
+
+/// The contents of the last request when the prompts are asked in so many
+/// processes; the session's id is taken out.
+fn last_contents(world: &World, id: &str, processes: &[&[&str]]) -> Vec<String> {
+    for (at, prompts) in processes.iter().enumerate() {
+        let choice = if at == 0 { ["--session-id", id] } else { ["-r", id] };
+        let mut conversation = Conversation::start(world, &choice);
+        for prompt in *prompts {
+            conversation.prompt(prompt);
+            conversation.next("result");
+        }
+        assert_eq!(conversation.end(), Some(0));
+    }
+    world.server.assert_clean();
+    let requests = world.server.requests();
+    let last = raw_contents(requests.last().expect("requests"));
+    last.into_iter().map(|content| content.replace(id, "ID")).collect()
+}
+
+#[test]
+fn a_resumed_session_sends_the_bytes_that_one_process_would_have_sent() {
+    let world = World::new(TALK);
+    let whole = last_contents(&world, "in-one", &[&["one", "two", "three"]]);
+    let world = World::in_home(world.home, TALK);
+    let parts = last_contents(&world, "in-parts", &[&["one"], &["two"], &["three"]]);
+    assert_eq!(whole, parts);
+    assert!(whole.len() > 6, "{whole:?}");
+}
+
+#[test]
+fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
+    let world = World::new(r#"[{"text":"It is <b>mended</b>."}]"#);
+    world.run_well(&["-p", "mend the parser", "--session-id", "mender"]);
+    let listed = world.run_well(&["sessions", "list"]);
+    assert!(listed.out().contains("mender  mend the parser"), "{}", listed.out());
+    let json: serde_json::Value =
+        serde_json::from_str(&world.run_well(&["sessions", "list", "--json"]).out()).expect("JSON");
+    assert_eq!(json[0]["id"], "mender");
+    assert_eq!(json[0]["project"], world.home.project().to_str().expect("a path"));
+    let found = world.run_well(&["sessions", "search", "mended", "pars"]);
+    assert!(found.out().contains("[mended]"), "{}", found.out());
+    assert_eq!(world.run(&["sessions", "search", "nothing like it"]).code(), 1);
+    let shown = world.run_well(&["sessions", "show", "mend"]);
+    assert!(shown.out().contains("[1] > mend the parser"), "{}", shown.out());
+    let page = world.run_well(&["sessions", "export", "mender", "--format", "html"]);
+    assert!(page.out().contains("&lt;b&gt;mended&lt;/b&gt;"), "{}", page.out());
+    world.run_well(&["sessions", "export", "mender", "-f", "talk.json"]);
+    let new = world.run_well(&["sessions", "import", "talk.json", "--json"]);
+    let new: serde_json::Value = serde_json::from_str(&new.out()).expect("JSON");
+    let copy = world.run_well(&["sessions", "show", new["id"].as_str().expect("an id")]);
+    assert!(copy.out().contains("It is <b>mended</b>."), "{}", copy.out());
+    assert_eq!(world.run(&["sessions", "show", "nobody"]).code(), 42);
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_gone_on_with_only_where_there_is_one() {
+    let world = World::new(r#"[{"text":"done"}]"#);
+    world.run_well(&["-p", "hello", "--session-id", "whole"]);
+    let nothing = world.run(&["-r", "whole"]);
+    assert_eq!(nothing.code(), 42, "{}", nothing.err());
 }
 
 #[test]

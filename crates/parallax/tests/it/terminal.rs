@@ -8,5 +8,6 @@ mod first_run;
 mod leaving;
 mod questions;
 mod seat;
+mod sessions;
 mod snapshots;
 mod windows;

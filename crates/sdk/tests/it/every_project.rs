@@ -38,7 +38,7 @@ async fn the_index_follows_the_files_of_all_programs() {
     world.write("home/.gemini/tmp/other/.project_root", "/work/other");
     world.write("home/.gemini/tmp/other/chats/session-2026-11-20T10-00-9f6f3b2a.jsonl", GEMINI);
     let launch = world.launch();
-    assert_eq!(ids(&search(&launch, "answ parser")), [one.as_str()], "both words, in one turn");
+    assert_eq!(ids(&search(&launch, "parser answ")), [one.as_str()], "both words, in one turn");
     assert_eq!(ids(&search(&launch, "lexer parser")), Vec::<&str>::new());
     let hit = search(&launch, "lexer").remove(0);
     assert_eq!((hit.turn, hit.project), (2, world.project()));

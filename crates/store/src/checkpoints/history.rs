@@ -30,6 +30,17 @@ pub(super) struct Turn {
     pub attempted: bool,
 }
 
+/// One change as it was recorded.
+#[derive(Debug)]
+pub(super) struct Single {
+    /// When it began, in nanoseconds since 1970.
+    pub began: i64,
+    pub turn: u64,
+    pub by: ChangedBy,
+    /// The paths with what was there before.
+    pub files: Vec<(PathBuf, State)>,
+}
+
 /// All turns of a session.
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -38,6 +49,9 @@ pub(super) struct History {
     pub last: HashMap<PathBuf, State>,
     /// What was undone and can be done again, the last at the end.
     pub undone: Vec<(u64, Vec<FileRecord>)>,
+    /// All changes, in the order of their records; one that came to its end is
+    /// there twice.
+    pub singles: Vec<Single>,
     /// Objects that a record names.
     pub held: HashSet<ObjectId>,
 }
@@ -46,12 +60,18 @@ impl History {
     pub fn take(&mut self, record: Record) {
         match record {
             Record::Held { objects } => self.held.extend(objects),
-            Record::Changed { turn, began, ended, by, files } => {
-                let turn = self.turns.entry(turn).or_default();
+            Record::Changed { turn: number, began, ended, by, files } => {
+                let turn = self.turns.entry(number).or_default();
                 if turn.changes.is_empty() && turn.undone.is_empty() {
                     turn.began = began;
                 }
                 turn.began = turn.began.min(began);
+                self.singles.push(Single {
+                    began,
+                    turn: number,
+                    by,
+                    files: files.iter().map(|f| (f.path.path(), f.before.clone())).collect(),
+                });
                 for file in files {
                     let path = file.path.path();
                     self.held.extend(file.before.object());

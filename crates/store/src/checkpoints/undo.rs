@@ -17,7 +17,7 @@ use super::state::{Content, PathText, Stamp, State};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// One path that shall be as before.
-struct Wanted {
+pub(super) struct Wanted {
     place: Place,
     path: PathBuf,
     before: State,
@@ -27,8 +27,8 @@ struct Wanted {
 
 /// What became of the wanted paths.
 #[derive(Default)]
-struct Outcome {
-    files: Vec<FileRecord>,
+pub(super) struct Outcome {
+    pub(super) files: Vec<FileRecord>,
     kept: Vec<(PathBuf, String)>,
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
         self.kept.push((path.to_path_buf(), why.into()));
     }
 
-    fn undone(&self, turn: u64) -> Undone {
+    pub(super) fn undone(&self, turn: u64) -> Undone {
         let restored = self.files.iter().map(|file| file.path.path()).collect();
         Undone { turn, restored, kept: self.kept.clone(), problem: None }
     }
@@ -135,7 +135,7 @@ impl Checkpoints {
         Ok(undone)
     }
 
-    fn give_back(
+    pub(super) fn give_back(
         &self,
         changes: Vec<(PathBuf, State, Option<State>)>,
         force: bool,
@@ -210,7 +210,7 @@ impl Checkpoints {
 
     /// What is to be done for one path; `None`: nothing. The error says why it
     /// is left alone.
-    fn plan(
+    pub(super) fn plan(
         &self,
         roots: &Roots,
         path: &Path,

@@ -1,36 +1,50 @@
 //! Looking something up.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::update::{origin_of, path_of};
-use super::{SearchError, SearchHit, SearchIndex, SearchQuery, TURN_BITS, text};
+use super::{SearchError, SearchHit, SearchIndex, SearchQuery, TOKENS, TURN_BITS, text};
 
 /// Words of a snippet.
 const SNIPPET: i64 = 16;
 
 impl SearchIndex {
     /// The sessions that hold what is looked for, the last used one first (as
-    /// they were when the index was brought up to date).
+    /// they were when the index was brought up to date); then those that hold it
+    /// with more behind its last word.
     ///
     /// # Errors
     /// When the index cannot be read.
     pub fn search(&self, query: &SearchQuery) -> Result<Vec<SearchHit>, SearchError> {
-        let Some(expression) = text::expression(&query.text) else { return Ok(Vec::new()) };
-        self.hits(&expression, query).map_err(|error| self.wrong(error))
+        let mut hits = Vec::new();
+        let mut seen = HashSet::new();
+        // Whole words first: a beginning that many words share is dear, and not
+        // needed where the word itself is common.
+        for begun in [false, true] {
+            if hits.len() < query.limit
+                && let Some(expression) = text::expression(&query.text, begun)
+            {
+                let added = self.add_hits(&expression, query, &mut seen, &mut hits);
+                added.map_err(|error| self.wrong(error))?;
+            }
+        }
+        Ok(hits)
     }
 
-    fn hits(&self, expression: &str, query: &SearchQuery) -> rusqlite::Result<Vec<SearchHit>> {
+    fn add_hits(
+        &self,
+        expression: &str,
+        query: &SearchQuery,
+        seen: &mut HashSet<(PathBuf, String)>,
+        hits: &mut Vec<SearchHit>,
+    ) -> rusqlite::Result<()> {
         let mut session = self.connection.prepare(
             "SELECT id, title, project, path, origin, modified FROM sessions WHERE number = ?1",
-        )?;
-        let mut snippet = self.connection.prepare(
-            "SELECT snippet(texts, 0, char(1), char(2), '…', ?3) FROM texts
-             WHERE texts MATCH ?1 AND rowid = ?2",
         )?;
         // Rows come in the order of their numbers without being sorted or read, so
         // that a common word costs hardly more than a rare one.
@@ -38,11 +52,10 @@ impl SearchIndex {
             .connection
             .prepare("SELECT rowid FROM texts WHERE texts MATCH ?1 ORDER BY rowid DESC")?;
         let mut rows = rows.query(params![expression])?;
-        let mut hits = Vec::new();
-        let mut seen: HashSet<(PathBuf, String)> = HashSet::new();
+        let mut added: Vec<(i64, SearchHit)> = Vec::new();
         let mut last = None;
         while let Some(row) = rows.next()? {
-            if hits.len() >= query.limit {
+            if hits.len() + added.len() >= query.limit {
                 break;
             }
             let row: i64 = row.get(0)?;
@@ -52,7 +65,7 @@ impl SearchIndex {
                 continue;
             }
             let turn = row & ((1 << TURN_BITS) - 1);
-            let mut hit = session.query_row([number], |row| {
+            let hit = session.query_row([number], |row| {
                 let modified: i64 = row.get(5)?;
                 Ok(SearchHit {
                     id: row.get(0)?,
@@ -71,14 +84,38 @@ impl SearchIndex {
                 continue;
             }
             // A session that was adopted has two files: the newest counts.
-            if !seen.insert((hit.project.clone(), hit.id.clone())) {
-                continue;
+            if seen.insert((hit.project.clone(), hit.id.clone())) {
+                added.push((row, hit));
             }
-            let piece: String =
-                snippet.query_row(params![expression, row, SNIPPET], |row| row.get(0))?;
-            hit.snippet = text::for_people(&piece);
-            hits.push(hit);
         }
-        Ok(hits)
+        let numbers: Vec<i64> = added.iter().map(|(row, _)| *row).collect();
+        let mut snippets = self.snippets(expression, &numbers)?;
+        hits.extend(added.into_iter().map(|(row, mut hit)| {
+            hit.snippet = snippets.remove(&row).unwrap_or_else(|| hit.title.clone());
+            hit
+        }));
+        Ok(())
+    }
+
+    /// The texts of rows around what was found. Asked of a table with these rows
+    /// alone: the whole index would look for everything again at each row.
+    fn snippets(&self, expression: &str, rows: &[i64]) -> rusqlite::Result<HashMap<i64, String>> {
+        let few = Connection::open_in_memory()?;
+        few.execute_batch(&format!("CREATE VIRTUAL TABLE few USING fts5(body, {TOKENS});"))?;
+        let mut body = self.connection.prepare("SELECT body FROM texts WHERE rowid = ?1")?;
+        let mut insert = few.prepare("INSERT INTO few(rowid, body) VALUES (?1, ?2)")?;
+        few.execute_batch("BEGIN")?;
+        for row in rows {
+            let text: String = body.query_row([row], |row| row.get(0))?;
+            insert.execute(params![row, text])?;
+        }
+        few.execute_batch("COMMIT")?;
+        let mut asked = few.prepare(
+            "SELECT rowid, snippet(few, 0, char(1), char(2), '…', ?2) FROM few WHERE few MATCH ?1",
+        )?;
+        let found = asked.query_map(params![expression, SNIPPET], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+        })?;
+        found.map(|found| found.map(|(row, text)| (row, text::for_people(&text)))).collect()
     }
 }

@@ -50,11 +50,12 @@ fn is_unspaced(char: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// What the person typed as an expression of FTS5: every word must be there, or
-/// the beginning of one; between quotes, words as they stand together. `None`
-/// where nothing can be looked for.
-pub(super) fn expression(typed: &str) -> Option<String> {
+/// What the person typed as an expression of FTS5: every word must be there, and
+/// between quotes, words as they stand together. With `begun` the last word may be
+/// the beginning of one. `None` where nothing (else) can be looked for.
+pub(super) fn expression(typed: &str, begun: bool) -> Option<String> {
     let mut out = String::new();
+    let mut can_be_begun = false;
     for (at, piece) in typed.split('"').enumerate() {
         // Every second piece stood between quotes; the last may lack its end.
         let quoted = at % 2 == 1;
@@ -73,10 +74,15 @@ pub(super) fn expression(typed: &str) -> Option<String> {
             out.push('"');
             out.push_str(text.trim());
             out.push('"');
-            if !quoted {
-                out.push('*');
-            }
+            // Hardly any word does not begin with some one letter.
+            can_be_begun = !quoted && word.chars().count() > 1;
         }
+    }
+    if begun {
+        if !can_be_begun {
+            return None;
+        }
+        out.push('*');
     }
     (!out.is_empty()).then_some(out)
 }
@@ -86,11 +92,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_beginnings_and_quotes_hold_together() {
-        assert_eq!(expression("fix the").as_deref(), Some("\"fix\"* \"the\"*"));
-        assert_eq!(expression("a \"b c\" -- \"d").as_deref(), Some("\"a\"* \"b c\" \"d\""));
-        assert_eq!(expression(" \"\" -- * "), None);
-        assert_eq!(expression("AND NOT x:y").as_deref(), Some("\"AND\"* \"NOT\"* \"x:y\"*"));
+    fn the_last_word_may_be_begun_and_quotes_hold_together() {
+        let exact = |typed| expression(typed, false);
+        assert_eq!(exact("fix the").as_deref(), Some("\"fix\" \"the\""));
+        assert_eq!(expression("fix the", true).as_deref(), Some("\"fix\" \"the\"*"));
+        assert_eq!(exact("a \"b c\" -- \"d").as_deref(), Some("\"a\" \"b c\" \"d\""));
+        assert_eq!(expression("a \"b c\"", true), None);
+        assert_eq!(expression("the a", true), None);
+        assert_eq!(exact(" \"\" -- * "), None);
+        assert_eq!(exact("AND NOT x:y").as_deref(), Some("\"AND\" \"NOT\" \"x:y\""));
     }
 
     #[test]

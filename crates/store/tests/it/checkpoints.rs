@@ -631,3 +631,50 @@ fn a_workspace_without_end_is_cut_and_said() {
     assert_eq!(changes.deleted, [fixture.path("f00")]);
     assert!(changes.created.is_empty(), "{changes:?}");
 }
+
+#[test]
+fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "zero\n");
+    fixture.write("mine.txt", "mine\n");
+    let checkpoints = fixture.checkpoints();
+    for (turn, name, text) in [
+        (1, "a.txt", "one\n"),
+        (1, "new.txt", "n\n"),
+        (2, "a.txt", "two\n"),
+        (2, "a.txt", "three\n"),
+    ] {
+        fixture.edit(&checkpoints, turn, name, text);
+    }
+    command(&checkpoints, 2, || fixture.write("made.txt", "m\n"));
+    fixture.write("mine.txt", "mine too\n");
+    let edits = checkpoints.edits().expect("edits");
+    assert_eq!(edits.iter().map(|edit| edit.turn).collect::<Vec<_>>(), [1, 1, 2, 2]);
+
+    let foreseen = checkpoints.foresee(2).expect("foreseen");
+    let of = |name: &str| foreseen.iter().find(|one| one.path == fixture.path(name));
+    let a = of("a.txt").expect("a change");
+    assert_eq!((a.now.as_deref(), a.then.as_deref()), (Some("three\n"), Some("one\n")));
+    assert_eq!((a.kind, a.kept.as_deref()), (ChangeKind::Changed, None));
+    assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
+    assert_eq!(foreseen.len(), 2, "nobody else's files: {foreseen:?}");
+    assert_eq!(fixture.read("a.txt").as_deref(), Some("three\n"), "nothing was done");
+
+    // To between the two edits of the second turn.
+    let restored = checkpoints.restore_before(edits[3].moment, 3, false).expect("restored");
+    assert_eq!(restored.restored.len(), 2, "{restored:?}");
+    let now = |name: &str| fixture.read(name);
+    assert_eq!((now("a.txt").as_deref(), now("made.txt")), (Some("two\n"), None));
+    // It is a change itself.
+    checkpoints.undo(Some(3), false).expect("undone");
+    assert_eq!(now("a.txt").as_deref(), Some("three\n"));
+    assert_eq!(now("made.txt").as_deref(), Some("m\n"));
+    // What somebody changed since stays, unless it is forced.
+    fixture.write("a.txt", "somebody\n");
+    let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
+    assert_eq!(restored.kept.len(), 1, "{restored:?}");
+    assert_eq!((now("a.txt").as_deref(), now("new.txt")), (Some("somebody\n"), None));
+    checkpoints.restore_before(edits[0].moment, 5, true).expect("restored");
+    assert_eq!(now("a.txt").as_deref(), Some("zero\n"));
+    assert_eq!(now("mine.txt").as_deref(), Some("mine too\n"));
+}

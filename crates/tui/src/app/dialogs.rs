@@ -1,6 +1,6 @@
 //! What the answers of dialogs do.
 
-use parallax_protocol::op::{AskOutcome, Decide, Op, Rewind};
+use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
@@ -31,13 +31,14 @@ impl App {
             Response::Stay => {}
             Response::Closed => self.closed(purpose),
             Response::Chosen(id) => self.chosen(purpose, &id),
-            Response::Moved(id) => {
-                if let Purpose::Theme(_) = purpose {
-                    self.show_theme(&id);
-                }
-            }
+            Response::Moved(id) => match purpose {
+                Purpose::Theme(_) => self.show_theme(&id),
+                Purpose::Sessions => self.preview_session(&id),
+                _ => {}
+            },
             Response::Pressed(key, id) => self.pressed(&purpose, key, &id),
         }
+        self.search_sessions();
     }
 
     /// The dialog was given up.
@@ -109,12 +110,15 @@ impl App {
                     self.rewind_how(turn);
                 }
             }
-            Purpose::RewindHow(turn) => {
+            Purpose::RewindHow(turn) => self.rewind_chosen(turn, id),
+            Purpose::Restore => {
                 self.overlay = None;
-                let (chat, files) = (id.contains("chat"), id.contains("files"));
-                if chat || files {
-                    let rewind = Rewind { turn, chat, files, force: id.ends_with("force") };
-                    self.effect(Effect::Send(Op::Rewind(rewind)));
+                self.restore(id);
+            }
+            Purpose::CutOff => {
+                self.overlay = None;
+                if id == "yes" {
+                    self.effect(Effect::Send(Op::Continue));
                 }
             }
             Purpose::Settings => self.setting_chosen(id),

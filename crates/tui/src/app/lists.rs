@@ -1,12 +1,9 @@
 //! The lists that commands open.
 
-use parallax_protocol::event::PromptEntry;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
 use parallax_screen::Line;
-use parallax_sdk::SessionEntry;
-use parallax_sdk::past::PastItem;
 
 use super::App;
 use super::overlay::{Body, Overlay, Purpose};
@@ -19,95 +16,6 @@ use crate::theme::Theme;
 const LOG_LINES: usize = 15;
 
 impl App {
-    /// Sessions of the project, newest first.
-    pub(super) fn sessions_dialog(&mut self) {
-        let Some(launch) = self.launch.clone() else { return self.too_early() };
-        let theme = self.theme.clone();
-        self.effect(Effect::Run(Box::new(move || {
-            let sessions = launch.sessions();
-            let items: Vec<ListItem> =
-                sessions.iter().rev().map(|entry| session_item(entry, &theme)).collect();
-            Box::new(move |app| {
-                if items.is_empty() {
-                    app.overlay = None;
-                    return app.info("No earlier sessions of this project.");
-                }
-                let list = ListDialog::new("Sessions", items)
-                    .searched()
-                    .hint("type to search · enter go on with it · delete removes it · esc back");
-                app.open(Overlay::list(Purpose::Sessions, list));
-            })
-        })));
-    }
-
-    pub(super) fn delete_session(&mut self, id: String) {
-        if id == self.session {
-            return self.error("This session is open; `/quit --delete` leaves and deletes it.");
-        }
-        let Some(launch) = self.launch.clone() else { return self.too_early() };
-        self.effect(Effect::Run(Box::new(move || {
-            let deleted = launch.delete_session(&id);
-            Box::new(move |app| match deleted {
-                Ok(entry) => app.info(format!("Deleted: {}", entry.title)),
-                Err(failure) => app.error(failure.message),
-            })
-        })));
-    }
-
-    /// Prompts that one can go back to; the engine knows them.
-    pub(super) fn rewind_dialog(&mut self) {
-        if self.is_busy() {
-            return self.toast("not while the agent works: esc stops it");
-        }
-        self.wants_prompts = true;
-        self.effect(Effect::Send(Op::ListPrompts));
-    }
-
-    pub(super) fn prompts_are(&mut self, prompts: &[PromptEntry]) {
-        if !std::mem::take(&mut self.wants_prompts) {
-            return;
-        }
-        if prompts.is_empty() {
-            return self.info("There is no prompt to go back to yet.");
-        }
-        let items =
-            prompts.iter().rev().map(|prompt| {
-                let changes = match prompt.files.len() {
-                    0 => String::new(),
-                    files => format!(
-                        "+{} -{} in {files} file{}",
-                        prompt.lines_added,
-                        prompt.lines_removed,
-                        if files == 1 { "" } else { "s" }
-                    ),
-                };
-                let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
-                let mut preview: Vec<Line> = prompt
-                    .text
-                    .lines()
-                    .take(6)
-                    .map(|line| Line::raw(line.replace('\t', "    ")))
-                    .collect();
-                preview.extend(prompt.files.iter().take(8).map(|path| {
-                    Line::styled(format!("  {}", path.display()), self.theme.secondary)
-                }));
-                ListItem::new(prompt.turn.to_string(), first, changes).previewed(preview)
-            });
-        let list = ListDialog::new("Go back to before which prompt?", items.collect()).searched();
-        self.open(Overlay::list(Purpose::Rewind, list));
-    }
-
-    pub(super) fn rewind_how(&mut self, turn: u64) {
-        let items = vec![
-            ListItem::new("chat+files", "Conversation and files", "as they were before it"),
-            ListItem::new("chat", "Conversation only", "files stay as they are"),
-            ListItem::new("files", "Files only", "the conversation goes on"),
-            ListItem::new("none", "Nothing", ""),
-        ];
-        let list = ListDialog::new(format!("Go back to before prompt {turn}: what?"), items);
-        self.open(Overlay::list(Purpose::RewindHow(turn), list));
-    }
-
     pub(super) fn mode_dialog(&mut self) {
         let items = [
             (ApprovalMode::Default, "asks before edits and commands"),
@@ -207,24 +115,6 @@ impl App {
     pub(super) fn too_early(&mut self) {
         self.toast("not before the session is open");
     }
-}
-
-fn session_item(entry: &SessionEntry, theme: &Theme) -> ListItem {
-    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
-        .previewed(session_preview(entry, theme))
-}
-
-/// The last words of a session.
-fn session_preview(entry: &SessionEntry, theme: &Theme) -> Vec<Line> {
-    let items = parallax_sdk::sessions::preview(entry, 2).unwrap_or_default();
-    let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
-    let rows = items.iter().filter_map(|item| match item {
-        PastItem::User { text, .. } => Some(Line::styled(format!("> {}", first(text)), theme.user)),
-        PastItem::Text { text, .. } => Some(Line::styled(first(text), theme.text)),
-        PastItem::Tool { name, .. } => Some(Line::styled(format!("  {name}"), theme.secondary)),
-        _ => None,
-    });
-    rows.collect()
 }
 
 fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {

@@ -32,6 +32,9 @@ pub(crate) enum Purpose {
     Tags,
     Rewind,
     RewindHow(u64),
+    Restore,
+    /// Go on with the turn that was cut off?
+    CutOff,
     Settings,
     /// A value for this setting.
     SettingValue(String),

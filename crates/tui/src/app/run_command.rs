@@ -56,6 +56,7 @@ impl App {
             Command::CommandsReload => self.commands_list(true),
             Command::CompressUndo => self.effect(Effect::Send(Op::UndoCompaction)),
             Command::Context => self.context(),
+            Command::Continue => self.effect(Effect::Send(Op::Continue)),
             Command::Copy => match self.last_answer.is_empty() {
                 true => self.info("There is no answer to copy yet."),
                 false => self.effect(Effect::Copy(self.last_answer.clone())),
@@ -74,6 +75,8 @@ impl App {
             | Command::ExtensionsReload
             | Command::ExtensionsUninstall
             | Command::ExtensionsUpdate => self.extensions(command, arguments),
+            Command::ExportSession => self.export_session(arguments),
+            Command::Fork => self.fork(arguments),
             Command::Help => self.help(),
             Command::Hooks => self.hooks_dialog(),
             Command::HooksDisable => self.hooks_switch(Some(arguments), false),
@@ -111,6 +114,7 @@ impl App {
             Command::Policies => self.policies(),
             Command::Privacy => self.say(plain_rows(PRIVACY)),
             Command::Quit => self.effect(Effect::Quit { delete: arguments == "--delete" }),
+            Command::Restore => self.restore(arguments),
             Command::Rewind => self.rewind_dialog(),
             Command::Settings => self.settings_dialog(),
             Command::Shortcuts => self.show_shortcuts = !self.show_shortcuts,
@@ -313,6 +317,20 @@ impl App {
         );
     }
 
+    fn export_session(&mut self, file: &str) {
+        if file.is_empty() {
+            return self.error("Say where to: `/export-session FILE`.");
+        }
+        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
+        self.ask(
+            move |launch| launch.export_session(&session, &file),
+            |app, written| match written {
+                Ok(path) => app.info(format!("Written to {}", path.display())),
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
     /// Diffs of this session, as its edits told them.
     fn diff(&mut self) {
         let width = self.width();
@@ -407,18 +425,6 @@ impl App {
             Ok(Init::Prompt(prompt)) => app.submit(prompt.to_owned()),
             Err(failure) => app.error(failure.message),
         });
-    }
-
-    fn load(&mut self, what: &str) {
-        if what.is_empty() {
-            return self.sessions_dialog();
-        }
-        let file = std::path::PathBuf::from(what);
-        let choice = match file.is_file() {
-            true => SessionChoice::Import(file),
-            false => SessionChoice::Resume(what.to_owned()),
-        };
-        self.effect(Effect::Open(choice));
     }
 
     fn memory(&mut self, whole: bool) {

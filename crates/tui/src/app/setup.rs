@@ -130,6 +130,9 @@ impl App {
         self.summary(open);
         self.transcript.resume(items);
         self.learn_agents(open);
+        if open.is_cut_off() {
+            self.offer_to_go_on();
+        }
         self.commands = Some(open.commands.clone());
         self.read_commands();
     }

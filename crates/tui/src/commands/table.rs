@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Compress,
     CompressUndo,
     Context,
+    Continue,
     Copy,
     Diff,
     Directory,
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     ExtensionsReload,
     ExtensionsUninstall,
     ExtensionsUpdate,
+    ExportSession,
+    Fork,
     Help,
     Hooks,
     HooksDisable,
@@ -73,6 +76,7 @@ pub(crate) enum Command {
     Policies,
     Privacy,
     Quit,
+    Restore,
     Rewind,
     Settings,
     Shortcuts,
@@ -163,8 +167,12 @@ const CHATS: &[CommandSpec] = &[
         .aka(&["load"])
         .takes("TAG"),
     plain("delete", Command::ChatDelete, "Delete a saved conversation").takes("TAG"),
-    plain("share", Command::ChatShare, "Write the conversation to a file (.md or .json)")
-        .takes("[FILE]"),
+    plain(
+        "share",
+        Command::ChatShare,
+        "Write the conversation to a file (.md, .json, .html or .jsonl)",
+    )
+    .takes("[FILE]"),
 ];
 
 const EXTENSIONS: &[CommandSpec] = &[
@@ -213,6 +221,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .with(&[plain("undo", Command::CompressUndo, "Take the newest one back").anytime()]),
     plain("context", Command::Context, "What fills the model's window; leave out, hold on to")
         .anytime(),
+    plain("continue", Command::Continue, "Go on with a turn that was cut off"),
     plain("copy", Command::Copy, "Copy the last answer").anytime(),
     plain("diff", Command::Diff, "What the agent changed in this session").anytime(),
     plain("directory", Command::Directory, "Folders of the workspace").aka(&["dir"]).with(&[
@@ -224,6 +233,10 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("extensions", Command::Extensions, "Extensions: what is installed, and changing that")
         .aka(&["extension"])
         .with(EXTENSIONS),
+    plain("export-session", Command::ExportSession, "Write the whole session to a file")
+        .takes("FILE"),
+    plain("fork", Command::Fork, "Go on in a copy: from here, or from before a prompt")
+        .takes("[PROMPT]"),
     plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),
     plain("hooks", Command::Hooks, "Programs that hear of what happens").with(&[
         plain("panel", Command::Hooks, "See and switch them").aka(&["list", "show"]),
@@ -278,6 +291,8 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     )]),
     plain("privacy", Command::Privacy, "What is sent where").anytime(),
     plain("quit", Command::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
+    plain("restore", Command::Restore, "Go back to before a change of a file, and be asked again")
+        .takes("[NAME]"),
     plain("resume", Command::Chat, "Browse, save and share conversations").with(CHATS),
     plain("rewind", Command::Rewind, "Go back to an earlier prompt: conversation, files or both"),
     plain("settings", Command::Settings, "See and change settings"),

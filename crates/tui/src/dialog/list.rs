@@ -1,5 +1,7 @@
 //! A list to choose from: numbered or searched, with a preview where it helps.
 
+use std::collections::HashMap;
+
 use parallax_screen::{Key, KeyCode, Line, Span, text_width, truncate, wrap};
 
 use super::field::Field;
@@ -55,6 +57,10 @@ pub(crate) struct ListDialog {
     empty: String,
     /// Digits typed so far, for lists without a search.
     digits: String,
+    /// What was found elsewhere: for which text, and the items with a row each.
+    found: Option<(String, HashMap<String, Line>)>,
+    /// The text that was last looked for elsewhere.
+    looked: String,
     /// Something to be told beneath the list.
     pub(crate) notice: Option<String>,
 }
@@ -73,6 +79,8 @@ impl ListDialog {
             hint: "enter choose · esc back".to_owned(),
             empty: "nothing is here".to_owned(),
             digits: String::new(),
+            found: None,
+            looked: String::new(),
             notice: None,
         }
     }
@@ -128,6 +136,45 @@ impl ListDialog {
     /// The item that the cursor is on.
     pub(crate) fn current(&self) -> Option<&ListItem> {
         self.matching.get(self.cursor).and_then(|index| self.items.get(*index))
+    }
+
+    /// What is searched for.
+    pub(crate) fn search_text(&self) -> String {
+        self.search.as_ref().map(|search| search.text().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether this text was looked for elsewhere already; from now on it was.
+    pub(crate) fn looked_for(&mut self, text: &str) -> bool {
+        let again = self.looked == text;
+        text.clone_into(&mut self.looked);
+        again
+    }
+
+    /// What was found elsewhere for a text: items with the row that says why.
+    /// It counts as long as that is the text.
+    pub(crate) fn found(&mut self, text: &str, found: Vec<(String, Line)>) {
+        if self.search_text().trim() == text {
+            self.found = Some((text.to_owned(), found.into_iter().collect()));
+            self.filter();
+        }
+    }
+
+    /// The row of an item that was found elsewhere.
+    fn found_row(&self, id: &str) -> Option<&Line> {
+        let (text, found) = self.found.as_ref()?;
+        found.get(id).filter(|_| self.search_text().trim() == text)
+    }
+
+    /// Whether an item has a preview.
+    pub(crate) fn has_preview(&self, id: &str) -> bool {
+        self.items.iter().any(|item| item.id == id && !item.preview.is_empty())
+    }
+
+    /// Sets an item's preview.
+    pub(crate) fn preview(&mut self, id: &str, rows: Vec<Line>) {
+        if let Some(item) = self.items.iter_mut().find(|item| item.id == id) {
+            item.preview = rows;
+        }
     }
 
     /// Whether letters search.
@@ -246,14 +293,18 @@ impl ListDialog {
             words.iter().all(|word| text.contains(word))
         };
         let (mut by_label, mut by_detail) = (Vec::new(), Vec::new());
+        let mut elsewhere = Vec::new();
         for (index, item) in self.items.iter().enumerate() {
             if holds(&item.label) {
                 by_label.push(index);
             } else if holds(&format!("{} {}", item.label, item.detail)) {
                 by_detail.push(index);
+            } else if self.found_row(&item.id).is_some() {
+                elsewhere.push(index);
             }
         }
         by_label.append(&mut by_detail);
+        by_label.append(&mut elsewhere);
         self.matching = by_label;
         self.cursor = self.cursor.min(self.matching.len().saturating_sub(1));
     }
@@ -335,10 +386,11 @@ impl ListDialog {
     }
 
     fn foot(&self, rows: &mut Vec<Line>, width: usize, height: usize, shown: usize, theme: &Theme) {
-        if let Some(preview) = self.current().map(|item| &item.preview) {
+        if let Some(item) = self.current() {
             let room = height.saturating_sub(rows.len() + 2);
+            let preview = self.found_row(&item.id).into_iter().chain(&item.preview);
             let wrapped: Vec<Line> =
-                preview.iter().flat_map(|line| wrap(line, width, &[])).take(room).collect();
+                preview.flat_map(|line| wrap(line, width, &[])).take(room).collect();
             if !wrapped.is_empty() {
                 rows.push(Line::styled("─".repeat(width.min(40)), theme.border));
                 rows.extend(wrapped);

@@ -75,6 +75,7 @@ impl Face {
             leaving: None,
             delete: false,
             prompt: options.prompt,
+            browse: options.browse,
         };
         match prepared {
             Prepared::Ready(launch) => face.prepared(*launch),
@@ -202,7 +203,12 @@ impl Face {
                 self.session = Some(Session::new(open, events));
                 if let Some(prompt) = self.prompt.take() {
                     self.app.remember(&prompt);
+                    // What is asked now comes in the place of a turn cut off.
+                    self.app.overlay = None;
                     self.app.submit_typed(prompt);
+                }
+                if std::mem::take(&mut self.browse) {
+                    self.app.sessions_dialog();
                 }
             }
             Err(failure) if failure.kind == FailureKind::Auth => {

@@ -75,6 +75,10 @@ impl Transcript {
                 let (level, text) = words::rewound(rewound);
                 self.items.push(Item::notice(level, text));
             }
+            EventBody::Restored(undone) => {
+                let (level, text) = words::restored(undone);
+                self.items.push(Item::notice(level, text));
+            }
             // What these tell stands elsewhere on the screen, or comes as an
             // item of its own.
             EventBody::SessionReady(_)

@@ -112,6 +112,24 @@ pub(super) fn undone(undone: &Undone) -> (Level, String) {
     (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
 }
 
+/// What going back to a single change came to.
+pub(super) fn restored(undone: &Undone) -> (Level, String) {
+    if let Some(problem) = &undone.problem {
+        return (Level::Warning, format!("Nothing was restored: {problem}"));
+    }
+    let mut text = "Back before the change; it is asked about again".to_owned();
+    for path in &undone.restored {
+        text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
+    }
+    for (path, why) in &undone.kept {
+        text.push_str(&format!(
+            "\n  {} was left alone: {why}",
+            clean::one_row(&path.to_string_lossy())
+        ));
+    }
+    (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
+}
+
 /// What a compaction came to.
 pub(super) fn compacted(compaction: &Compaction) -> Item {
     let Compaction { cause, how, before, after, remark } = compaction;

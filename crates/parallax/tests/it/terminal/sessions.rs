@@ -1,0 +1,182 @@
+//! Sessions in the terminal: gone on with, found, gone back in.
+
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use testkit::pty::Key;
+
+use super::seat::{Seat, Start};
+use crate::support::World;
+
+/// A first change, another one, and an answer to whatever comes after.
+const CHANGES: &str = r#"[
+    {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
+    {"text":"Made it."},
+    {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"second\n"}}]},
+    {"text":"Changed it."},
+    {"text":"I see."}, {"text":"I see."}]"#;
+
+fn sized<'a>() -> Start<'a> {
+    Start::sized(100, 40)
+}
+
+/// The rows from a prompt to the last answer.
+fn talk(seat: &Seat, from: &str, to: &str) -> Vec<String> {
+    seat.settles();
+    let lines = seat.lines();
+    let first = lines.iter().rposition(|line| line.contains(from)).expect("the prompt");
+    let length = lines[first..].iter().position(|line| line.contains(to)).expect("the answer");
+    lines[first..=first + length].iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Leaves, and sits down again with other arguments and another script.
+fn again<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
+    seat.prompts("/quit");
+    seat.ends();
+    Seat::in_world(World::in_home(seat.world.home, script), &sized().arguments(arguments))
+}
+
+#[test]
+fn a_session_that_goes_on_looks_as_it_did() {
+    let script = r#"[
+        {"calls":[{"name":"list_directory","args":{"dir_path":"."}},{"name":"write_file","args":{"file_path":"a.txt","content":"one\ntwo\n"}},{"name":"read_file","args":{"file_path":"none.txt"}}]},
+        {"text":"There is **one** file:\n\n```rust\nfn x() {}\n```\nThe end."}]"#;
+    let arguments = ["--yolo"];
+    let seat = Seat::in_world(World::new(script), &sized().arguments(&arguments));
+    seat.prompts("look around");
+    seat.sees("The end.");
+    seat.is_idle();
+    let before = talk(&seat, "look around", "The end.");
+    let arguments = ["--yolo", "--resume", "latest"];
+    let seat = again(seat, "[]", &arguments);
+    seat.sees("The end.");
+    assert_eq!(talk(&seat, "look around", "The end."), before);
+}
+
+#[test]
+fn the_browser_finds_what_was_said_and_shows_it() {
+    let seat = Seat::in_world(
+        World::new(r#"[{"text":"A walrus is no seal."},{"text":"Nor is a lamp."}]"#),
+        &sized(),
+    );
+    seat.prompts("about animals");
+    seat.sees("no seal");
+    seat.is_idle();
+    seat.prompts("/clear");
+    seat.settles();
+    seat.prompts("about furniture");
+    seat.sees("a lamp");
+    seat.is_idle();
+    seat.prompts("/resume");
+    seat.sees("❯ about furniture");
+    seat.types("walrus");
+    seat.sees("❯ about animals");
+    seat.sees("prompt 1:");
+    seat.press(Key::Enter);
+    seat.sees("no seal");
+    // The same browser as the first thing that is seen.
+    let arguments = ["--resume", "pick"];
+    let seat = again(seat, "[]", &arguments);
+    seat.sees("about furniture");
+    seat.sees("about animals");
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_offered() {
+    let work = r#"[{"loop":{"calls":40,"signed":true,"name":"list_directory","args":{"dir_path":"."},"final":"done"}}]"#;
+    let world = World::new(work);
+    let running = world.start(&["-p", "work through it", "-y"]);
+    world.asked(3);
+    kill_process(running.pid(), Signal::KILL).expect("kill");
+    running.finish(Duration::from_secs(10)).expect("finish");
+    let arguments = ["--resume"];
+    let world = World::in_home(world.home, r#"[{"text":"Finished after all."}]"#);
+    let seat = Seat::started(world, &sized().arguments(&arguments));
+    seat.sees("cut off");
+    seat.press(Key::Char('1'));
+    seat.sees("Finished after all.");
+    seat.is_idle();
+    seat.world.server.assert_clean();
+    // Now it is whole.
+    seat.prompts("/continue");
+    seat.sees("nothing to go on with");
+}
+
+#[test]
+fn going_back_shows_what_will_change_and_tells_the_model() {
+    let arguments = ["--yolo"];
+    let seat = Seat::in_world(World::new(CHANGES), &sized().arguments(&arguments));
+    seat.prompts("make it");
+    seat.sees("Made it.");
+    seat.is_idle();
+    seat.prompts("change it");
+    seat.sees("Changed it.");
+    seat.is_idle();
+    seat.prompts("/rewind");
+    seat.sees("❯ change it");
+    seat.press(Key::Enter);
+    seat.sees("1 prompt, 1 file");
+    seat.sees("> change it");
+    seat.press(Key::Down);
+    seat.press(Key::Down);
+    seat.sees("the model is told");
+    for shown in ["a.txt changes", "+1 -1", "first", "second"] {
+        seat.sees(shown);
+    }
+    seat.press(Key::Enter);
+    seat.sees("files go back before prompt 2");
+    assert_eq!(seat.world.read("a.txt"), "first\n");
+    seat.prompts("what now");
+    seat.world.asked(5);
+    let told = seat.world.server.requests()[4].contents();
+    let told = told.last().expect("the prompt").to_string();
+    assert!(told.contains("taken changes back") && told.contains("a.txt"), "{told}");
+}
+
+#[test]
+fn a_change_is_gone_back_to_and_asked_about_again() {
+    let world = World::new(CHANGES);
+    let settings = r#"{"general": {"checkpointing": {"enabled": true}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::in_world(world, &sized());
+    for (prompt, answer) in [("make it", "Made it."), ("change it", "Changed it.")] {
+        seat.prompts(prompt);
+        seat.sees("1. Yes, once");
+        seat.press(Key::Char('1'));
+        seat.sees(answer);
+        seat.is_idle();
+    }
+    seat.prompts("/restore");
+    seat.sees("a.txt-write_file");
+    seat.press(Key::Enter);
+    // The call is asked about once more; the file is as before it.
+    seat.sees("1. Yes, once");
+    assert_eq!(seat.world.read("a.txt"), "first\n");
+    seat.press(Key::Char('1'));
+    seat.sees("I see.");
+    seat.is_idle();
+    assert_eq!(seat.world.read("a.txt"), "second\n");
+}
+
+#[test]
+fn a_copy_goes_on_by_itself() {
+    let seat = Seat::in_world(
+        World::new(r#"[{"text":"First answer."},{"text":"Second answer."},{"text":"Other."}]"#),
+        &sized(),
+    );
+    seat.prompts("one");
+    seat.sees("First answer.");
+    seat.is_idle();
+    seat.prompts("two");
+    seat.sees("Second answer.");
+    seat.is_idle();
+    seat.prompts("/fork 2");
+    seat.sees("This is a copy now");
+    seat.settles();
+    seat.prompts("else");
+    seat.sees("Other.");
+    seat.world.asked(3);
+    let contents = seat.world.server.requests()[2].contents();
+    let all = format!("{contents:?}");
+    assert!(all.contains("First answer.") && !all.contains("Second answer."), "{all}");
+}

@@ -1,0 +1,186 @@
+//! Going back in an open session: what it would change, and to which single
+//! changes one can go.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_protocol::content::Role;
+use parallax_protocol::op::Restore;
+use parallax_protocol::store::Record;
+use parallax_protocol::tool::FileDiff;
+use parallax_store::{Checkpoints, Foreseen};
+use serde_json::Value;
+
+use crate::open::OpenSession;
+
+pub use parallax_store::ChangeKind;
+
+/// The old versions of an open session's files, to be asked from any thread.
+#[derive(Clone)]
+pub struct GoingBack {
+    versions: Option<Arc<Checkpoints>>,
+    journal: PathBuf,
+    /// Whether single changes can be gone back to (`general.checkpointing.enabled`).
+    pub checkpointing: bool,
+}
+
+/// What going back would do to a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileBack {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Made again, changed, or removed.
+    pub kind: ChangeKind,
+    /// Why it would be left alone, if so.
+    pub kept: Option<String>,
+    /// From what is there now to what was there; `None` for what is no text.
+    pub diff: Option<FileDiff>,
+}
+
+/// A change that one can go back to before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestorePoint {
+    /// Its name: the time, the file, the tool.
+    pub name: String,
+    /// What was changed.
+    pub files: Vec<PathBuf>,
+    /// The tool that changed it.
+    pub tool: String,
+    /// The order that goes there.
+    pub order: Restore,
+}
+
+impl OpenSession {
+    /// For questions about going back.
+    pub fn going_back(&self) -> GoingBack {
+        GoingBack {
+            versions: self.versions.as_ref().map(|versions| versions.store()),
+            journal: self.launch.homes().journal(&self.launch.options.directory, &self.id),
+            checkpointing: self.launch.config.settings.flag("general.checkpointing.enabled"),
+        }
+    }
+}
+
+impl GoingBack {
+    /// What going back to before a turn would do to files. Blocking.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    pub fn files(&self, turn: u64) -> Result<Vec<FileBack>, String> {
+        let versions = self.versions.as_ref().ok_or("this session keeps no old versions")?;
+        let foreseen = versions.foresee(turn).map_err(|error| error.to_string())?;
+        Ok(foreseen.into_iter().map(file_back).collect())
+    }
+
+    /// The changes of the conversation as it stands that one can go back to
+    /// before, the oldest first. Blocking.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn points(&self) -> Result<Vec<RestorePoint>, String> {
+        let versions = self.versions.as_ref().ok_or("this session keeps no old versions")?;
+        let edits = versions.edits().map_err(|error| error.to_string())?;
+        if edits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let session = parallax_store::load(&self.journal).map_err(|error| error.to_string())?;
+        let mut places = places(&session.records);
+        let mut points = Vec::new();
+        for edit in edits {
+            // The newest answer before the change, and in it the first call that
+            // names the file and was not taken yet.
+            let before = |place: &&mut Place| place.time_ns <= edit.moment;
+            let Some(place) = places.iter_mut().rev().find(before) else { continue };
+            let names = |call: &(String, Vec<String>)| {
+                edit.files.iter().any(|file| call.1.iter().any(|arg| is_of(arg, file)))
+            };
+            let free = |(at, call): &(usize, &(String, Vec<String>))| {
+                !place.taken.contains(at) && names(call)
+            };
+            let found = place.calls.iter().enumerate().find(free);
+            let Some((call, (tool, _))) = found else { continue };
+            place.taken.insert(call);
+            points.push(RestorePoint {
+                name: name_of(edit.moment, edit.files.first().map(PathBuf::as_path), tool),
+                tool: tool.clone(),
+                files: edit.files,
+                order: Restore { moment: edit.moment, keep: place.keep, call, force: false },
+            });
+        }
+        Ok(points)
+    }
+}
+
+/// An answer with calls.
+struct Place {
+    /// When it was recorded, in nanoseconds since 1970.
+    time_ns: i64,
+    /// How many contents there are up to it.
+    keep: usize,
+    /// The tools with the texts of their arguments.
+    calls: Vec<(String, Vec<String>)>,
+    /// Calls that a change was found for.
+    taken: HashSet<usize>,
+}
+
+fn places(records: &[Record]) -> Vec<Place> {
+    let mut keep = 0;
+    let mut places = Vec::new();
+    for record in records {
+        match record {
+            Record::Content(content) => {
+                keep += 1;
+                let time: Option<jiff::Timestamp> = content.time.parse().ok();
+                let opened = content.wire.open().ok().filter(|opened| opened.role == Role::Model);
+                let (Some(time), Some(opened)) = (time, opened) else { continue };
+                let calls: Vec<_> = opened
+                    .calls()
+                    .map(|call| {
+                        let values = call.args.into_iter().flat_map(|args| args.values());
+                        let texts = values.filter_map(Value::as_str).map(str::to_owned);
+                        (call.name.to_owned(), texts.collect())
+                    })
+                    .collect();
+                if !calls.is_empty() {
+                    let time_ns = i64::try_from(time.as_nanosecond()).unwrap_or_default();
+                    places.push(Place { time_ns, keep, calls, taken: HashSet::new() });
+                }
+            }
+            Record::Round(_) => keep += 1,
+            _ => {}
+        }
+    }
+    places
+}
+
+/// Whether an argument names the file.
+fn is_of(argument: &str, file: &Path) -> bool {
+    let path = Path::new(argument.trim());
+    !argument.trim().is_empty()
+        && !argument.contains('\n')
+        && file.ends_with(path.file_name().unwrap_or_default())
+        && (path.is_absolute() || argument.len() <= file.as_os_str().len())
+}
+
+/// As the reference writes it: the time with signs that no file name dislikes.
+fn name_of(moment: i64, file: Option<&Path>, tool: &str) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(moment)).unwrap_or_default();
+    let time = format!("{time:.3}").replace(':', "-").replace('.', "_");
+    let file = file.and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    format!("{time}-{file}-{tool}")
+}
+
+fn file_back(foreseen: Foreseen) -> FileBack {
+    let Foreseen { path, kind, kept, now, then } = foreseen;
+    let diff = match (&now, &then, kind) {
+        (None, None, _) => None,
+        (Some(_), None, ChangeKind::Changed) | (None, Some(_), ChangeKind::Changed) => None,
+        (now, then, _) => {
+            let text = |side: &Option<String>| side.clone().unwrap_or_default();
+            let name = PathBuf::from(path.file_name().unwrap_or_default());
+            Some(parallax_tools::file_diff(&path, &name, &text(now), &text(then), now.is_none()))
+        }
+    };
+    FileBack { path, kind, kept, diff }
+}

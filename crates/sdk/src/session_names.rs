@@ -1,0 +1,90 @@
+//! A session's name by a cheap model, where the settings ask for one; else it is
+//! called by its first prompt.
+
+use std::sync::Arc;
+
+use parallax_engine::EventReader;
+use parallax_protocol::content::{Content, Part};
+use parallax_protocol::event::{EndReason, EventBody};
+use parallax_protocol::model::{Model, Request, ToolSet};
+use parallax_protocol::store::{NameRecord, Record, Store};
+use parallax_protocol::{CancellationToken, Object};
+
+use crate::sessions::cut;
+
+/// Who answers, where the settings name no other.
+const MODEL: &str = "flash-lite";
+/// Bytes of the prompt that are shown.
+const PROMPT: usize = 4_000;
+/// Characters of a name.
+const NAME: usize = 80;
+
+const ASKED: &str = "Give the conversation that begins with this message a title: at most eight \
+                     words in the language of the message, no quotation marks, no full stop. \
+                     Answer with the title alone.\n\n";
+
+/// Names the session after its first turn. Ends by itself; what goes wrong leaves
+/// the first prompt as the name.
+pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dyn Store>) {
+    tokio::spawn(async move {
+        let mut prompt = String::new();
+        while let Some(event) = events.next().await {
+            match event.body {
+                EventBody::TurnStarted { prompt: first } if prompt.is_empty() => prompt = first,
+                EventBody::TurnEnded(ended) => {
+                    if matches!(ended.reason, EndReason::Done) && !prompt.trim().is_empty() {
+                        break;
+                    }
+                    prompt.clear();
+                }
+                _ => {}
+            }
+        }
+        drop(events);
+        if prompt.is_empty() {
+            return;
+        }
+        let text = format!("{ASKED}{}", cut(&prompt, PROMPT));
+        let request = Request {
+            model: model.resolve(MODEL),
+            system: Arc::from(""),
+            contents: vec![Content::user(vec![Part::text(text)]).seal()],
+            tools: ToolSet::None,
+            generation: Object::new(),
+            role: "utility_session_name".into(),
+            max_attempts: Some(1),
+        };
+        let answer = match model.generate(request, CancellationToken::new()).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(%error, "the session keeps its first prompt as its name");
+                return;
+            }
+        };
+        let Some(text) = cleaned(&answer.text()) else { return };
+        let record = Record::Name(NameRecord { time: parallax_store::timestamp(), text });
+        if let Err(error) = store.append(&record) {
+            tracing::debug!(%error, "the session's name is not kept");
+        }
+    });
+}
+
+/// The first line of an answer without what does not belong into a name.
+fn cleaned(answer: &str) -> Option<String> {
+    let line = answer.lines().find(|line| !line.trim().is_empty())?;
+    let line = line.trim().trim_matches(['"', '*', '#', '`', ' ']).trim_end_matches('.');
+    let name: String = line.chars().filter(|char| !char.is_control()).take(NAME).collect();
+    (!name.trim().is_empty()).then(|| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cleaned;
+
+    #[test]
+    fn a_name_is_one_plain_line() {
+        assert_eq!(cleaned("\n**\"Mend the parser.\"**\nmore").as_deref(), Some("Mend the parser"));
+        assert_eq!(cleaned(" \n\"\"\n").as_deref(), None);
+        assert_eq!(cleaned(&"x".repeat(200)).map(|name| name.len()), Some(80));
+    }
+}

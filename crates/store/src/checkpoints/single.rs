@@ -1,0 +1,180 @@
+//! Single changes of a session: listed, gone back to, and shown before that.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::event::Undone;
+
+use super::beneath::{Leaf, look};
+use super::journal::Record;
+use super::state::{Content, State};
+use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
+
+/// Larger texts are not shown.
+const MOST_SHOWN: u64 = 1024 * 1024;
+
+/// One change that a tool made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// When it began, in nanoseconds since 1970: its name for
+    /// [`Checkpoints::restore_before`].
+    pub moment: i64,
+    /// The turn.
+    pub turn: u64,
+    /// The files.
+    pub files: Vec<PathBuf>,
+}
+
+/// What going back would do to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreseen {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What would happen: made (again), changed or removed.
+    pub kind: ChangeKind,
+    /// Why it would be left alone, if so.
+    pub kept: Option<String>,
+    /// Its text now; `None` where there is none, or it is no text or too large.
+    pub now: Option<String>,
+    /// Its text then.
+    pub then: Option<String>,
+}
+
+/// What is to be given back of one path: the state before, and as it was left.
+type Wanted = (PathBuf, State, Option<State>);
+
+impl Checkpoints {
+    /// The changes that tools made and that were not taken back, the oldest
+    /// first.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub fn edits(&self) -> Result<Vec<Edit>, CheckpointError> {
+        let journal = self.refreshed()?;
+        let history = &journal.history;
+        let stands = |turn: u64, path: &PathBuf| {
+            history.turns.get(&turn).is_some_and(|turn| turn.changes.contains_key(path))
+        };
+        let mut edits: Vec<Edit> = Vec::new();
+        for single in history.singles.iter().filter(|single| single.by == ChangedBy::Edit) {
+            let files: Vec<PathBuf> = single.files.iter().map(|(path, _)| path.clone()).collect();
+            let known = edits.iter().any(|edit| edit.moment == single.began);
+            if !known && files.iter().any(|path| stands(single.turn, path)) {
+                edits.push(Edit { moment: single.began, turn: single.turn, files });
+            }
+        }
+        edits.sort_by_key(|edit| edit.moment);
+        Ok(edits)
+    }
+
+    /// Gives files back what they were before the change that began then, and
+    /// with it all later changes of the session. Recorded as a change of `turn`,
+    /// so that its undo takes this back. As an undo, it leaves alone what
+    /// somebody changed since, unless `force` is set.
+    ///
+    /// # Errors
+    /// When nothing changed since, or the records cannot be read or written.
+    pub fn restore_before(
+        &self,
+        moment: i64,
+        turn: u64,
+        force: bool,
+    ) -> Result<Undone, CheckpointError> {
+        let wanted = self.wanted(|_, began| began >= moment)?;
+        if wanted.is_empty() {
+            return Err(CheckpointError::NothingToUndo);
+        }
+        let began = self.moment();
+        let outcome = self.give_back(wanted, force, &BTreeMap::new());
+        let undone = outcome.undone(turn);
+        if !outcome.files.is_empty() {
+            let (ended, by, files) = (self.moment(), ChangedBy::Edit, outcome.files);
+            self.append(&Record::Changed { turn, began, ended, by, files })?;
+        }
+        Ok(undone)
+    }
+
+    /// What going back to before a turn would do to files. Nothing is changed.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub fn foresee(&self, turn: u64) -> Result<Vec<Foreseen>, CheckpointError> {
+        let wanted = self.wanted(|number, _| number >= turn)?;
+        let Some((roots, _)) = self.places() else { return Ok(Vec::new()) };
+        let mut foreseen = Vec::new();
+        for (path, before, after) in wanted {
+            let Some(place) = roots.place(&path) else { continue };
+            let Ok(now) = look(&place) else { continue };
+            let planned = self.plan(&roots, &path, before.clone(), after, false, None);
+            let kept = match planned {
+                Ok(None) => continue,
+                Ok(Some(_)) => None,
+                Err(why) => Some(why),
+            };
+            let kind = match (before.is_absent(), now.is_absent()) {
+                (true, true) => continue,
+                (true, false) => ChangeKind::Deleted,
+                (false, true) => ChangeKind::Created,
+                (false, false) => ChangeKind::Changed,
+            };
+            let text_now = match &now {
+                State::File { stamp, .. } if stamp.size <= MOST_SHOWN => {
+                    let opened = Leaf::open(&place, false).and_then(|leaf| leaf.file());
+                    opened.ok().and_then(|(file, _)| read_some(file))
+                }
+                _ => None,
+            };
+            let then = self.text_of(&before);
+            if text_now.is_some() && text_now == then.clone().map(String::into_bytes) {
+                continue;
+            }
+            let now = text_now.and_then(|bytes| String::from_utf8(bytes).ok());
+            foreseen.push(Foreseen { path, kind, kept, now, then });
+        }
+        Ok(foreseen)
+    }
+
+    /// The first state before, and the last after, of each path that a change
+    /// touched which fits (by its turn and the moment it began).
+    fn wanted(&self, fits: impl Fn(u64, i64) -> bool) -> Result<Vec<Wanted>, CheckpointError> {
+        let journal = self.refreshed()?;
+        let history = &journal.history;
+        let mut first: BTreeMap<&Path, (i64, &State)> = BTreeMap::new();
+        for single in history.singles.iter().filter(|single| fits(single.turn, single.began)) {
+            for (path, before) in &single.files {
+                let known = first.entry(path).or_insert((single.began, before));
+                if single.began < known.0 {
+                    *known = (single.began, before);
+                }
+            }
+        }
+        let wanted = first.into_iter().map(|(path, (_, before))| {
+            (path.to_path_buf(), before.clone(), history.last.get(path).cloned())
+        });
+        Ok(wanted.collect())
+    }
+
+    /// The bytes of a kept state as text.
+    fn text_of(&self, state: &State) -> Option<String> {
+        let State::File { content, stamp } = state else { return None };
+        if stamp.size > MOST_SHOWN {
+            return None;
+        }
+        let bytes = match content {
+            Content::Kept(id) => read_some(File::open(self.objects.path(id)).ok()?)?,
+            Content::Git { top, blob } => {
+                (self.options.blobs.as_ref()?.0)(&top.path(), &blob.hex()).ok()?
+            }
+            Content::Hashed(_) | Content::Lost(_) => return None,
+        };
+        String::from_utf8(bytes).ok()
+    }
+}
+
+fn read_some(file: File) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MOST_SHOWN + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MOST_SHOWN).then_some(bytes)
+}

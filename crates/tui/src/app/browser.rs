@@ -1,0 +1,187 @@
+//! The browser of sessions: by title at once, by what was said in them as soon
+//! as the index has answered, with the last words of the one under the cursor.
+
+use std::sync::Arc;
+
+use parallax_screen::Line;
+use parallax_sdk::past::PastItem;
+use parallax_sdk::session_search::{MARKS, Search, SearchHit};
+use parallax_sdk::{Launch, SessionChoice, SessionEntry};
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+use crate::theme::Theme;
+
+/// Sessions that a search finds at most.
+const MOST_FOUND: usize = 50;
+/// Characters from which on contents are searched.
+const LEAST_TYPED: usize = 2;
+/// Prompts of a session that its preview begins with.
+const PREVIEWED: usize = 2;
+
+impl App {
+    /// Sessions of the project, newest first.
+    pub(crate) fn sessions_dialog(&mut self) {
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        self.effect(Effect::Run(Box::new(move || {
+            let mut sessions = launch.sessions();
+            sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
+            Box::new(move |app| {
+                if sessions.is_empty() {
+                    app.overlay = None;
+                    return app.info("No earlier sessions of this project.");
+                }
+                let item = |entry: &SessionEntry| {
+                    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
+                };
+                let list = ListDialog::new("Sessions", sessions.iter().map(item).collect())
+                    .searched()
+                    .hint("type to search titles and contents · enter go on with it · delete removes it · esc back");
+                let first = sessions.first().map(|entry| entry.id.clone());
+                app.browsed = Arc::from(sessions);
+                app.open(Overlay::list(Purpose::Sessions, list));
+                app.preview_session(&first.unwrap_or_default());
+            })
+        })));
+    }
+
+    /// Loads the last words of a session, to be shown beneath the list.
+    pub(super) fn preview_session(&mut self, id: &str) {
+        let Some(entry) = self.browsed.iter().find(|entry| entry.id == id).cloned() else { return };
+        let has = |list: &ListDialog| list.has_preview(id);
+        if matches!(&self.overlay, Some(Overlay { body: Body::List(list), .. }) if has(list)) {
+            return;
+        }
+        self.effect(Effect::Run(Box::new(move || {
+            let items = parallax_sdk::sessions::preview(&entry, PREVIEWED).unwrap_or_default();
+            Box::new(move |app| {
+                let rows = preview_rows(&items, &app.theme);
+                if let Some(list) = app.sessions_list() {
+                    list.preview(&entry.id, rows);
+                }
+            })
+        })));
+    }
+
+    /// Looks for what is typed in what was said, once for each text.
+    pub(super) fn search_sessions(&mut self) {
+        let Some(list) = self.sessions_list() else { return };
+        let text = list.search_text().trim().to_owned();
+        if text.chars().count() < LEAST_TYPED || list.looked_for(&text) {
+            return;
+        }
+        let Some(launch) = self.launch.clone() else { return };
+        self.effect(Effect::Run(Box::new(move || {
+            let hits = look(&launch, &text);
+            Box::new(move |app| {
+                let theme = app.theme.clone();
+                let Some(list) = app.sessions_list() else { return };
+                match hits {
+                    Ok(hits) => {
+                        let found = hits.iter().map(|hit| (hit.id.clone(), found_row(hit, &theme)));
+                        list.found(&text, found.collect());
+                    }
+                    Err(why) => list.notice = Some(why),
+                }
+                let current = list.current().map(|item| item.id.clone());
+                app.preview_session(&current.unwrap_or_default());
+            })
+        })));
+    }
+
+    fn sessions_list(&mut self) -> Option<&mut ListDialog> {
+        match &mut self.overlay {
+            Some(Overlay { purpose: Purpose::Sessions, body: Body::List(list) }) => Some(list),
+            _ => None,
+        }
+    }
+
+    pub(super) fn delete_session(&mut self, id: String) {
+        if id == self.session {
+            return self.error("This session is open; `/quit --delete` leaves and deletes it.");
+        }
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        self.effect(Effect::Run(Box::new(move || {
+            let deleted = launch.delete_session(&id);
+            Box::new(move |app| match deleted {
+                Ok(entry) => app.info(format!("Deleted: {}", entry.title)),
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+
+    /// Goes on with a session of any project or program, a saved conversation, or
+    /// a file.
+    pub(super) fn load(&mut self, what: &str) {
+        if what.is_empty() {
+            return self.sessions_dialog();
+        }
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        let what = what.to_owned();
+        self.effect(Effect::Run(Box::new(move || {
+            let choice = launch.loadable(&what);
+            Box::new(move |app| match choice {
+                Ok(choice) => app.effect(Effect::Open(choice)),
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+
+    /// Goes on in a copy, from here or from before a prompt.
+    pub(super) fn fork(&mut self, before: &str) {
+        if self.is_busy() {
+            return self.toast("not while the agent works: esc stops it");
+        }
+        let before = match before {
+            "" => None,
+            number => match number.parse() {
+                Ok(number) => Some(number),
+                Err(_) => {
+                    return self.error(format!("`{number}` is no prompt; `/rewind` lists them."));
+                }
+            },
+        };
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        let id = self.session.clone();
+        self.effect(Effect::Run(Box::new(move || {
+            let made = launch.fork_session(&id, before);
+            Box::new(move |app| match made {
+                Ok(new) => {
+                    app.info(format!("This is a copy now; the original is {id}."));
+                    app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
+                }
+                Err(failure) => app.error(failure.message),
+            })
+        })));
+    }
+}
+
+fn look(launch: &Launch, text: &str) -> Result<Vec<SearchHit>, String> {
+    let search = Search { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
+    launch.search_sessions(&search, &|| false).map_err(|failure| failure.message)
+}
+
+/// The snippet with what was found marked.
+fn found_row(hit: &SearchHit, theme: &Theme) -> Line {
+    let mut row = Line::styled(format!("prompt {}: ", hit.turn), theme.secondary);
+    for (at, piece) in hit.snippet.split(MARKS).enumerate() {
+        let style = if at % 2 == 1 { theme.accent.bold() } else { theme.text };
+        row = row.and(clean(piece), style);
+    }
+    row
+}
+
+/// The last words of a session.
+fn preview_rows(items: &[PastItem], theme: &Theme) -> Vec<Line> {
+    let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
+    let rows = items.iter().filter_map(|item| match item {
+        PastItem::User { text, .. } => Some(Line::styled(format!("> {}", first(text)), theme.user)),
+        PastItem::Text { text, .. } => Some(Line::styled(first(text), theme.text)),
+        PastItem::Tool { name, .. } => Some(Line::styled(format!("  {name}"), theme.secondary)),
+        _ => None,
+    });
+    rows.collect()
+}

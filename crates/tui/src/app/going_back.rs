@@ -1,0 +1,229 @@
+//! Going back: to before a prompt, to before a single change; and going on with
+//! a turn that was cut off.
+
+use parallax_protocol::event::PromptEntry;
+use parallax_protocol::op::{Op, Rewind};
+use parallax_screen::Line;
+use parallax_sdk::going_back::{ChangeKind, FileBack, RestorePoint};
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::diff_view::{self, DiffLook};
+use crate::effect::Effect;
+
+/// Files that are named, and prompts.
+const NAMED: usize = 6;
+/// Rows of one diff.
+const DIFF_ROWS: usize = 12;
+
+impl App {
+    /// Prompts that one can go back to; the engine knows them.
+    pub(super) fn rewind_dialog(&mut self) {
+        if self.is_busy() {
+            return self.toast("not while the agent works: esc stops it");
+        }
+        self.wants_prompts = true;
+        self.effect(Effect::Send(Op::ListPrompts));
+    }
+
+    pub(super) fn prompts_are(&mut self, prompts: &[PromptEntry]) {
+        if !std::mem::take(&mut self.wants_prompts) {
+            return;
+        }
+        if prompts.is_empty() {
+            return self.info("There is no prompt to go back to yet.");
+        }
+        let items =
+            prompts.iter().rev().map(|prompt| {
+                let changes = match prompt.files.len() {
+                    0 => String::new(),
+                    files => format!(
+                        "+{} -{} in {files} file{}",
+                        prompt.lines_added,
+                        prompt.lines_removed,
+                        if files == 1 { "" } else { "s" }
+                    ),
+                };
+                let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
+                let mut preview: Vec<Line> = prompt
+                    .text
+                    .lines()
+                    .take(6)
+                    .map(|line| Line::raw(line.replace('\t', "    ")))
+                    .collect();
+                preview.extend(prompt.files.iter().take(8).map(|path| {
+                    Line::styled(format!("  {}", path.display()), self.theme.secondary)
+                }));
+                ListItem::new(prompt.turn.to_string(), first, changes).previewed(preview)
+            });
+        let list = ListDialog::new("Go back to before which prompt?", items.collect()).searched();
+        self.past_prompts = prompts.to_vec();
+        self.open(Overlay::list(Purpose::Rewind, list));
+    }
+
+    /// Asks what goes back, with a picture of what that would change.
+    pub(super) fn rewind_how(&mut self, turn: u64) {
+        self.overlay = None;
+        self.effect(Effect::AskSession(Box::new(move |session| {
+            let back = session.going_back();
+            Box::new(move |app| {
+                app.effect(Effect::Run(Box::new(move || {
+                    let files = back.files(turn);
+                    Box::new(move |app| app.rewind_picture(turn, files))
+                })));
+            })
+        })));
+    }
+
+    fn rewind_picture(&mut self, turn: u64, files: Result<Vec<FileBack>, String>) {
+        let theme = self.theme.clone();
+        let dropped: Vec<&PromptEntry> =
+            self.past_prompts.iter().filter(|prompt| prompt.turn >= turn).collect();
+        let count = |count: usize, what: &str| {
+            format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+        };
+        let mut chat: Vec<Line> = dropped
+            .iter()
+            .take(NAMED)
+            .map(|prompt| {
+                let first = prompt.text.lines().next().unwrap_or_default();
+                Line::styled(format!("  > {}", clean(first)), theme.user)
+            })
+            .collect();
+        if dropped.len() > NAMED {
+            let more = format!("  and {} more", dropped.len() - NAMED);
+            chat.push(Line::styled(more, theme.secondary));
+        }
+        chat.insert(0, Line::styled("Taken back, with all that was answered:", theme.text));
+        let (rows, changed) = match &files {
+            Ok(files) => {
+                (self.file_rows(files), files.iter().filter(|file| file.kept.is_none()).count())
+            }
+            Err(why) => (vec![Line::styled(clean(why), theme.warning)], 0),
+        };
+        let (prompts, changes) = (count(dropped.len(), "prompt"), count(changed, "file"));
+        let mut both = chat.clone();
+        both.extend(rows.iter().cloned());
+        let mut items = vec![
+            ListItem::new("chat+files", "Conversation and files", format!("{prompts}, {changes}"))
+                .previewed(both),
+            ListItem::new("chat", "Conversation only", format!("{prompts}; files stay"))
+                .previewed(chat),
+            ListItem::new("files", "Files only", format!("{changes}; the model is told"))
+                .previewed(rows),
+            ListItem::new("none", "Nothing", ""),
+        ];
+        if changed == 0 {
+            items.retain(|item| !item.id.contains("files"));
+        }
+        let list = ListDialog::new(format!("Go back to before prompt {turn}: what?"), items);
+        self.open(Overlay::list(Purpose::RewindHow(turn), list));
+    }
+
+    /// What would happen to files, with what would change in them.
+    fn file_rows(&self, files: &[FileBack]) -> Vec<Line> {
+        let theme = &self.theme;
+        if files.is_empty() {
+            return vec![Line::styled("No file would change.", theme.secondary)];
+        }
+        let folder = self.launch.as_ref().map(|launch| launch.options().directory.clone());
+        let mut rows = Vec::new();
+        for file in files.iter().take(NAMED) {
+            let path = folder.as_ref().and_then(|folder| file.path.strip_prefix(folder).ok());
+            let name = clean(&path.unwrap_or(&file.path).to_string_lossy());
+            let (what, style) = match (&file.kept, file.kind) {
+                (Some(why), _) => (format!("stays: {}", clean(why)), theme.warning),
+                (None, ChangeKind::Created) => ("is made again".to_owned(), theme.success),
+                (None, ChangeKind::Deleted) => ("is removed".to_owned(), theme.error),
+                (None, ChangeKind::Changed) => ("changes".to_owned(), theme.text),
+            };
+            let counts = file.diff.as_ref().map_or_else(String::new, |diff| {
+                format!(" +{} -{}", diff.lines_added, diff.lines_removed)
+            });
+            rows.push(
+                Line::styled(format!("{name} "), theme.text.bold())
+                    .and(what, style)
+                    .and(counts, theme.secondary),
+            );
+            let shown = file.diff.as_ref().filter(|_| file.kept.is_none());
+            if let Some(diff) = shown.filter(|_| file.kind == ChangeKind::Changed) {
+                let width = usize::from(self.size.0).saturating_sub(4).max(20);
+                let look = DiffLook { max_rows: DIFF_ROWS, ..DiffLook::new(theme, width) };
+                rows.extend(diff_view::rows(diff, &look));
+            }
+        }
+        if files.len() > NAMED {
+            rows.push(Line::styled(format!("and {} more", files.len() - NAMED), theme.secondary));
+        }
+        rows
+    }
+
+    /// Single changes that one can go back to before, or one of them by name.
+    pub(super) fn restore(&mut self, name: &str) {
+        if self.is_busy() {
+            return self.toast("not while the agent works: esc stops it");
+        }
+        let name = name.to_owned();
+        self.effect(Effect::AskSession(Box::new(move |session| {
+            let back = session.going_back();
+            Box::new(move |app| {
+                if !back.checkpointing {
+                    return app.info(
+                        "Switch the setting `general.checkpointing.enabled` on to go back to \
+                         single changes; `/rewind` and `/undo` go back by prompts.",
+                    );
+                }
+                app.effect(Effect::Run(Box::new(move || {
+                    let points = back.points();
+                    Box::new(move |app| match points {
+                        Ok(points) => app.restore_points(points, &name),
+                        Err(why) => app.error(why),
+                    })
+                })));
+            })
+        })));
+    }
+
+    fn restore_points(&mut self, points: Vec<RestorePoint>, name: &str) {
+        if points.is_empty() {
+            return self.info("There is no change to go back to yet.");
+        }
+        if name.is_empty() {
+            let items = points.iter().rev().map(|point| {
+                let files: Vec<String> =
+                    point.files.iter().map(|file| clean(&file.to_string_lossy())).collect();
+                ListItem::new(point.name.clone(), clean(&point.name), files.join(", "))
+            });
+            let list = ListDialog::new("Go back to before which change?", items.collect())
+                .searched()
+                .hint("enter goes back and asks about the change again · esc back");
+            return self.open(Overlay::list(Purpose::Restore, list));
+        }
+        let found = points.iter().find(|point| point.name == name);
+        match found {
+            Some(point) => self.effect(Effect::Send(Op::Restore(point.order))),
+            None => self.error(format!("There is no change `{name}`; `/restore` lists them.")),
+        }
+    }
+
+    /// A turn of the session that goes on was cut off.
+    pub(super) fn offer_to_go_on(&mut self) {
+        let items = vec![
+            ListItem::new("yes", "Go on with it", "what was finished is used"),
+            ListItem::new("no", "Not now", "`/continue` does it later"),
+        ];
+        let list = ListDialog::new("The last turn was cut off. Go on with it?", items);
+        self.open(Overlay::list(Purpose::CutOff, list));
+    }
+
+    pub(super) fn rewind_chosen(&mut self, turn: u64, id: &str) {
+        self.overlay = None;
+        let (chat, files) = (id.contains("chat"), id.contains("files"));
+        if chat || files {
+            let rewind = Rewind { turn, chat, files, force: id.ends_with("force") };
+            self.effect(Effect::Send(Op::Rewind(rewind)));
+        }
+    }
+}
