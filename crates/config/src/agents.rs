@@ -257,14 +257,9 @@ mod tests {
         let home = root.join("home");
         let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
         let homes = Homes { user: home, gemini, parallax };
-        let file = crate::layers::LayerFile {
-            layer: crate::layers::Layer::User,
-            path: "/settings.json".into(),
-            text: String::new(),
-            values: settings.as_object().cloned().unwrap_or_default(),
-        };
-        let environment = crate::environment::Environment::default();
-        let settings = Settings::from_layers(vec![file], &environment, &mut Vec::new());
+        let Value::Object(merged) = settings else { panic!("an object") };
+        let mut settings = Settings::default();
+        settings.merged = merged;
         let built_in = vec![Agent::new("helper", "built in", AgentTier::BuiltIn, "p")];
         find_agents(built_in, &agent_folders(&homes, &root.join("project"), trusted), &settings)
     }

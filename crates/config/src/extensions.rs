@@ -241,9 +241,6 @@ impl Config {
     /// two looks where there are none.
     pub fn extensions(&self, choice: &ExtensionChoice) -> Extensions {
         let mut found = Extensions::default();
-        if self.settings.get("admin.extensions.enabled") == Some(&Value::Bool(false)) {
-            return found;
-        }
         let theirs = self.homes.gemini.join("extensions");
         let ours = self.extension_home();
         let mut places: Vec<(PathBuf, ExtensionHome)> = Vec::new();

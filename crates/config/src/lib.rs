@@ -6,6 +6,7 @@
 //! (`files`).
 
 pub mod agents;
+mod command_words;
 pub mod commands;
 mod credentials;
 mod dialog;
@@ -42,6 +43,7 @@ mod survey;
 pub mod trust;
 mod ui;
 
+pub use command_words::command_words;
 pub use credentials::{KeyKind, StoredKey, credentials_file, forget_key, store_key, stored_key};
 pub use dialog::{SettingRow, setting_rows};
 pub use editor_keys::{EditorKeys, add_editor_keys};

@@ -429,7 +429,11 @@ mod tests {
         );
         assert_eq!(
             found.loosening,
-            ["tools.allowed (.gemini/settings.json)", "mcpServers.s.trust (.gemini/settings.json)"]
+            [
+                "tools.allowed (.gemini/settings.json)",
+                "tools.discoveryCommand (.gemini/settings.json)",
+                "mcpServers.s.trust (.gemini/settings.json)"
+            ]
         );
         let servers: Vec<&str> = found.mcp_servers.iter().map(|it| it.target.as_str()).collect();
         assert_eq!(servers, ["npx -y evil", "http://x", "x"]);

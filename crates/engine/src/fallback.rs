@@ -159,7 +159,6 @@ impl Session {
         let ask = Ask {
             id: AskId::new(format!("ask-model-{}", self.asks)),
             call: CallId::new(String::new()),
-            agent: None,
             name: "model".to_owned(),
             kind: ToolKind::SwitchMode,
             title: format!(
@@ -180,6 +179,7 @@ impl Session {
             rules: Vec::new(),
             permissions: Permissions::default(),
             not_undoable: Vec::new(),
+            agent: None,
         };
         Ok(self.put_question(ask, cancel).await?.outcome)
     }

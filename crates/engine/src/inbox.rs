@@ -108,7 +108,8 @@ pub(crate) struct Inbox {
     /// The token of a compaction between turns.
     pub(crate) compacting: Option<CancellationToken>,
     notices: u64,
-    family: Option<Arc<Family>>,
+    /// The way to sub-agents.
+    pub(crate) family: Option<Arc<Family>>,
 }
 
 impl Inbox {
@@ -119,7 +120,6 @@ impl Inbox {
         model_changed: ModelChanged,
         (mode, model): (ApprovalMode, String),
         shell: Option<Arc<dyn Shell>>,
-        family: Option<Arc<Family>>,
     ) -> Self {
         let reach = Reach::default();
         Self {
@@ -144,7 +144,7 @@ impl Inbox {
             turn: None,
             compacting: None,
             notices: 0,
-            family,
+            family: None,
         }
     }
 
@@ -190,6 +190,9 @@ impl Inbox {
     }
 
     fn handle(&mut self, op: Op) {
+        if let (Some(family), Op::Steer(_) | Op::Withdraw(_)) = (&self.family, &op) {
+            family.tell_children(&op);
+        }
         match op {
             Op::Prompt(prompt) => {
                 self.prompts.push_back(Queued::new(Beginning::Prompt(prompt)));

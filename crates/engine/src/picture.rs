@@ -50,7 +50,7 @@ impl Session {
     }
 
     fn picture(&mut self) -> ContextPicture {
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         let ContextUsed { tokens, window } = self.context(&model);
         let mut sums = Sums::default();
         let mut in_system = 0;

@@ -75,7 +75,7 @@ impl Session {
     /// Tokens that a result may take beside the results that are there, with some
     /// left for the answer.
     fn tokens_left(&mut self, pending: u64) -> u64 {
-        let model = self.model.resolve(&self.inbox.model);
+        let model = self.main_model();
         let ContextUsed { tokens: used, window } = self.context(&model);
         window.saturating_sub(used).saturating_sub(pending) / 4 * 3
     }

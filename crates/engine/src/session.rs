@@ -247,7 +247,7 @@ pub(crate) fn launch(
         resumed: !options.history.is_empty(),
         scripted: options.model.is_scripted(),
     };
-    let session = Session {
+    let mut session = Session {
         inbox: Inbox::new(
             inbox,
             hub.clone(),
@@ -255,7 +255,6 @@ pub(crate) fn launch(
             options.model_changed,
             (options.mode, options.model_name),
             options.shell,
-            family.clone(),
         ),
         hub: hub.clone(),
         history: History::new(options.history, options.compactions, options.pins, options.store),
@@ -305,6 +304,7 @@ pub(crate) fn launch(
         family,
         known_ids: std::collections::HashSet::new(),
     };
+    session.inbox.family.clone_from(&session.family);
     hub.send(EventBody::SessionReady(ready));
     let task = tokio::spawn(session.run(hub));
     SessionHandle { ops, task }
@@ -386,8 +386,10 @@ impl Session {
             }
             self.tell_trouble();
             // What was steered too late is a prompt of its own.
-            for steer in std::mem::take(&mut self.inbox.steers) {
-                self.inbox.prompts.push_back(Queued::steered(steer));
+            // A sub-agent has one prompt; the session has the message too.
+            let late = std::mem::take(&mut self.inbox.steers);
+            if self.role.is_none() {
+                self.inbox.prompts.extend(late.into_iter().map(Queued::steered));
             }
             let duration_ms = crate::meter::millis(begun);
             self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms }));

@@ -518,6 +518,21 @@ mod tests {
     }
 
     #[test]
+    fn answers_are_read_by_their_places() {
+        use super::answers_of;
+        use serde_json::json;
+        let answers = json!({"0": "a"});
+        for value in [json!({"0": "a"}), json!({"answers": {"0": "a"}}), json!("a")] {
+            assert_eq!(
+                answers_of(value.clone()).map(Value::Object),
+                Some(answers.clone()),
+                "{value}"
+            );
+        }
+        assert_eq!(answers_of(Value::Null), None);
+    }
+
+    #[test]
     fn the_exit_code_is_that_of_the_last_turn() {
         let input =
             "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}\n";

@@ -30,6 +30,11 @@ use crate::tool::McpTool;
 /// How long a call of a tool that is not known yet waits for its server.
 const LOOKING: Duration = Duration::from_secs(60);
 
+/// How long servers that nothing waits for are not started, and then the time
+/// between two of them: many programs that start at once slow everything down.
+const QUIET: Duration = Duration::from_millis(400);
+const STEP: Duration = Duration::from_millis(20);
+
 /// Characters of what one server wants the model to know.
 const INSTRUCTIONS: usize = 20_000;
 
@@ -153,18 +158,29 @@ impl Servers {
     }
 
     /// Starts, in the background, the servers of which it must be learnt what
-    /// they offer. Must run on a tokio runtime.
+    /// they offer. Where nothing waits for them, the first frame and the first
+    /// request have the machine to themselves. Must run on a tokio runtime.
     pub fn start(&self) {
-        for server in &self.inner.servers {
-            if server.needs_start(self.inner.lazy) {
-                let server = Arc::clone(server);
+        let needed = self.inner.servers.iter().filter(|server| server.needs_start(self.inner.lazy));
+        let needed: Vec<Arc<Server>> = needed.cloned().collect();
+        if needed.is_empty() {
+            return;
+        }
+        let (quiet, step) = match self.inner.first_wait.is_zero() {
+            true => (QUIET, STEP),
+            false => (Duration::ZERO, Duration::ZERO),
+        };
+        tokio::spawn(async move {
+            tokio::time::sleep(quiet).await;
+            for server in needed {
                 tokio::spawn(async move {
                     if let Err(error) = server.link().await {
                         tracing::debug!(server = server.config.name, %error, "no MCP server");
                     }
                 });
+                tokio::time::sleep(step).await;
             }
-        }
+        });
     }
 
     /// Whether something may soon be known of a server of which nothing is.

@@ -281,9 +281,12 @@ fn ask_settings(
 
 fn list(launch: &Launch) -> Said {
     let extensions = launch.extensions();
-    let mut text = String::new();
+    let (mut text, mut json) = (String::new(), Vec::new());
     for extension in &extensions.all {
-        text.push_str(&listed(launch, extension));
+        // All files are read: once.
+        let intact = launch.extension_is_intact(extension);
+        text.push_str(&listed(launch, extension, intact));
+        json.push(described(launch, extension, intact));
     }
     if text.is_empty() {
         text.push_str("No extensions installed.\n");
@@ -291,7 +294,6 @@ fn list(launch: &Launch) -> Said {
     for warning in &extensions.warnings {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
-    let json = extensions.all.iter().map(|extension| described(launch, extension)).collect();
     Said::new(text, Value::Array(json))
 }
 

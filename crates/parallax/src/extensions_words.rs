@@ -38,7 +38,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
 }
 
 /// The rows of a list.
-pub(crate) fn listed(launch: &Launch, extension: &Extension) -> String {
+pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool>) -> String {
     let sign = if extension.active { "✓" } else { "✗" };
     let version = one_line(&extension.manifest.version);
     let mut text = format!("{sign} {} ({version})\n", extension.name());
@@ -61,7 +61,7 @@ pub(crate) fn listed(launch: &Launch, extension: &Extension) -> String {
     }
     row("Enabled (User)", &extension.enabled_for_user.to_string());
     row("Enabled (Workspace)", &extension.enabled_here.to_string());
-    if launch.extension_is_intact(extension) == Some(false) {
+    if intact == Some(false) {
         row("Changed", "its files are not those that were installed");
     }
     let context = extension.context_files();
@@ -98,7 +98,7 @@ fn shown(value: &SettingValue) -> String {
 }
 
 /// The same for programs.
-pub(crate) fn described(launch: &Launch, extension: &Extension) -> Value {
+pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<bool>) -> Value {
     let paths = |paths: Vec<std::path::PathBuf>| -> Vec<String> {
         paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     };
@@ -141,7 +141,7 @@ pub(crate) fn described(launch: &Launch, extension: &Extension) -> Value {
         "isActive": extension.active,
         "enabledForUser": extension.enabled_for_user,
         "enabledForWorkspace": extension.enabled_here,
-        "intact": launch.extension_is_intact(extension),
+        "intact": intact,
         "contextFiles": paths(extension.context_files()),
         "installMetadata": metadata,
         // Names only: what servers are started with may be secret.

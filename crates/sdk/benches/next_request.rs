@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parallax_engine::{Approvals, EventHub, Room, SessionOptions, start};
+use parallax_engine::{Approvals, Budget, EventHub, Room, RoutingOptions, SessionOptions, start};
 use parallax_gemini::{ModelTable, request_body};
 use parallax_protocol::content::{Content, Part, Role, Sealed};
 use parallax_protocol::event::EventBody;
@@ -120,9 +120,8 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         agents: None,
         generation: Object::new(),
         max_turns: None,
-        budget: parallax_engine::Budget::default(),
-        routing: parallax_engine::RoutingOptions::default(),
-        plan: None,
+        budget: Budget::default(),
+        routing: RoutingOptions::default(),
         requests_made: 0,
         max_attempts: None,
         loop_detection: true,
@@ -133,6 +132,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         is_build_file: |_| false,
         turns: 1_000,
         prompts: Vec::new(),
+        plan: None,
         shell: None,
         hooks: None,
         secrets: Vec::new(),

@@ -29,6 +29,9 @@ use crate::skills;
 const NOT_FOR_AGENTS: [&str; 5] =
     ["invoke_agent", "update_topic", "ask_user", "enter_plan_mode", "exit_plan_mode"];
 
+/// The setting with changes of single agents.
+const OVERRIDES: &str = "agents.overrides";
+
 impl Launch {
     /// The agents as their files are now, those that are switched off included.
     /// Blocking.
@@ -51,8 +54,17 @@ impl Launch {
         on: bool,
         scope: SettingScope,
     ) -> Result<PathBuf, Failure> {
-        let key = format!("agents.overrides.{name}.enabled");
-        self.set_setting(scope, &key, Some(&Value::Bool(on)))
+        let mut overrides = parallax_config::setting_of(&self.config, scope, OVERRIDES)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?
+            .as_ref()
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let mut changes =
+            overrides.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        changes.insert("enabled".to_owned(), Value::Bool(on));
+        overrides.insert(name.to_owned(), Value::Object(changes));
+        self.set_setting(scope, OVERRIDES, Some(&Value::Object(overrides)))
     }
 
     /// The agents of a session, with what people should hear; `None` when there

@@ -11,6 +11,7 @@ mod files;
 mod prepared;
 mod prompts;
 mod shell;
+mod skill_commands;
 mod template;
 
 use std::collections::HashSet;
@@ -28,6 +29,7 @@ pub use catalog::{Catalog, CommandInfo, is_reserved};
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
 pub use prepared::{Expanded, Prepared};
 pub use prompts::PromptCommand;
+pub use skill_commands::SkillCommand;
 
 use crate::launch::{Launch, failure};
 
@@ -48,6 +50,7 @@ pub(crate) struct Shared {
     shell: ShellOptions,
     processes: Processes,
     servers: Option<Servers>,
+    skills: Vec<SkillCommand>,
     interactive: bool,
     trusted: bool,
     /// Commands that a person agreed to for the session, word for word.
@@ -63,6 +66,8 @@ pub(crate) struct Surroundings {
     pub(crate) processes: Processes,
     /// Their prompts are commands too.
     pub(crate) servers: Option<Servers>,
+    /// The skills, which are commands too.
+    pub(crate) skills: Vec<SkillCommand>,
 }
 
 impl Launch {
@@ -81,7 +86,7 @@ impl Launch {
     }
 
     pub(crate) fn commands(&self, around: Surroundings) -> Commands {
-        let Surroundings { workspace, seen, judge, shell, processes, servers } = around;
+        let Surroundings { workspace, seen, judge, shell, processes, servers, skills } = around;
         Commands {
             shared: Arc::new(Shared {
                 folders: self.command_folders(),
@@ -92,6 +97,7 @@ impl Launch {
                 shell,
                 processes,
                 servers,
+                skills,
                 interactive: self.options.interactive,
                 trusted: self.config.trust.trusted,
                 agreed: Mutex::default(),
@@ -127,7 +133,11 @@ impl Commands {
         let (name, arguments) = typed.split_at(end);
         let catalog = self.catalog();
         let Some(command) = catalog.find(name) else {
-            return match self.prepare_prompt(name, arguments.trim()) {
+            let arguments = arguments.trim();
+            let prepared = self
+                .prepare_skill(name, arguments)
+                .or_else(|| self.prepare_prompt(name, arguments));
+            return match prepared {
                 Some(prepared) => prepared,
                 None => Err(unknown(&catalog, name, self.may_come())),
             };

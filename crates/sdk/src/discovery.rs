@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parallax_config::command_words;
 use parallax_engine::EventHub;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
@@ -29,9 +30,23 @@ impl Launch {
         hub: EventHub,
     ) -> Option<Arc<Discovered>> {
         let settings = &self.config.settings;
+        let words = |key: &str| -> Result<Vec<String>, String> {
+            let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
+            command_words(&line).map_err(|why| format!("`{key}`: {why}"))
+        };
+        settings.text("tools.discoveryCommand")?;
+        let both = words("tools.discoveryCommand")
+            .and_then(|discover| Ok((discover, words("tools.callCommand")?)));
+        let (discover, call) = match both {
+            Ok(both) => both,
+            Err(why) => {
+                tell(&hub, why);
+                return None;
+            }
+        };
         let discovery = Arc::new(Discovery {
-            discover: settings.text("tools.discoveryCommand")?,
-            call: settings.text("tools.callCommand"),
+            discover,
+            call,
             directory: self.config.cwd.clone(),
             shell,
             processes,
@@ -49,10 +64,7 @@ impl Launch {
                 (Ok(found), Some(discovered)) => {
                     *discovered.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 }
-                (Err(why), Some(_)) => hub.send(EventBody::ItemDone {
-                    item: "notice-discovery".into(),
-                    done: ItemDone::Notice { level: Level::Warning, text: why },
-                }),
+                (Err(why), Some(_)) => tell(&hub, why),
                 (_, None) => {}
             }
             // Nobody listens any more when the session is over.
@@ -60,6 +72,12 @@ impl Launch {
         });
         Some(discovered)
     }
+}
+
+/// Tells people what went wrong.
+fn tell(hub: &EventHub, text: String) {
+    let done = ItemDone::Notice { level: Level::Warning, text };
+    hub.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
 }
 
 /// Tools that a command tells of.

@@ -29,9 +29,13 @@ impl Expander {
         workspace: &Arc<Workspace>,
         seen: &Arc<SeenFiles>,
         servers: Option<Servers>,
-        agents: Option<Arc<SessionAgents>>,
     ) -> Self {
-        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen), servers, agents }
+        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen), servers, agents: None }
+    }
+
+    /// With the agents that a prompt may name.
+    pub(crate) fn with_agents(self, agents: Option<Arc<SessionAgents>>) -> Self {
+        Self { agents, ..self }
     }
 
     /// A prompt with its references expanded. Reads files: call it on a

@@ -74,7 +74,7 @@ mod tests {
             ..WorkspaceOptions::default()
         };
         let workspace = Arc::new(Workspace::new(options).unwrap());
-        let expander = Expander::new(&workspace, &Arc::new(SeenFiles::default()), None, None);
+        let expander = Expander::new(&workspace, &Arc::new(SeenFiles::default()), None);
         let mut found = Vec::new();
         expander.list_files(&mut |paths| {
             found.extend(paths);
@@ -100,7 +100,7 @@ mod tests {
         let options =
             WorkspaceOptions { root: root.path().to_owned(), ..WorkspaceOptions::default() };
         let workspace = Arc::new(Workspace::new(options).unwrap());
-        let expander = Expander::new(&workspace, &Arc::new(SeenFiles::default()), None, None);
+        let expander = Expander::new(&workspace, &Arc::new(SeenFiles::default()), None);
         let mut pieces = 0;
         expander.list_files(&mut |_| {
             pieces += 1;

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_mcp::Asker;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
@@ -148,6 +149,8 @@ pub struct Launch {
     pub(crate) config: Config,
     pub(crate) mode: ApprovalMode,
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
+    /// Whom MCP servers can ask.
+    pub(crate) asker: Option<Arc<dyn Asker>>,
     /// The sandbox that is asked for: `BuiltIn` means that commands run in one
     /// or not at all, `Off` that they run in none.
     pub sandbox: ProgramSandbox,
@@ -187,7 +190,7 @@ impl Launch {
         let mode = approval_mode(&options, &config, &mut warnings)?;
         let sandbox = program_sandbox::asked(options.sandbox.as_deref(), &config)?;
         let extensions = Arc::default();
-        Ok(Self { options, config, mode, extensions, sandbox, warnings })
+        Ok(Self { options, config, mode, extensions, asker: None, sandbox, warnings })
     }
 
     /// What it was prepared from, to prepare another.

@@ -80,7 +80,7 @@ impl Launch {
             processes,
             http: client_options(self),
             roots,
-            asker: None,
+            asker: self.asker.clone(),
             lazy: settings.flag("mcp.lazy"),
             first_wait: self.first_wait(),
             schemas: match settings.text("mcp.schemas").as_deref() {

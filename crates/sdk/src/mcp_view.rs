@@ -8,6 +8,9 @@ use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
+pub use parallax_exec::program::open_address;
+pub use parallax_mcp::{Answer, Asker, Question};
+
 use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
@@ -82,6 +85,15 @@ impl OpenSession {
     pub fn mcp_view(&self) -> Option<McpView> {
         let servers = self.mcp()?.clone();
         Some(McpView { servers, launch: self.launch.clone() })
+    }
+}
+
+impl Launch {
+    /// The same launch, with somebody whom MCP servers can ask.
+    #[must_use]
+    pub fn asked_by(mut self, asker: Arc<dyn Asker>) -> Self {
+        self.asker = Some(asker);
+        self
     }
 }
 

@@ -191,7 +191,8 @@ impl Launch {
         }
         let versions = self.versions(&id, &workspace, &seen);
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
-        let expander = Expander::new(&workspace, &seen, servers.clone(), agents.clone());
+        let expander =
+            Expander::new(&workspace, &seen, servers.clone()).with_agents(agents.clone());
         let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),
@@ -228,6 +229,7 @@ impl Launch {
             shell,
             processes: toolbox.processes(),
             servers: servers.clone(),
+            skills: skills::commands(&skills, &self.extensions()),
         });
         let plan = AgreedPlan::of(resumed.records.iter(), resumed.contents.len());
         let handle = parallax_engine::start(

@@ -7,6 +7,7 @@ use parallax_config::extensions::Extensions;
 use parallax_config::skills::{Skill, SkillTier, Skills, find_skills, skill_folders};
 use parallax_tools::activate_skill::{Fill, SkillEntry};
 
+use crate::custom_commands::SkillCommand;
 use crate::launch::Launch;
 
 /// Characters of all descriptions together that the system prompt holds. Beyond
@@ -42,6 +43,23 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
             description: skill.description.clone(),
             file: skill.file.clone(),
             fill: fill(skill),
+        })
+        .collect()
+}
+
+/// The same as commands of the person: an extension's by its name too.
+pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<SkillCommand> {
+    let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
+    entries(skills, extensions)
+        .into_iter()
+        .zip(enabled)
+        .map(|(entry, skill)| {
+            let plain = skill.name.split_whitespace().collect::<Vec<_>>().join("-");
+            let name = match &skill.tier {
+                SkillTier::Extension(extension) => format!("{extension}:{plain}"),
+                _ => plain,
+            };
+            SkillCommand { name, description: skill.description.clone(), entry }
         })
         .collect()
 }

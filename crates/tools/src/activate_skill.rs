@@ -46,7 +46,8 @@ impl fmt::Debug for SkillEntry {
 }
 
 impl SkillEntry {
-    fn folder(&self) -> &Path {
+    /// The folder with all that belongs to it.
+    pub fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new("/"))
     }
 

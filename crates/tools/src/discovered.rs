@@ -2,7 +2,6 @@
 //! (`tools.discoveryCommand`, `tools.callCommand`).
 
 mod declarations;
-mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +20,6 @@ use serde_json::json;
 use crate::ShellOptions;
 use crate::run_shell_command::sandboxed;
 use declarations::{Declaration, declarations};
-use words::{quoted, split};
 
 /// How long a call may take.
 const CALL_TIME: Duration = Duration::from_secs(10 * 60);
@@ -33,10 +31,10 @@ const PREFIX: &str = "discovered_tool_";
 /// The two commands and what they are run with.
 #[derive(Clone)]
 pub struct Discovery {
-    /// `tools.discoveryCommand`.
-    pub discover: String,
-    /// `tools.callCommand`; without one there are no tools.
-    pub call: Option<String>,
+    /// `tools.discoveryCommand`, as its words.
+    pub discover: Vec<String>,
+    /// `tools.callCommand`, as its words.
+    pub call: Vec<String>,
     /// Where both run: the project.
     pub directory: PathBuf,
     /// Environment and sandbox of commands.
@@ -57,20 +55,20 @@ impl Discovery {
         mode: ApprovalMode,
         cancel: &CancellationToken,
     ) -> Result<Vec<Arc<dyn Tool>>, String> {
-        let wrong = |why: String| format!("`tools.discoveryCommand` (`{}`): {why}", self.discover);
-        let call =
-            self.call.as_deref().ok_or("`tools.discoveryCommand` needs `tools.callCommand`")?;
-        let call = split(call).map_err(|why| format!("`tools.callCommand`: {why}"))?;
-        let discover = split(&self.discover).map_err(wrong)?;
-        let end =
-            self.run(&discover, Vec::new(), DISCOVERY_TIME, mode, cancel).await.map_err(wrong)?;
+        let wrong = |why: String| {
+            format!("`tools.discoveryCommand` (`{}`): {why}", self.discover.join(" "))
+        };
+        let end = self
+            .run(&self.discover, Vec::new(), DISCOVERY_TIME, mode, cancel)
+            .await
+            .map_err(wrong)?;
         match &end.ending {
             Some(Ending::Exited { code: 0 }) => {}
             _ => return Err(wrong(format!("it failed ({})", ended(&end, DISCOVERY_TIME)))),
         }
         let found = declarations(&end.stdout).map_err(wrong)?;
         let tool = |declaration| -> Arc<dyn Tool> {
-            Arc::new(DiscoveredTool::new(declaration, &call, Arc::clone(self)))
+            Arc::new(DiscoveredTool::new(declaration, Arc::clone(self)))
         };
         Ok(found.into_iter().map(tool).collect())
     }
@@ -107,6 +105,11 @@ impl Discovery {
     }
 }
 
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A tool that was told of.
 struct DiscoveredTool {
     spec: ToolSpec,
@@ -116,9 +119,9 @@ struct DiscoveredTool {
 }
 
 impl DiscoveredTool {
-    fn new(declaration: Declaration, call: &[String], discovery: Arc<Discovery>) -> Self {
+    fn new(declaration: Declaration, discovery: Arc<Discovery>) -> Self {
         let Declaration { name, description, parameters } = declaration;
-        let mut command = call.to_vec();
+        let mut command = discovery.call.clone();
         command.push(name.clone());
         let spec = ToolSpec {
             name: format!("{PREFIX}{name}"),
@@ -244,10 +247,10 @@ mod tests {
     use super::*;
     use crate::test_support::{object, scope};
 
-    fn discovery(folder: &std::path::Path, discover: &str, call: &str) -> Arc<Discovery> {
+    fn discovery(folder: &std::path::Path, discover: &[&str], call: &[&str]) -> Arc<Discovery> {
         Arc::new(Discovery {
-            discover: discover.to_owned(),
-            call: Some(call.to_owned()),
+            discover: discover.iter().map(|word| (*word).to_owned()).collect(),
+            call: call.iter().map(|word| (*word).to_owned()).collect(),
             directory: folder.to_owned(),
             shell: ShellOptions::new(folder.join("out"), folder.join("background")),
             processes: Processes::new(folder.join("background")),
@@ -277,7 +280,7 @@ mod tests {
         let told = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
             {"name":"fail"},{"name":"hang"}]"#;
         std::fs::write(folder.path().join("tools.json"), told).expect("written");
-        let discovery = discovery(folder.path(), "cat tools.json", "sh call.sh");
+        let discovery = discovery(folder.path(), &["cat", "tools.json"], &["sh", "call.sh"]);
         let tools = found(&discovery).await.expect("tools");
         let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         assert_eq!(names, ["discovered_tool_echo", "discovered_tool_fail", "discovered_tool_hang"]);
@@ -308,12 +311,13 @@ mod tests {
     async fn a_discovery_that_fails_says_why() {
         let folder = tempfile::tempdir().expect("folder");
         for (command, part) in [
-            ("sh -c 'echo no >&2; exit 4'", "exit code 4: no"),
-            ("echo {}", "array"),
-            ("echo 'open", "quote"),
+            (&["sh", "-c", "echo no >&2; exit 4"][..], "exit code 4: no"),
+            (&["echo", "{}"][..], "array"),
+            (&["no such program"][..], "exit code 127"),
         ] {
-            let why = found(&discovery(folder.path(), command, "x")).await.err().expect("failed");
-            assert!(why.contains(part), "{command}: {why}");
+            let discovery = discovery(folder.path(), command, &["x"]);
+            let why = found(&discovery).await.err().expect("failed");
+            assert!(why.contains(part), "{command:?}: {why}");
         }
     }
 }

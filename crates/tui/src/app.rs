@@ -21,6 +21,7 @@ mod overlay;
 mod plain;
 mod plan;
 mod run_command;
+mod server_questions;
 mod settings;
 mod setup;
 mod submit;
@@ -63,6 +64,7 @@ use crate::title;
 use crate::transcript::{Anchor, LocalItem, Transcript, ViewOptions};
 use custom::Waiting;
 use extensions::Consent;
+use server_questions::ServerQuestion;
 
 /// How long a hint stands above the composer, in milliseconds.
 const TOAST_MS: u64 = 3_000;
@@ -173,6 +175,8 @@ pub(crate) struct App {
     looked_for_updates: bool,
     /// The sub-agents of the session.
     agents: Option<Arc<SessionAgents>>,
+    /// Questions of MCP servers, the first of them open.
+    server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
     /// Prompts under way, with the files that were read for them.
     pub(crate) read_for: Vec<(String, Vec<String>)>,
@@ -261,6 +265,7 @@ impl App {
             waiting_consent: VecDeque::new(),
             looked_for_updates: false,
             agents: None,
+            server_questions: VecDeque::new(),
             waiting_command: None,
             read_for: Vec::new(),
             not_read: Vec::new(),
@@ -329,6 +334,7 @@ impl App {
             InputEvent::Resumed => self.effect(Effect::Resume),
             InputEvent::Closed => self.effect(Effect::Quit { delete: false }),
         }
+        self.next_server_question();
     }
 
     /// A hint for a few seconds.

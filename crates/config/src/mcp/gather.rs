@@ -5,6 +5,7 @@ use std::path::Path;
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
+use crate::command_words::command_words;
 use crate::environment::Environment;
 use crate::expand::Expander;
 use crate::jsonc;
@@ -81,7 +82,7 @@ impl Config {
             }
         }
         if let Some(command) = self.settings.text("mcp.serverCommand") {
-            match split(&command).split_first() {
+            match command_words(&command).unwrap_or_default().split_first() {
                 Some((program, arguments)) => sources.put(
                     "mcp".to_owned(),
                     json!({"command": program, "args": arguments}),
@@ -251,29 +252,6 @@ fn from_file(path: &Path, environment: &Environment, warnings: &mut Vec<String>)
     }
 }
 
-/// The words of a command line: blanks part them, quotes and backslashes keep
-/// them together. Empty when a quote is not closed.
-fn split(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(open), letter) if letter == open => quote = None,
-            (Some('"') | None, '\\') => word.get_or_insert_default().extend(letters.next()),
-            (None, '"' | '\'') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
-            (_, letter) => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    if quote.is_some() { Vec::new() } else { words }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,18 +269,5 @@ mod tests {
         );
         let other = merged(&extension, &json!({"command": "d"}));
         assert_eq!((&other["command"], other.get("args")), (&json!("d"), None));
-    }
-
-    #[test]
-    fn command_lines_are_split_as_a_shell_does() {
-        for (line, words) in [
-            ("a b  c", vec!["a", "b", "c"]),
-            ("a 'b c' \"d \\\" e\" f\\ g", vec!["a", "b c", "d \" e", "f g"]),
-            ("a ''", vec!["a", ""]),
-            ("a 'b", vec![]),
-            ("  ", vec![]),
-        ] {
-            assert_eq!(split(line), words, "{line}");
-        }
     }
 }

@@ -158,6 +158,14 @@ impl Family {
         None
     }
 
+    /// What a person says meanwhile is for all that are at work.
+    pub(crate) fn tell_children(&self, order: &Op) {
+        for child in self.state().children.values() {
+            // A full queue is one of a session that is about to end.
+            let _ = child.try_send(order.clone());
+        }
+    }
+
     /// The session begins a turn.
     pub(crate) fn begin_turn(&self, turn: u64) {
         self.state().turn = turn;

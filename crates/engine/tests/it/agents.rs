@@ -102,7 +102,7 @@ async fn only_the_result_comes_back() {
         done.for_model,
         "Subagent 'scout' finished.\nTermination Reason: GOAL\nResult:\nresult 7"
     );
-    let Some(Display::Agent(progress)) = &done.display else { panic!("no picture") };
+    let Some(Display::Agent(progress)) = &done.display else { unreachable!("no picture") };
     assert_eq!((progress.turns, progress.calls), (2, 2));
     assert_eq!(progress.steps[0].title, "call 1");
     let live = |event: &&Event| matches!(event.body, EventBody::Agent { .. });
@@ -135,7 +135,7 @@ async fn an_agent_cannot_call_what_it_does_not_have() {
     let (_, events) = rig.turn("go").await;
     let done = &finished(&events)[0];
     assert_eq!(end_of(done), AgentEnd::Goal);
-    let Some(Display::Agent(progress)) = &done.display else { panic!("no picture") };
+    let Some(Display::Agent(progress)) = &done.display else { unreachable!("no picture") };
     for step in &progress.steps[..2] {
         assert_eq!(step.status, Some(ToolStatus::Error));
         assert!(step.error.contains("not found"), "{}", step.error);
@@ -160,7 +160,7 @@ async fn an_agent_that_loops_is_stopped_and_says_so() {
     let EventBody::ItemDone { done: parallax_protocol::event::ItemDone::Tool(done), .. } =
         event.body
     else {
-        panic!("no end")
+        unreachable!("no end")
     };
     assert!(done.for_model.contains("Termination Reason: ERROR"), "{}", done.for_model);
     assert!(done.for_model.contains("went in circles"), "{}", done.for_model);
@@ -343,6 +343,39 @@ async fn several_agents_work_at_the_same_time() {
     let (_, events) = rig.turn("go").await;
     let ends: Vec<AgentEnd> = finished(&events).iter().map(end_of).collect();
     assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Goal]);
+}
+
+#[tokio::test]
+async fn what_a_person_says_meanwhile_reaches_agents_too() {
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let open = Arc::clone(&gate);
+    let wait = tool("wait", Sharing::Shared, move |n, _| {
+        let gate = Arc::clone(&gate);
+        Box::pin(async move {
+            gate.notified().await;
+            Outcome::text(n.to_string())
+        })
+    });
+    let replies =
+        vec![invokes(&["scout"]), calls(&[("wait", 1)]), calls(&[(COMPLETE_TASK, 1)]), says("ok")];
+    let mut rig = rig(replies, team(vec![agent("scout")], vec![wait]));
+    rig.prompt("go").await;
+    rig.until(|body| match body {
+        EventBody::Agent { progress, .. } => {
+            progress.steps.iter().any(|step| !step.title.is_empty())
+        }
+        _ => false,
+    })
+    .await;
+    rig.send(steer("s", "mind the gap")).await;
+    rig.taken().await;
+    open.notify_one();
+    rig.finish().await;
+    let contents = rig.script.contents();
+    for request in [2, 3] {
+        let newest = contents[request].last().expect("a content");
+        assert!(newest.contains("mind the gap"), "{newest}");
+    }
 }
 
 #[tokio::test]

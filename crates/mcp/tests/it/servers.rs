@@ -144,7 +144,8 @@ async fn resources_and_prompts_are_read() {
             _ => None,
         })
         .collect();
-    assert_eq!(texts, ["Greet {\"who\": \"Ada L\", \"how\": \"warmly\"}", "Gladly."]);
+    let said = "User: Greet {\"who\": \"Ada L\", \"how\": \"warmly\"}\n\nAssistant: Gladly.";
+    assert_eq!(texts.concat(), said);
     world.end().await;
 }
 

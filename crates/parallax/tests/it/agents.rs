@@ -22,7 +22,7 @@ fn invoke(agent: &str, prompt: &str) -> Value {
 fn world(script: &[Value]) -> World {
     let world = World::new(&Value::from(script).to_string());
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
-    world.home.write("notes.txt", "the notes\n").unwrap();
+    world.home.write("notes.txt", "quiet words\n").unwrap();
     world
 }
 
@@ -62,7 +62,7 @@ fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
     assert_eq!(tools(&second), ["list_directory", "read_file", "complete_task"]);
     assert_eq!(second["generationConfig"]["temperature"], 0.3);
     assert_eq!(second["contents"].as_array().expect("contents").len(), 1);
-    assert!(third.to_string().contains("the notes"));
+    assert!(third.to_string().contains("quiet words"));
     let told = last(&world, 3);
     assert!(
         told.contains(
@@ -70,7 +70,7 @@ fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
         ),
         "{told}"
     );
-    assert!(!body(&world, 3).to_string().contains("the notes"));
+    assert!(!body(&world, 3).to_string().contains("quiet words"));
     let stats: Value = serde_json::from_slice(&done.stdout).expect("json");
     let roles: Vec<&str> = stats["stats"]["models"]
         .as_object()
@@ -122,7 +122,7 @@ fn rules_can_be_about_one_agent_and_about_starting_it() {
     world.run_well(&["-p", "go"]);
     assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
     let told = last(&world, 4);
-    assert!(told.contains("the notes") && told.contains("denied by policy"), "{told}");
+    assert!(told.contains("quiet words") && told.contains("denied by policy"), "{told}");
 }
 
 #[test]

@@ -191,6 +191,11 @@ fn one_with_hooks_skills_rules_and_settings_is_asked_about_again_when_it_grows()
     assert!(skill.contains("the team Red Team") && skill.contains(list), "{skill}");
     assert!(!body(&world, 3).contains("s3cret-token"), "a secret went to the model");
 
+    let world = again(world, &json!([{"text": "done"}]));
+    world.run_well(&["-p", "/guard:careful-review the parser"]);
+    let sent = body(&world, 0);
+    assert!(sent.contains("the team Red Team") && sent.contains("the parser"), "{sent}");
+
     // More hooks: somebody must agree, and without an answer all stays.
     edit(&source.join("gemini-extension.json"), "2.0.0", "3.0.0");
     edit(&source.join("hooks/hooks.json"), "\"BeforeTool\"", "\"AfterTool\"");

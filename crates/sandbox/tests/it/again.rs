@@ -1,11 +1,14 @@
-//! The same tests as somebody else, and where namespaces are forbidden.
+//! The same tests as somebody else, where namespaces are forbidden, and where only
+//! a set-user-id `bwrap` makes them.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
+use parallax_sandbox::{Support, Tier};
 use tempfile::TempDir;
 
 use crate::place::confine;
@@ -62,5 +65,70 @@ fn all_of_it_holds_where_namespaces_are_forbidden() {
     outer.args(wrapper).args([forbid, "sh"]).arg(command.get_program()).args(command.get_args());
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer.current_dir("/");
+    succeeds(outer);
+}
+
+/// A user namespace with all ids, and a mount namespace, held until it is dropped.
+struct Elsewhere(Child);
+
+impl Elsewhere {
+    fn new() -> Option<Self> {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--mount", "sh", "-c", "echo; read x"]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut held = Self(command.spawn().ok()?);
+        held.0.stdout.as_mut()?.read_exact(&mut [0]).ok()?;
+        for map in ["uid_map", "gid_map"] {
+            fs::write(format!("/proc/{}/{map}", held.0.id()), "0 0 65536\n").ok()?;
+        }
+        Some(held)
+    }
+
+    /// A script as root of the namespace.
+    fn script(&self, script: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        let holder = self.0.id().to_string();
+        command.args(["-t", &holder, "-U", "-m", "-S", "0", "-G", "0", "sh", "-c", script, "sh"]);
+        command
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn all_of_it_holds_with_a_set_user_id_bubblewrap() {
+    const BWRAP: &str = "/usr/bin/bwrap";
+    let root = rustix::process::geteuid().is_root();
+    let place = Elsewhere::new().filter(|_| root && Path::new(BWRAP).exists());
+    let Some(place) = place else {
+        println!("skipped: not root, or no `bwrap`, or no namespaces for a test");
+        return;
+    };
+    let (folder, command) = copied();
+    let bwrap = folder.path().join("bwrap");
+    fs::copy(BWRAP, &bwrap).unwrap();
+    fs::set_permissions(&bwrap, fs::Permissions::from_mode(0o4755)).unwrap();
+    let enter = format!(
+        "mount --bind {} {BWRAP} && echo 0 > /proc/sys/user/max_user_namespaces \
+         && exec setpriv --reuid 65533 --regid 65533 --clear-groups \"$@\"",
+        bwrap.display()
+    );
+    let helper = folder.path().join("confine");
+    let probed = place.script(&enter).arg(helper).arg("__sandbox-probe").output().unwrap();
+    let found: Support = serde_json::from_slice(&probed.stdout).unwrap();
+    if !found.bubblewrap.works {
+        println!("skipped: a set-user-id `bwrap` does not work here: {}", found.bubblewrap.why);
+        return;
+    }
+    assert_eq!(found.tier(), Tier::Bubblewrap);
+    assert!(found.explain().iter().any(|line| line.contains("set-user-id")), "{found:?}");
+    let mut outer = place.script(&enter);
+    outer.arg(command.get_program()).args(command.get_args()).current_dir("/");
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     succeeds(outer);
 }

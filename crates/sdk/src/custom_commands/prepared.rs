@@ -7,10 +7,12 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_tools::activate_skill::{SkillEntry, activation};
 
 use super::arguments::{fill, fill_command, words};
 use super::catalog::CommandInfo;
 use super::shell::{self, Judged};
+use super::skill_commands::SkillCommand;
 use super::template::{Piece, parse, takes_arguments};
 use super::{Shared, files};
 use crate::expand::Expander;
@@ -37,6 +39,8 @@ enum Step {
         prompt: String,
         values: Vec<(String, String)>,
     },
+    /// The instructions of a skill.
+    Skill(SkillEntry),
 }
 
 /// What a command came to.
@@ -100,6 +104,13 @@ impl Prepared {
         Self { shared, name, steps, arguments: String::new(), mode: ApprovalMode::Default }
     }
 
+    /// A skill, and what the person wants of it.
+    pub(super) fn of_skill(shared: Arc<Shared>, skill: &SkillCommand, text: String) -> Self {
+        let steps = vec![Step::Skill(skill.entry.clone()), Step::Text(format!("\n\n{text}"))];
+        let name = skill.name.clone();
+        Self { shared, name, steps, arguments: text, mode: ApprovalMode::Default }
+    }
+
     /// The command's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -161,6 +172,18 @@ impl Prepared {
                     let asking = servers.prompt(&server, &prompt, &values);
                     parts.extend(asking.await.map_err(refused)?);
                 }
+                Step::Skill(skill) => {
+                    let workspace = Arc::clone(&shared.workspace);
+                    let reading = tokio::task::spawn_blocking(move || {
+                        let text = activation(&skill)?;
+                        // As when the model activates it: its files can be read.
+                        workspace.add_readable(skill.folder());
+                        Ok::<_, std::io::Error>(text)
+                    });
+                    let text = reading.await.map_err(|error| refused(error.to_string()))?;
+                    let text = text.map_err(|error| refused(error.to_string()))?;
+                    parts.push(Part::text(text));
+                }
                 Step::Shell(judged) => {
                     let output = shell::run(&shared, &judged, mode, cancel).await;
                     let output = output.map_err(|why| {
@@ -178,7 +201,7 @@ impl Prepared {
             return Err(refused("it gives an empty prompt".to_owned()));
         }
         // Files that the person names in the arguments are read as in any prompt.
-        let expander = Expander::new(&shared.workspace, &shared.seen, None, None);
+        let expander = Expander::new(&shared.workspace, &shared.seen, None);
         let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
         prompt.attachments.extend(named.attachments);

@@ -105,6 +105,8 @@ impl App {
             }
         }
         self.completion.set_commands(commands);
+        // What is being typed may be one of them.
+        self.complete();
     }
 }
 

@@ -40,11 +40,13 @@ impl App {
         let Some(commands) = self.commands.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
             let catalog = commands.reload();
-            let names: Vec<(String, String)> = catalog
+            let mut names: Vec<(String, String)> = catalog
                 .commands()
                 .iter()
                 .map(|command| (command.name.clone(), command.description.clone()))
                 .collect();
+            let skills = commands.skills().into_iter();
+            names.extend(skills.map(|skill| (skill.name, skill.description)));
             Box::new(move |app| {
                 app.custom = names;
                 app.set_commands();

@@ -58,6 +58,7 @@ impl App {
             Purpose::Outside { text, steer, .. } => self.outside_left(&text, steer.as_ref()),
             Purpose::Consent => self.consent_answer("no"),
             Purpose::Hooks => self.hooks_closed(),
+            Purpose::ServerQuestion | Purpose::ServerField => self.server_question_left(),
             _ => {}
         }
     }
@@ -158,6 +159,8 @@ impl App {
                 self.outside_answer(id == "yes", text, steer, paths);
             }
             Purpose::Hooks => self.hook_chosen(id),
+            Purpose::ServerQuestion => self.server_question_taken(id),
+            Purpose::ServerField => self.server_field(id),
             Purpose::Consent => self.consent_answer(id),
             Purpose::ExtensionSettings(name) => self.extension_setting_chosen(&name, id),
             Purpose::ExtensionValue(name, variable) => {

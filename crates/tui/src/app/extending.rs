@@ -1,9 +1,9 @@
 //! `/skills`, `/hooks` and `/commands`: what people added, and switching it.
 
 use parallax_screen::Line;
+use parallax_sdk::Launch;
 use parallax_sdk::extending::{HookInfo, SkillInfo};
 use parallax_sdk::settings::SettingScope;
-use parallax_sdk::{Launch, SessionChoice};
 
 use super::App;
 use super::lists::clean;
@@ -17,9 +17,7 @@ impl App {
         if self.is_busy() {
             return self.info("It counts when the agent is done and `/skills reload` was said.");
         }
-        if !self.session.is_empty() {
-            self.effect(Effect::Open(SessionChoice::Resume(self.session.clone())));
-        }
+        self.reload();
     }
 
     /// `list [nodesc] [all]`.

@@ -126,6 +126,7 @@ impl App {
     /// be named.
     pub(crate) fn servers_offer(&mut self, resources: Vec<(String, String)>) {
         self.completion.set_mentions(resources);
+        self.complete();
         let Some(commands) = self.commands.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
             let prompts = commands.prompts();

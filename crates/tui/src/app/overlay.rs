@@ -52,6 +52,10 @@ pub(crate) enum Purpose {
     ExtensionSettings(String),
     /// A value for this setting of this extension.
     ExtensionValue(String, String),
+    /// Is the question of an MCP server answered at all?
+    ServerQuestion,
+    /// A field of its form.
+    ServerField,
     /// May a command of the person's own run these shell lines?
     CustomShell,
     /// What is queued, to be edited or removed.

@@ -469,13 +469,17 @@ impl App {
         );
     }
 
-    /// Context files are part of every request's beginning: the session goes
-    /// on with what they say now.
-    fn reload(&mut self) {
-        match self.session.is_empty() {
-            true => self.too_early(),
-            false => self.effect(Effect::Open(SessionChoice::Resume(self.session.clone()))),
-        }
+    /// What people wrote is part of every request's beginning: the session is
+    /// opened anew, and goes on with what the files say now.
+    pub(super) fn reload(&mut self) {
+        let is_fresh = |open: &OpenSession| open.past().is_empty();
+        self.ask_session(is_fresh, |app, is_fresh| {
+            // Of one without a prompt nothing is on disk.
+            app.effect(Effect::Open(match is_fresh && app.stats.turns.is_empty() {
+                true => SessionChoice::New,
+                false => SessionChoice::Resume(app.session.clone()),
+            }));
+        });
     }
 
     fn model_dialog(&mut self) {

@@ -113,6 +113,10 @@ impl App {
     /// A session is open: what it was before is shown.
     pub(crate) fn opened(&mut self, open: &OpenSession) {
         self.session = open.id.to_string();
+        // Extensions may have brought or taken some.
+        if let Some(launch) = &self.launch {
+            self.settings.custom_themes = launch.ui().custom_themes;
+        }
         if open.scripted {
             self.info("The model's words are scripted.");
         }

@@ -1,9 +1,13 @@
 //! From the command line to a session that takes prompts, with the questions
 //! that come before.
 
+use std::sync::Arc;
+
+use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
+use parallax_sdk::mcp_view::{Answer, Asker, Question};
 use parallax_sdk::trust::{Prepared, TrustQuestion};
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use tokio::sync::mpsc;
@@ -178,7 +182,7 @@ impl Face {
         let mut options = self.options.clone();
         options.session = choice;
         let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
-            Some(Ok(launch)) => launch,
+            Some(Ok(launch)) => launch.asked_by(Arc::new(Person(self.jobs.clone()))),
             Some(Err(failure)) => return self.app.failed(&failure.message),
             None => return,
         };
@@ -225,6 +229,23 @@ impl Face {
 
 /// Warnings about keys that are printed; of more only the number.
 const KEY_WARNINGS: usize = 5;
+
+/// Brings questions of MCP servers to the app.
+struct Person(mpsc::Sender<Then>);
+
+impl Asker for Person {
+    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
+        let (jobs, server) = (self.0.clone(), server.to_owned());
+        Box::pin(async move {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            let then: Then = Box::new(move |app| app.server_asks(&server, question, reply));
+            match jobs.send(then).await {
+                Ok(()) => answer.await.unwrap_or(Answer::Cancel),
+                Err(_) => Answer::Cancel,
+            }
+        })
+    }
+}
 
 /// Why there is a dialog before the first prompt.
 const NO_KEY: &str = "No key was found. One in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY \

@@ -1,5 +1,6 @@
 //! What a transcript promises, event by event.
 
+mod agents;
 mod any_order;
 mod everything;
 

@@ -13,7 +13,7 @@ fn seat(world: World) -> Seat {
 
 #[test]
 fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
-    let world = World::new(r#"[{"text": "greeted"}, {"text": "read"}]"#);
+    let world = World::new(r#"[{"text": "greeted"}, {"text": "noted well"}]"#);
     let missing = json!({"command": "no-such-program"});
     set(&world, &json!({"mcpServers": {"test": stdio(&world, ""), "gone": missing}}));
     let seat = seat(world);
@@ -38,7 +38,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     seat.press(Key::Tab);
     seat.sees("@test:note://1");
     seat.press(Key::Enter);
-    seat.has_seen("read");
+    seat.has_seen("noted well");
     seat.is_idle();
     let body = |number: usize| {
         String::from_utf8_lossy(&seat.world.server.requests()[number].body).into_owned()
@@ -58,7 +58,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
 
 #[test]
 fn skills_hooks_and_commands_are_listed_and_switched() {
-    let world = World::new("[]");
+    let world = World::new(r#"[{"text": "hello"}, {"text": "short"}]"#);
     let home = &world.home;
     home.write_home(
         ".agents/skills/review/SKILL.md",
@@ -82,6 +82,9 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.has_seen("review (user, off)");
     seat.prompts("/commands");
     seat.has_seen("/git:fix Mend it");
+    seat.prompts("hi");
+    seat.has_seen("hello");
+    seat.is_idle();
     seat.prompts("/compress");
     let compressed = seat.world.home.home().join("compressed");
     until("the hook before a compression", || {
@@ -125,4 +128,28 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.sees(COMPOSER);
     seat.prompts("/extensions uninstall dusk");
     seat.has_seen("`dusk` is uninstalled.");
+}
+
+#[test]
+fn a_server_asks_and_gets_what_the_person_says() {
+    let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
+    let world = World::new(script);
+    let mut server = stdio(&world, "ask");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let seat = seat(world);
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts("go");
+    seat.sees("The MCP server `test` asks");
+    seat.press(Key::Enter);
+    seat.sees("test: ");
+    seat.types("Ada");
+    seat.press(Key::Enter);
+    seat.has_seen("asked");
+    let body = seat.world.server.requests()[1].body.to_vec();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    assert!(body.contains("Ada"), "{body}");
 }

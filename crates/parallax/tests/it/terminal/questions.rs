@@ -158,5 +158,5 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     seat.sees("auto-edit");
     seat.prompts("/plan copy");
     seat.prompts("/model why");
-    seat.sees("it is plan mode");
+    seat.sees("set by you");
 }

@@ -1,0 +1,43 @@
+//! Skills as commands: `/NAME text` activates one and sends the text.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::Failure;
+use parallax_tools::activate_skill::SkillEntry;
+
+use super::{Commands, Prepared, is_reserved};
+
+/// A skill that a person can activate.
+#[derive(Debug, Clone)]
+pub struct SkillCommand {
+    /// What is typed behind the slash: `EXTENSION:NAME` for an extension's.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    pub(crate) entry: SkillEntry,
+}
+
+impl Commands {
+    /// The skills whose names no other command has.
+    pub fn skills(&self) -> Vec<SkillCommand> {
+        let catalog = self.catalog();
+        let is_free = |skill: &&SkillCommand| {
+            !is_reserved(&skill.name) && catalog.find(&skill.name).is_none()
+        };
+        self.shared.skills.iter().filter(is_free).cloned().collect()
+    }
+
+    /// Prepares the line of a skill; `None` when none has the name.
+    pub(super) fn prepare_skill(
+        &self,
+        name: &str,
+        arguments: &str,
+    ) -> Option<Result<Prepared, Failure>> {
+        let skill = self.shared.skills.iter().find(|skill| skill.name == name)?;
+        let text = match arguments {
+            "" => format!("Use the skill `{}`.", skill.entry.name),
+            text => text.to_owned(),
+        };
+        Some(Ok(Prepared::of_skill(Arc::clone(&self.shared), skill, text)))
+    }
+}

@@ -1,0 +1,99 @@
+//! Sub-agents and headings.
+
+use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
+
+use super::*;
+
+fn step(name: &str, title: &str, status: Option<ToolStatus>) -> AgentStep {
+    AgentStep { name: name.into(), title: title.into(), status, error: String::new() }
+}
+
+fn progress() -> AgentProgress {
+    let mut failed = step("read_file", "Read b.rs", Some(ToolStatus::Error));
+    failed.error = "there is no file `b.rs`".into();
+    AgentProgress {
+        agent: "scout".into(),
+        turns: 2,
+        calls: 7,
+        tokens: 12_345,
+        thought: "Where it is".into(),
+        steps: vec![
+            step("glob", "Find 1", Some(ToolStatus::Success)),
+            step("glob", "Find 2", Some(ToolStatus::Success)),
+            failed,
+            step("glob", "Find 3\u{1b}[31m", Some(ToolStatus::Success)),
+            step("glob", "Find 4", Some(ToolStatus::Success)),
+            step("grep_search", "'x' within src", None),
+        ],
+        ..AgentProgress::default()
+    }
+}
+
+#[test]
+fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
+    let mut show = Show::default();
+    show.call("a", "invoke_agent", json!({"agent_name": "scout"}));
+    show.runs("a");
+    let now = Arc::new(progress());
+    show.event(EventBody::Agent { item: "a".into(), progress: now });
+    let rows = show.live(0).join("\n");
+    for wanted in [
+        "Agent  scout",
+        "∴ Where it is",
+        "├ ✓ FindFiles  2",
+        "├ x ReadFile  b.rs  → there is no file `b.rs`",
+        "└ ⠋ SearchText  'x' within src",
+        "7 calls · 2 turns · 12k tokens",
+    ] {
+        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    }
+    // Only the newest, and no controls.
+    assert!(!rows.contains("FindFiles  1") && !rows.contains('\u{1b}'), "{rows}");
+    let ended = AgentProgress {
+        end: Some(AgentEnd::Goal),
+        duration_ms: 3_000,
+        result: "one\ntwo\nthree\nfour\nfive".into(),
+        ..progress()
+    };
+    let mut done = tool("a", "invoke_agent", ToolKind::Agent, "scout: look");
+    done.display = Some(Display::Agent(ended.clone()));
+    show.end(done);
+    let rows = show.take().join("\n");
+    for wanted in ["✓ Agent  scout: look", "12k tokens · 3s", "three", "… 2 more lines (ctrl+o)"]
+    {
+        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    }
+    assert!(!rows.contains("FindFiles") && !rows.contains("four"), "{rows}");
+
+    let mut show = Show::default();
+    show.transcript.options.expanded = true;
+    show.call("b", "invoke_agent", json!({"agent_name": "scout"}));
+    let mut done = tool("b", "invoke_agent", ToolKind::Agent, "scout: look");
+    done.status = ToolStatus::Error;
+    done.error = Some((ToolErrorKind::ExecutionFailed, "Subagent 'scout' finished.".into()));
+    done.display = Some(Display::Agent(AgentProgress { end: Some(AgentEnd::Timeout), ..ended }));
+    show.end(done);
+    let rows = show.take().join("\n");
+    for wanted in ["its time was up", "FindFiles  1", "five"] {
+        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    }
+    assert!(!rows.contains("Subagent 'scout'"), "{rows}");
+}
+
+#[test]
+fn a_topic_is_a_heading_and_an_intent_is_a_row() {
+    let mut show = Show::default();
+    for (id, title) in [("a", "Looking around"), ("b", "")] {
+        let mut topic = tool(id, "update_topic", ToolKind::Think, title);
+        topic.display = Some(Display::Topic {
+            title: title.into(),
+            summary: "Nothing yet.".into(),
+            intent: format!("find {id}"),
+        });
+        show.call(id, "update_topic", json!({})).end(topic);
+    }
+    let rows = show.take();
+    assert!(rows.iter().any(|row| row.starts_with("── Looking around ──")), "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| row.starts_with("→ find ")).count(), 2, "{rows:?}");
+    assert!(rows.iter().all(|row| row.chars().count() <= 60), "{rows:?}");
+}
