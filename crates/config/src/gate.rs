@@ -79,6 +79,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     // A program that commands would start.
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),
+    ("mcp.sandbox", &["true"]),
     // Hooks of the user may be guards.
     ("hooksConfig.enabled", &["true"]),
     ("experimental.extensionRegistryURI", &[]),
@@ -472,6 +473,11 @@ mod tests {
                 json!({"mcpServers": {"s": {"command": "c", "trust": "yes"}, "t": {"trust": false}}}),
                 json!({"mcpServers": {"s": {"command": "c"}, "t": {"trust": false}}}),
                 "mcpServers.s.trust",
+            ),
+            (
+                json!({"mcp": {"sandbox": false, "lazy": false}}),
+                json!({"mcp": {"lazy": false}}),
+                "mcp.sandbox",
             ),
             (
                 json!({"policyPaths": ["/x"], "ui": {"theme": "t"}}),

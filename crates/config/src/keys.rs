@@ -317,6 +317,7 @@ pub const KEYS: &[Key] = &[
         "5000",
         "How long a run without a person waits for servers that were never seen (ours)",
     ),
+    key("mcp.sandbox", Flag, "false", "Programs of MCP servers run in the sandbox (ours)"),
     key(
         "mcp.schemas",
         Choice(&["verbatim", "openapi"]),

@@ -136,6 +136,7 @@ impl Session {
                     self.start(board, prepared, CallDecision::Accept, None, cancel);
                 }
                 AskOutcome::Cancel | AskOutcome::Retry => {
+                    board.declined |= decide.ends && decide.feedback.is_none();
                     self.declined(board, prepared, decide.feedback);
                 }
                 AskOutcome::ModifyWithEditor => {
@@ -240,7 +241,6 @@ impl Session {
             return;
         }
         let mut message = "[Operation Cancelled] User denied execution.".to_owned();
-        board.declined |= feedback.is_none();
         if let Some(feedback) = feedback {
             message.push_str(&format!(" The user says: {feedback}"));
         }

@@ -238,6 +238,10 @@ impl Progress for CallProgress {
         self.hub.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
     }
 
+    fn aside(&self, text: &str) {
+        self.hub.send(EventBody::Aside { text: text.to_owned() });
+    }
+
     fn screen(&self, screen: Screen) {
         let screen = Arc::new(screen);
         self.hub.send(EventBody::ItemScreen { item: self.item.clone(), screen });

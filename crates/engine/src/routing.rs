@@ -142,6 +142,9 @@ impl Session {
                 Some(last) => rule(*last != routes.fast, "it goes on with what was there"),
                 None => Choice::new(true, RouteSource::Default, "there is nothing to go by"),
             },
+            Look::Brief => {
+                Choice::new(true, RouteSource::Default, "it is too short to be worth a question")
+            }
             Look::Unclear if self.routing.router == Router::Rules => Choice::new(
                 true,
                 RouteSource::Default,

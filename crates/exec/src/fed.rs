@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::registry::Processes;
 use crate::served::ServedProgram;
 use crate::shell::Shell;
-use crate::{Ending, StartError, confined};
+use crate::{Ending, StartError};
 
 /// Bytes of each output that are kept; the rest is read and forgotten.
 const KEPT: usize = 1024 * 1024;
@@ -61,19 +61,12 @@ impl Processes {
     ) -> Result<FedEnd, StartError> {
         let Fed { text, directory, environment, input, timeout, sandbox } = command;
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
-        let (cell, confined) = (self.cell(), sandbox.is_some());
-        let preparing = tokio::task::spawn_blocking(move || {
-            let shell = Shell::find(path.as_deref()).ok_or(StartError::NoShell)?;
-            let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
-            match sandbox {
-                None => Ok((shell.program.into_os_string(), arguments)),
-                Some(plan) => confined::wrap(plan, &cell, false, &shell.program, &arguments),
-            }
-        });
-        let prepared = preparing.await.map_err(|error| StartError::Sandbox(error.to_string()))?;
-        let (program, arguments) = prepared?;
-        let program = ServedProgram { program, arguments, directory, environment };
-        let (mut served, streams) = self.serve_as(program, confined).await?;
+        let looking = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
+        let shell = looking.await.ok().flatten().ok_or(StartError::NoShell)?;
+        let program = shell.program.into_os_string();
+        let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
+        let program = ServedProgram { program, arguments, directory, environment, sandbox };
+        let (mut served, streams) = self.serve(program).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
         let feed = async {

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use parallax_sandbox::Plan;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use crate::command::Control;
 use crate::family::{self, Family};
 use crate::registry::{Guard, Processes};
 use crate::start::session_helper;
-use crate::{Ending, StartError};
+use crate::{Ending, StartError, confined};
 
 /// How long a server may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -29,6 +30,8 @@ pub struct ServedProgram {
     pub directory: PathBuf,
     /// All variables it gets.
     pub environment: Vec<(OsString, OsString)>,
+    /// What confines it; `None` starts it as it is.
+    pub sandbox: Option<Plan>,
 }
 
 /// The three streams of such a program.
@@ -54,25 +57,16 @@ impl Processes {
     /// Starts a program in a process group of its own, without a terminal.
     ///
     /// # Errors
-    /// There is no such program or folder, or the system refuses.
+    /// There is no such program or folder, its sandbox cannot be built, or the
+    /// system refuses.
     pub async fn serve(
         &self,
         program: ServedProgram,
     ) -> Result<(Served, ServedStreams), StartError> {
-        self.serve_as(program, false).await
-    }
-
-    /// The same for a program that makes a session of its own (what watches a
-    /// confined command): `leads`.
-    pub(crate) async fn serve_as(
-        &self,
-        program: ServedProgram,
-        leads: bool,
-    ) -> Result<(Served, ServedStreams), StartError> {
         if self.closing().is_cancelled() {
             return Err(StartError::Closed);
         }
-        let ServedProgram { program, arguments, directory, mut environment } = program;
+        let ServedProgram { program, arguments, directory, mut environment, sandbox } = program;
         let shown = program.to_string_lossy().into_owned();
         let failed = |source| StartError::Spawn { program: shown.clone(), source };
         let path =
@@ -82,11 +76,22 @@ impl Processes {
             move || (find(&name, path.as_deref(), &place), place.is_dir(), session_helper());
         let looked = tokio::task::spawn_blocking(looking).await;
         let (found, is_folder, helper) = looked.unwrap_or_default();
-        let helper = helper.filter(|_| !leads);
         if !is_folder {
             return Err(StartError::NoFolder(directory));
         }
         let found = found.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        // What watches a confined program makes a session of its own.
+        let leads = sandbox.is_some();
+        let helper = helper.filter(|_| !leads);
+        let (found, arguments) = match sandbox {
+            None => (found.into_os_string(), arguments),
+            Some(plan) => {
+                let cell = self.cell();
+                let wrapping = move || confined::wrap(plan, &cell, false, &found, &arguments);
+                let wrapped = tokio::task::spawn_blocking(wrapping).await;
+                wrapped.map_err(|error| StartError::Sandbox(error.to_string()))??
+            }
+        };
         let mark = self.new_mark();
         environment.retain(|(name, _)| name != family::MARK);
         environment.push((family::MARK.into(), mark.clone().into()));
@@ -178,6 +183,7 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             directory: "/".into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            sandbox: None,
         }
     }
 

@@ -64,6 +64,7 @@ pub(crate) struct Conductor {
     format: OutputFormat,
     session_id: String,
     colour: bool,
+    quiet: bool,
     hints: bool,
     compatible_signals: bool,
     stdin_is_terminal: bool,
@@ -87,6 +88,7 @@ impl Conductor {
             format: options.format,
             session_id: options.session_text().to_owned(),
             colour: options.stderr_colour,
+            quiet: options.quiet,
             hints: options.format == OutputFormat::Text
                 && options.stdin_is_terminal
                 && !options.quiet,
@@ -144,6 +146,11 @@ impl Conductor {
         loop {
             self.summary.event(&event);
             self.face.event(&event, &mut self.output.pending);
+            if let EventBody::Aside { text } = &event.body
+                && !self.quiet
+            {
+                self.output.pending.say(Tone::Warning, self.colour, text);
+            }
             let pending = &self.output.pending;
             if stop(&event.body) || pending.stdout.len() + pending.stderr.len() >= BATCH {
                 return event;

@@ -28,7 +28,7 @@ pub struct RunOptions {
     pub raw_output: bool,
     /// Whether json also carries `messages`, `tool_calls` and `exit_reason`.
     pub verbose_json: bool,
-    /// Whether stderr is silent but for errors (text only).
+    /// Whether stderr is silent but for errors.
     pub quiet: bool,
     /// What the final answer must look like.
     pub schema: Option<OutputSchema>,

@@ -374,8 +374,16 @@ impl Conversation {
                     return Err(format!("the question `{id}` does not offer this outcome"));
                 }
                 let ask = ask.id.clone();
-                let decide =
-                    Decide { ask, outcome, feedback, rule, scope, arguments, answers: None };
+                let decide = Decide {
+                    ask,
+                    outcome,
+                    feedback,
+                    rule,
+                    scope,
+                    arguments,
+                    answers: None,
+                    ends: false,
+                };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
             InputLine::Answer { id, value } => {

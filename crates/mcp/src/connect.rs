@@ -28,6 +28,10 @@ use crate::tail::Tail;
 /// A connection that is open.
 pub(crate) type Connection = RunningService<RoleClient, Handler>;
 
+/// Puts a program into the sandbox of commands, or says why it cannot be put
+/// there. Blocking: it looks at the disk.
+pub type Confine = Arc<dyn Fn(ServedProgram) -> Result<ServedProgram, String> + Send + Sync>;
+
 /// Where servers run and what they get.
 pub(crate) struct Surroundings {
     /// Starts them, and ends them with the session.
@@ -38,6 +42,10 @@ pub(crate) struct Surroundings {
     pub(crate) redaction: Redaction,
     /// Where they run when they say nothing.
     pub(crate) directory: PathBuf,
+    /// Whether those are confined that say nothing of it.
+    pub(crate) sandboxed: bool,
+    /// Confines them.
+    pub(crate) confine: Confine,
     /// How the network is reached.
     pub(crate) http: ClientOptions,
     /// The tokens of sign-ins.
@@ -54,7 +62,10 @@ impl Surroundings {
     ) -> Result<Connection, McpError> {
         match &server.endpoint {
             Endpoint::Stdio { command, args, env, cwd } => {
-                let program = self.program(command, args, env, cwd.as_ref());
+                let mut program = self.program(command, args, env, cwd.as_ref());
+                if server.is_confined(self.sandboxed) {
+                    program = self.confined(program).await?;
+                }
                 let started = self.processes.serve(program).await;
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { why: error.to_string() })?;
@@ -94,6 +105,19 @@ impl Surroundings {
             arguments: args.iter().map(OsString::from).collect(),
             directory: cwd.map_or_else(|| self.directory.clone(), |cwd| self.directory.join(cwd)),
             environment,
+            sandbox: None,
+        }
+    }
+
+    /// The same program in its sandbox. Without one it is not started.
+    async fn confined(&self, program: ServedProgram) -> Result<ServedProgram, McpError> {
+        let failed = |why: String| McpError::Start { why: format!("it has no sandbox: {why}") };
+        let confine = Arc::clone(&self.confine);
+        let confining = tokio::task::spawn_blocking(move || confine(program));
+        let confined = confining.await.map_err(|error| failed(error.to_string()))?;
+        match confined.map_err(failed)? {
+            program if program.sandbox.is_some() => Ok(program),
+            _ => Err(failed("none was made".to_owned())),
         }
     }
 

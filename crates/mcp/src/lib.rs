@@ -36,6 +36,7 @@ mod untrusted;
 
 pub use ask::{Answer, Asker, Question};
 pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};
+pub use connect::Confine;
 pub use error::McpError;
 pub use names::tool_name;
 pub use oauth::{SignIn, TokenFiles, sign_in};

@@ -19,7 +19,7 @@ use crate::ask::Asker;
 use crate::cache::{self, Known};
 use crate::call::{Bounds, Listeners, request};
 use crate::catalog::Catalog;
-use crate::connect::Connection;
+use crate::connect::{Connection, Surroundings};
 use crate::error::McpError;
 use crate::handler::Handler;
 use crate::servers::Shared;
@@ -85,7 +85,7 @@ struct Link {
 impl Server {
     /// A server that is not started. What it offered earlier counts at once.
     pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
-        let key = key(&config, &shared.around.directory);
+        let key = key(&config, &shared.around);
         let mut state = State {
             gate: config.gate,
             status: Status::of_gate(config.gate),
@@ -511,8 +511,8 @@ impl Server {
 }
 
 /// All that decides what a server offers.
-fn key(config: &McpServer, directory: &std::path::Path) -> String {
-    let directory = directory.to_string_lossy();
+fn key(config: &McpServer, around: &Surroundings) -> String {
+    let directory = around.directory.to_string_lossy();
     let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
     match &config.endpoint {
         Endpoint::Stdio { command, args, env, cwd } => {
@@ -522,6 +522,8 @@ fn key(config: &McpServer, directory: &std::path::Path) -> String {
             pieces.extend(env.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
             pieces.push(&directory);
             pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
+            // There it may offer something else, or not start at all.
+            pieces.extend(config.is_confined(around.sandboxed).then_some("sandbox"));
         }
         Endpoint::Http { url, headers }
         | Endpoint::Sse { url, headers }

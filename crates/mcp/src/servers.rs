@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::ask::Asker;
 use crate::cache::Cache;
-use crate::connect::Surroundings;
+use crate::connect::{Confine, Surroundings};
 use crate::names::full_name;
 use crate::oauth::TokenFiles;
 use crate::pins::Pins;
@@ -54,6 +54,10 @@ pub struct ServersOptions {
     pub redaction: Redaction,
     /// Starts the servers, and ends them with the session.
     pub processes: Processes,
+    /// Whether programs are confined that say nothing of it (`mcp.sandbox`).
+    pub sandboxed: bool,
+    /// Confines programs that are to be.
+    pub confine: Confine,
     /// How the network is reached.
     pub http: ClientOptions,
     /// The folders of the workspace.
@@ -132,6 +136,8 @@ impl Servers {
                 variables: options.variables,
                 redaction: options.redaction,
                 directory: options.directory,
+                sandboxed: options.sandboxed,
+                confine: options.confine,
                 http: options.http,
                 tokens: TokenFiles::new(&options.home, &options.tokens_of_others),
             },

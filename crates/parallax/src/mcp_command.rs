@@ -60,6 +60,8 @@ pub(crate) fn launch() -> Result<Launch, Failure> {
         variables: std::env::vars_os().collect(),
         version: env!("CARGO_PKG_VERSION"),
         look_only: true,
+        // Servers that are to be confined are tried as they will run.
+        supervises: true,
         ..LaunchOptions::default()
     })
 }

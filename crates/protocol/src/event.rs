@@ -128,6 +128,12 @@ pub enum EventBody {
         /// The approval mode in force.
         mode: ApprovalMode,
     },
+    /// Something for a person who looks on, and no part of what came of the run:
+    /// it goes to standard error whatever the output's form.
+    Aside {
+        /// One line.
+        text: String,
+    },
     /// The turn is over; everything is saved.
     TurnEnded(TurnEnded),
 }

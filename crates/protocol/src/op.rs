@@ -187,6 +187,9 @@ pub struct Decide {
     /// Answers to questions of the model's, by the place of each question:
     /// `"0"`, `"1"`, …
     pub answers: Option<Object>,
+    /// Of a refusal without words: the model is not asked what else it could do
+    /// when nothing of its answer ran. So it is where a person looks on.
+    pub ends: bool,
 }
 
 impl Decide {
@@ -200,6 +203,7 @@ impl Decide {
             scope: None,
             arguments: None,
             answers: None,
+            ends: false,
         }
     }
 }

@@ -446,6 +446,8 @@ pub trait Progress: Send + Sync {
     fn output(&self, text: &str);
     /// Something that people should know, one line.
     fn notice(&self, _level: Level, _text: &str) {}
+    /// Something for a person who looks on that no program needs to read, one line.
+    fn aside(&self, _text: &str) {}
     /// The process group that the call runs in, when it has one.
     fn process_group(&self, _pgid: i32) {}
     /// What the terminal of the call's command shows now.

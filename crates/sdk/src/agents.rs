@@ -10,12 +10,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
-use parallax_config::agents::{agent_folders, find_agents};
+use parallax_config::agents::{AgentFolder, agent_folders, find_agents};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_protocol::agent::{AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::tool::Tool;
+use parallax_tools::SandboxOptions;
 use parallax_tools::complete_task::{CompleteTask, TaskOutput};
 use parallax_tools::get_internal_docs::GetInternalDocs;
 use serde_json::Value;
@@ -40,7 +41,11 @@ impl Launch {
         if !config.settings.flag("experimental.enableAgents") {
             return AgentSet::default();
         }
-        let folders = agent_folders(&config.homes, &config.cwd, config.trust.trusted);
+        let of_extensions = self.extensions().agent_folders().into_iter();
+        let mut folders: Vec<AgentFolder> = of_extensions
+            .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
+            .collect();
+        folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
         find_agents(built_in::agents(), &folders, &config.settings)
     }
 
@@ -73,6 +78,7 @@ impl Launch {
         &self,
         workspace: &Arc<Workspace>,
         processes: Processes,
+        sandbox: Option<SandboxOptions>,
     ) -> (Option<Arc<SessionAgents>>, Vec<String>) {
         if !self.config.settings.flag("experimental.enableAgents") {
             return (None, Vec::new());
@@ -83,6 +89,7 @@ impl Launch {
             launch: self.clone(),
             workspace: Arc::clone(workspace),
             processes,
+            sandbox,
             state: RwLock::new(State::of(set)),
         };
         (Some(Arc::new(agents)), warnings)
@@ -94,6 +101,8 @@ pub struct SessionAgents {
     launch: Launch,
     workspace: Arc<Workspace>,
     processes: Processes,
+    /// For servers of theirs that are to be confined.
+    sandbox: Option<SandboxOptions>,
     state: RwLock<State>,
 }
 
@@ -213,8 +222,9 @@ impl Agents for SessionAgents {
             description: output.description.clone(),
             schema: output.schema.clone(),
         });
+        let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
         let (servers, problems) =
-            self.launch.agent_servers(found, &self.workspace, self.processes.clone());
+            self.launch.agent_servers(found, &self.workspace, processes, sandbox);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
             tools.extend(runtime.block_on(servers::tools_of(&servers)));

@@ -159,8 +159,7 @@ fn is_of(argument: &str, file: &Path) -> bool {
     let path = Path::new(argument.trim());
     !argument.trim().is_empty()
         && !argument.contains('\n')
-        && file.ends_with(path.file_name().unwrap_or_default())
-        && (path.is_absolute() || argument.len() <= file.as_os_str().len())
+        && path.file_name().is_some_and(|name| file.file_name() == Some(name))
 }
 
 /// As the reference writes it: the time with signs that no file name dislikes.

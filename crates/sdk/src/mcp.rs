@@ -1,6 +1,8 @@
 //! The MCP servers of a session: from settings to tools.
 
-use std::path::PathBuf;
+mod confine;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +10,10 @@ use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, same_name};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status};
+use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
-use crate::toolbox::{client_options, redaction};
+use crate::toolbox::{clear, client_options, redaction};
 
 /// How long a server may take when it is only tried.
 const PROBE: Duration = Duration::from_secs(5);
@@ -47,6 +50,7 @@ impl Launch {
         &self,
         workspace: &Arc<Workspace>,
         processes: Processes,
+        sandbox: Option<SandboxOptions>,
     ) -> (Option<Servers>, Vec<String>) {
         let found = self.mcp_servers();
         let mut warnings = found.warnings;
@@ -60,16 +64,20 @@ impl Launch {
         }
         let folders = Arc::clone(workspace);
         let roots: Roots = Arc::new(move || folders.roots());
-        (Some(Servers::new(self.servers_options(found.servers, processes, roots))), warnings)
+        let options = self.servers_options(found.servers, processes, roots, sandbox);
+        (Some(Servers::new(options)), warnings)
     }
 
+    /// `sandbox` confines those that are to be; without it they do not start.
     pub(crate) fn servers_options(
         &self,
         servers: Vec<McpServer>,
         processes: Processes,
         roots: Roots,
+        sandbox: Option<SandboxOptions>,
     ) -> ServersOptions {
         let settings = &self.config.settings;
+        let confine = confine::confine(sandbox, self.mode, Arc::clone(&roots));
         ServersOptions {
             servers,
             home: self.config.homes.parallax.clone(),
@@ -78,6 +86,8 @@ impl Launch {
             variables: self.options.variables.clone(),
             redaction: redaction(self),
             processes,
+            sandboxed: settings.flag("mcp.sandbox"),
+            confine,
             http: client_options(self),
             roots,
             asker: self.asker.clone(),
@@ -154,7 +164,8 @@ impl Launch {
     /// Tries each server that may start, all at once, five seconds each or its
     /// own `timeout`. Must run on a tokio runtime.
     pub async fn probe_servers(&self) -> (Vec<McpProbe>, Vec<String>) {
-        let (found, servers, processes, warnings) = self.lone_servers();
+        let private = self.probing_folder();
+        let (found, servers, processes, warnings) = self.lone_servers(&private);
         let trying = found.into_iter().map(|server| {
             let servers = servers.clone();
             async move { probe(server, &servers).await }
@@ -162,19 +173,34 @@ impl Launch {
         let probes = futures_util::future::join_all(trying).await;
         servers.close().await;
         processes.shutdown().await;
+        let clearing = tokio::task::spawn_blocking(move || {
+            ["sandbox", "overlays"].iter().for_each(|name| clear(&private.join(name)));
+            let _ = std::fs::remove_dir(private);
+        });
+        drop(clearing.await);
         (probes, warnings)
     }
 
-    /// The servers outside of a session.
-    pub(crate) fn lone_servers(&self) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
+    /// Where servers that are only tried have what is private to their sandbox.
+    fn probing_folder(&self) -> PathBuf {
+        let project = parallax_store::project_folder(&self.options.directory);
+        let name = format!("mcp-{}", std::process::id());
+        self.config.homes.parallax.join("tmp").join(project).join(name)
+    }
+
+    /// The servers outside of a session, and what starts them.
+    fn lone_servers(&self, private: &Path) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
         let found = self.mcp_servers();
         let mut warnings = found.warnings;
         warnings.extend(found.errors.iter().map(ToString::to_string));
         let processes = Processes::new(self.config.homes.parallax.join("tmp"));
-        let folder = self.options.directory.clone();
-        let roots = Arc::new(move || vec![folder.clone()]);
-        let servers =
-            Servers::new(self.servers_options(found.servers.clone(), processes.clone(), roots));
+        let folder = &self.options.directory;
+        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+        let roots: Roots = Arc::new(move || vec![folder.clone()]);
+        let sandbox = self.sandbox_options(private);
+        let servers = found.servers.clone();
+        let options = self.servers_options(servers, processes.clone(), roots, sandbox);
+        let servers = Servers::new(options);
         (found.servers, servers, processes, warnings)
     }
 }

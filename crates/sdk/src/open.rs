@@ -162,9 +162,11 @@ impl Launch {
         let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
         warnings.extend(self.sandbox_table().1);
-        let (agents, notices) = self.session_agents(&workspace, toolbox.processes());
+        let (agents, notices) =
+            self.session_agents(&workspace, toolbox.processes(), shell.sandbox.clone());
         warnings.extend(notices);
-        let (servers, notices) = self.open_servers(&workspace, toolbox.processes());
+        let (servers, notices) =
+            self.open_servers(&workspace, toolbox.processes(), shell.sandbox.clone());
         warnings.extend(notices);
         if let Some(servers) = &servers {
             servers.start();

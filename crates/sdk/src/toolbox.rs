@@ -97,7 +97,7 @@ impl Toolbox {
 
 /// Removes a folder of commands. Commands and overlays make folders that their
 /// owner may not enter. Links are not followed.
-fn clear(folder: &Path) {
+pub(crate) fn clear(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     if std::fs::remove_dir_all(folder).is_ok() || !folder.is_dir() {
         return;

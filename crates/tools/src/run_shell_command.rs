@@ -29,7 +29,6 @@ use parallax_exec::shell::strip_wrapper;
 use parallax_exec::{Command, Ended, Live, Mode, Processes};
 use parallax_files::{Access, Kind, Workspace};
 use parallax_policy::bash::{self, Line, SafePlace};
-use parallax_protocol::event::Level;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
@@ -417,10 +416,7 @@ fn tell_dropped(dropped: &[Dropped], progress: &dyn Progress) {
             Some(setting) => format!("the setting `{setting}` keeps it"),
             None => "nothing keeps it".to_owned(),
         };
-        progress.notice(
-            Level::Warning,
-            &format!("commands do not get the variable `{name}`: {why}; {keep}"),
-        );
+        progress.aside(&format!("commands do not get the variable `{name}`: {why}; {keep}"));
     }
 }
 

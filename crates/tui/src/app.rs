@@ -178,6 +178,9 @@ pub(crate) struct App {
     /// Questions of MCP servers, the first of them open.
     server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
+    /// What `@` completes besides files, each with what it is.
+    mentioned_agents: Vec<(String, String)>,
+    mentioned_resources: Vec<(String, String)>,
     /// Prompts under way, with the files that were read for them.
     pub(crate) read_for: Vec<(String, Vec<String>)>,
     /// Warnings that were given.
@@ -267,6 +270,8 @@ impl App {
             agents: None,
             server_questions: VecDeque::new(),
             waiting_command: None,
+            mentioned_agents: Vec::new(),
+            mentioned_resources: Vec::new(),
             read_for: Vec::new(),
             not_read: Vec::new(),
             typed: Vec::new(),

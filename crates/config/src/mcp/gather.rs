@@ -191,6 +191,9 @@ impl Sources {
         if let Some(fields) = value.as_object_mut() {
             // What an extension cannot say of itself.
             fields.shift_remove("trust");
+            if fields.get("sandbox").is_some_and(|own| *own == json!(false) || *own == "false") {
+                fields.shift_remove("sandbox");
+            }
         }
         self.put(name.to_owned(), value, source);
     }

@@ -230,6 +230,9 @@ pub struct McpServer {
     pub timeout_set: bool,
     /// Whether its tools run without questions. Only in a trusted folder.
     pub trust: bool,
+    /// Whether it runs in the sandbox of commands, where it says so itself; see
+    /// [`Self::is_confined`].
+    pub sandbox: Option<bool>,
     /// What it is for, in the user's words.
     pub description: Option<String>,
     /// The only tools that count.
@@ -283,12 +286,19 @@ impl McpServer {
                     .ok_or_else(|| failed("`timeout` must be a number of milliseconds"))?,
             ),
         };
+        let sandbox = match fields.get("sandbox") {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(flag)) => Some(*flag),
+            Some(Value::String(text)) if text == "true" || text == "false" => Some(text == "true"),
+            Some(_) => return Err(failed("`sandbox` must be `true` or `false`")),
+        };
         Ok(Self {
             name: name.to_owned(),
             endpoint,
             timeout: milliseconds.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
             timeout_set: milliseconds.is_some(),
             trust: flag(fields, "trust"),
+            sandbox,
             description: text(fields, "description"),
             include: fields.get("includeTools").filter(|it| it.is_array()).map(texts),
             exclude: fields.get("excludeTools").map(texts).unwrap_or_default(),
@@ -307,6 +317,13 @@ impl McpServer {
             gate: Gate::Open,
             notes,
         })
+    }
+
+    /// Whether it runs in the sandbox of commands; `default` is the setting
+    /// `mcp.sandbox`. A project or an extension cannot take that away.
+    pub fn is_confined(&self, default: bool) -> bool {
+        let own = self.sandbox.filter(|own| *own || !self.source.is_foreign());
+        matches!(self.endpoint, Endpoint::Stdio { .. }) && own.unwrap_or(default)
     }
 
     /// Whether the tool of that name (the server's own) counts.
@@ -478,6 +495,27 @@ mod tests {
         ] {
             assert!(read(value.clone()).is_err(), "{value}");
         }
+    }
+
+    #[test]
+    fn only_its_user_takes_a_server_out_of_the_sandbox() {
+        let confined = |own: Value, source: McpSource, default: bool| {
+            let value = json!({"command": "c", "sandbox": own});
+            McpServer::read("s", &value, source).expect("a server").is_confined(default)
+        };
+        for default in [false, true] {
+            for source in [McpSource::User, McpSource::Workspace] {
+                assert!(confined(json!("true"), source.clone(), default));
+                assert_eq!(confined(Value::Null, source, default), default);
+            }
+            assert!(!confined(json!(false), McpSource::System, default));
+            assert_eq!(confined(json!(false), McpSource::Workspace, default), default);
+            let of_extension = McpSource::Extension("e".to_owned());
+            assert_eq!(confined(json!(false), of_extension, default), default);
+        }
+        assert!(read(json!({"command": "c", "sandbox": "yes"})).is_err());
+        let far = read(json!({"url": "https://x.example", "sandbox": true})).expect("a server");
+        assert!(!far.is_confined(true), "there is no program");
     }
 
     #[test]

@@ -240,6 +240,7 @@ impl Child {
                 self.family.close(&self.item, &ask, outcome);
             }
             EventBody::StateChanged { mode, .. } => self.family.lead(mode),
+            EventBody::Aside { text } => self.family.hub.send(EventBody::Aside { text }),
             EventBody::Retry(retry) => self.family.hub.send(EventBody::Retry(retry)),
             EventBody::FellBack(fallback) => self.family.hub.send(EventBody::FellBack(fallback)),
             EventBody::ItemDone { item, done: ItemDone::Notice { level, text } } => {

@@ -111,6 +111,9 @@ pub(super) enum Look {
     Small,
     /// It goes on with what was there.
     GoesOn,
+    /// One cannot tell, and it is so short that asking would take longer than it
+    /// could save.
+    Brief,
     /// One cannot tell.
     Unclear,
 }
@@ -146,6 +149,7 @@ pub(super) fn look(prompt: &str) -> Look {
         true => Look::Small,
         // Nobody could rate it: what it means is in what came before.
         false if text.split_whitespace().count() < FEW_WORDS => Look::GoesOn,
+        false if text.chars().count() <= SHORT && text.lines().count() <= 1 => Look::Brief,
         false => Look::Unclear,
     }
 }
@@ -192,21 +196,23 @@ mod tests {
             ("list the files", Look::Small),
             ("Fix the typo in README.md", Look::Small),
             ("hi", Look::Small),
-            ("highlight the parser", Look::Unclear),
+            ("highlight the parser", Look::Brief),
             ("and now?", Look::GoesOn),
             ("x", Look::GoesOn),
             ("Show a.rs, b.rs, c.rs and d.rs", Look::Large("it names many files")),
             ("Refactor the parser", Look::Large("it speaks of work that is large or open")),
             ("- a\n- b\n- c\n- d", Look::Large("it lists many steps")),
-            ("Why does the build fail?", Look::Unclear),
-            ("Add a flag --quiet", Look::Unclear),
-            ("run the tests and fix what fails and then commit", Look::Unclear),
-            ("Zähle die Zeilen", Look::Unclear),
+            ("Why does the build fail?", Look::Brief),
+            ("Add a flag --quiet", Look::Brief),
+            ("run the tests and fix what fails and then commit", Look::Brief),
+            ("Zähle die Zeilen", Look::Brief),
             ("", Look::GoesOn),
         ] {
             assert_eq!(look(prompt), want, "{prompt}");
         }
         assert_eq!(look(&"word ".repeat(400)), Look::Large("the prompt is long"));
+        assert_eq!(look(&"word ".repeat(40)), Look::Unclear);
+        assert_eq!(look("Add a flag\nto the parser"), Look::Unclear);
     }
 
     proptest! {

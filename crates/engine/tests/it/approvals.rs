@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
-use parallax_protocol::event::{Ask, EventBody, ItemDone, Level, Question, Undone};
+use parallax_protocol::event::{Ask, Event, EventBody, ItemDone, Level, Question, Undone};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleKeeper, RuleScope};
@@ -64,6 +64,23 @@ async fn a_rule_is_shown_kept_and_spares_the_next_question() {
     assert!(!events.iter().any(|event| matches!(event.body, EventBody::Ask(_))));
     assert_eq!(tools_done(&events).len(), 2);
     assert_eq!(*keeper.0.lock().expect("rules"), [(rule, RuleScope::Project)]);
+}
+
+#[tokio::test]
+async fn a_refusal_where_a_person_looks_on_ends_the_turn() {
+    let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    for (ends, requests) in [(true, 0), (false, 1)] {
+        let replies = vec![calls(&[("ask_run", 1)]), says("something else")];
+        let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
+        rig.prompt("go").await;
+        let asked = next_ask(&mut rig).await;
+        let decide = Decide { ends, ..Decide::new(asked.id, AskOutcome::Cancel) };
+        answer(&rig, decide).await;
+        let (_, events) = rig.finish().await;
+        let called = |event: &&Event| matches!(event.body, EventBody::ModelCall(_));
+        assert_eq!(events.iter().filter(called).count(), requests, "ends: {ends}");
+        assert!(tools_done(&events)[0].for_model.contains("User denied"));
+    }
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ async fn clear_prompts_need_no_call_and_the_choice_stays_for_the_prompt() {
 async fn in_doubt_a_small_model_is_asked_and_may_fail() {
     let mut rig = rig(vec![says("a"), says("b")], auto(RoutingOptions::default()));
     rig.script.writes(vec![r#"{"complexity_reasoning": "one file", "complexity_score": 30}"#]);
-    let (_, events) = rig.turn("Add a flag").await;
+    let (_, events) = rig.turn("Add a flag\nto the parser").await;
     let route = routes(&events).remove(0);
     assert_eq!((route.model.as_str(), route.source), ("fast", RouteSource::NumericalClassifier));
     assert!(route.reason.contains("one file"), "{}", route.reason);
@@ -88,7 +88,7 @@ async fn in_doubt_a_small_model_is_asked_and_may_fail() {
         |event| matches!(&event.body, EventBody::ModelCall(call) if call.role == "utility_router"),
     );
     assert!(call);
-    let (_, events) = rig.turn("Add another flag").await;
+    let (_, events) = rig.turn("Add another flag\nto the parser").await;
     let route = routes(&events).remove(0);
     assert_eq!((route.model.as_str(), route.source), ("strong", RouteSource::Default));
     assert!(route.error.is_some());
@@ -100,7 +100,7 @@ async fn switched_off_or_by_rules_alone_nothing_is_asked() {
     for router in [Router::Off, Router::Rules] {
         let routing = RoutingOptions { router, ..RoutingOptions::default() };
         let mut rig = rig(vec![says("a")], auto(routing));
-        let (_, events) = rig.turn("Add a flag").await;
+        let (_, events) = rig.turn("Add a flag\nto the parser").await;
         let source = match router {
             Router::Off => RouteSource::Override,
             _ => RouteSource::Default,

@@ -39,6 +39,8 @@ impl World {
             variables: std::env::vars_os().collect(),
             redaction: Redaction::default(),
             processes: processes.clone(),
+            sandboxed: false,
+            confine: Arc::new(|_| Err("the tests confine nothing".to_owned())),
             http: ClientOptions::default(),
             roots: Arc::new(move || vec![root.clone()]),
             asker,

@@ -50,7 +50,8 @@ fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
     let done = crate::support::finish(command);
     assert_eq!(done.code(), 0, "{}", done.err());
     let system = system(&body(&world, 0));
-    assert!(system.starts_with("Only read_file.\n- list_directory\n- read_file"), "{system}");
+    assert!(system.starts_with("Only read_file.\n- "), "{system}");
+    assert!(system.contains("\n- list_directory\n- read_file\n"), "{system}");
     assert!(!system.contains("You are Parallax") && system.contains("global rule"), "{system}");
     assert!(world.read("built-in.md").starts_with("You are Parallax"));
     let mut command = world.command(&["-p", "go"]);
@@ -114,8 +115,8 @@ fn a_program_makes_the_history_shorter_and_leaves_results_out() {
         {"calls": [{"name": "read_file", "args": {"file_path": "long.txt"}}]},
         {"text": "read"},
         {"text": "more"},
-        {"text": snapshot},
-        {"text": "COMPLETE"},
+        {"method": "generateContent", "text": snapshot},
+        {"method": "generateContent", "text": "COMPLETE"},
         {"text": "on"},
     ]);
     let world = World::new(&script.to_string());
@@ -147,11 +148,16 @@ fn a_program_makes_the_history_shorter_and_leaves_results_out() {
 
 #[test]
 fn a_run_says_in_json_that_its_history_was_made_shorter() {
-    let world = World::new(
-        r#"[{"loop":{"calls":12,"name":"read_file","args":{"file_path":"f{i}.txt"},"final":"done"}}]"#,
-    );
+    let read = |from: usize| {
+        let calls = (from..from + 6).map(|number| {
+            serde_json::json!({"name": "read_file", "args": {"file_path": format!("f{number}.txt")}})
+        });
+        serde_json::json!({"calls": calls.collect::<Vec<_>>()})
+    };
+    let script = serde_json::json!([read(0), read(6), {"text": "done"}]);
+    let world = World::new(&script.to_string());
     for number in 0..12 {
-        let text = format!("line of {number}\n").repeat(500);
+        let text = format!("a line of the file {number}\n").repeat(500);
         world.home.write(&format!("f{number}.txt"), &text).expect("file");
     }
     // No account of the model's: the program writes it.
@@ -161,6 +167,6 @@ fn a_run_says_in_json_that_its_history_was_made_shorter() {
     assert_eq!(done.code(), 0, "{}", done.err());
     let out: Value = serde_json::from_str(&done.out()).expect("JSON");
     let told = out["compactions"].as_array().expect("compactions");
-    let shorter = told.iter().filter(|one| one["how"].is_string()).count();
-    assert!(shorter > 0 && told[0]["after"].as_u64() < told[0]["before"].as_u64(), "{out}");
+    let shorter = told.iter().find(|one| one["how"].is_string()).expect("a shorter history");
+    assert!(shorter["after"].as_u64() < shorter["before"].as_u64(), "{out}");
 }

@@ -25,6 +25,7 @@ mod kill;
 mod limits;
 mod mcp;
 mod mcp_real;
+mod mcp_sandbox;
 mod own_tools;
 mod plan;
 mod privacy;

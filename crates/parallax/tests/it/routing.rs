@@ -39,7 +39,7 @@ fn in_doubt_the_classifier_is_asked() {
     let answer = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
     let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
     let world = world(&script.to_string(), "{}");
-    let done = world.run_well(&["-p", "Add a flag --quiet", "-o", "json"]);
+    let done = world.run_well(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
     assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3-pro-preview"]);
     let said = said(&done);
     assert_eq!(said["stats"]["routing"][0]["source"], "numerical_classifier");
@@ -51,7 +51,7 @@ fn in_doubt_the_classifier_is_asked() {
         .home
         .write_home(".gemini/settings.json", r#"{"model": {"routing": "rules"}}"#)
         .expect("written");
-    quiet.run_well(&["-p", "Add a flag --quiet"]);
+    quiet.run_well(&["-p", "Add a flag --quiet\nto the parser"]);
     assert_eq!(asked(&quiet), ["gemini-3-pro-preview"]);
 }
 

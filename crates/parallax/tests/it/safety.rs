@@ -212,18 +212,20 @@ fn turns_are_undone_without_git() {
 
 #[test]
 fn dropped_variables_are_named_with_what_keeps_them() {
-    let world = World::new(&commands(&["echo \"token: $A_TOKEN, marks: $GEMINI_CLI$PARALLAX\""]));
-    let mut command = world.command(&["-p", "go", "-y"]);
-    command.env("A_TOKEN", "hush");
-    let done = finish(command);
-    assert!(
-        done.err().contains("`A_TOKEN`")
-            && done.err().contains("environmentVariableRedaction.allowed"),
-        "{}",
-        done.err()
-    );
-    assert!(!done.err().contains("hush"));
-    assert!(answers(&world.server)[0].contains("token: , marks: 11"));
+    for format in ["text", "json", "stream-json"] {
+        let echo = "echo \"token: $A_TOKEN, marks: $GEMINI_CLI$PARALLAX\"";
+        let world = World::new(&commands(&[echo, echo]));
+        let mut command = world.command(&["-p", "go", "-y", "-o", format]);
+        command.env("A_TOKEN", "hush");
+        let done = finish(command);
+        let err = done.err();
+        let named: Vec<&str> = err.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
+        assert_eq!(named.len(), 1, "{format}: once, not with each command: {err}");
+        assert!(named[0].contains("environmentVariableRedaction.allowed"), "{format}: {err}");
+        assert!(!err.contains("hush"), "{format}");
+        assert!(!done.out().contains("do not get the variable"), "{format}: {}", done.out());
+        assert!(answers(&world.server)[0].contains("token: , marks: 11"), "{format}");
+    }
 }
 
 #[test]

@@ -34,7 +34,16 @@ fn copied() -> (TempDir, Command) {
 }
 
 fn succeeds(mut command: Command) {
-    let output = command.output().unwrap();
+    // A child of another test that has just been forked may still hold the copy
+    // open for writing, until it becomes what it is to be.
+    let output = loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::yield_now();
+            }
+            output => break output.unwrap(),
+        }
+    };
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("test result: ok"), "{said}");

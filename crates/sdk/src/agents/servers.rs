@@ -9,6 +9,7 @@ use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
 use parallax_protocol::tool::{Tool, ToolSource as _};
+use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
 
@@ -23,6 +24,7 @@ impl Launch {
         agent: &Agent,
         workspace: &Arc<Workspace>,
         processes: Processes,
+        sandbox: Option<SandboxOptions>,
     ) -> (Option<Servers>, Vec<String>) {
         let known = self.mcp_servers();
         let settings = &self.config.settings;
@@ -56,7 +58,8 @@ impl Launch {
         }
         let folders = Arc::clone(workspace);
         let roots = Arc::new(move || folders.roots());
-        (Some(Servers::new(self.servers_options(servers, processes, roots))), problems)
+        let options = self.servers_options(servers, processes, roots, sandbox);
+        (Some(Servers::new(options)), problems)
     }
 }
 

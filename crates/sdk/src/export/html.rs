@@ -64,7 +64,7 @@ fn write_item(page: &mut String, item: &PastItem) {
                 page,
                 "<details class=\"thought\"><summary>{}</summary><div class=\"said\">{}</div>\
                  </details>",
-                Escaped(first_line(text).trim_matches('*')),
+                Escaped(&first_line(text).replace("**", "")),
                 Escaped(text)
             );
         }

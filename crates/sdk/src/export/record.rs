@@ -143,11 +143,16 @@ fn parse(raw: &RawValue) -> serde_json::Result<Value> {
 
 fn calls_of(content: &Content) -> Vec<Value> {
     let call = |part: &Part| match part.view() {
-        PartView::Call(call) => Some(json!({
-            "id": call.id,
-            "name": call.name,
-            "args": call.args.cloned().unwrap_or_default(),
-        })),
+        PartView::Call(call) => {
+            let mut said = Map::new();
+            // The service gives ids to some calls only.
+            if let Some(id) = call.id {
+                said.insert("id".into(), id.into());
+            }
+            said.insert("name".into(), call.name.into());
+            said.insert("args".into(), call.args.cloned().unwrap_or_default().into());
+            Some(Value::Object(said))
+        }
         _ => None,
     };
     content.parts.iter().filter_map(call).collect()

@@ -88,7 +88,14 @@ impl App {
     fn mention_agents(&mut self, set: &AgentSet) {
         let enabled = set.agents.iter().filter(|agent| !agent.disabled);
         let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
-        self.completion.set_mentions(mentions.collect());
+        self.mentioned_agents = mentions.collect();
+        self.mention();
+    }
+
+    /// What `@` completes besides files: agents, and resources of servers.
+    pub(super) fn mention(&mut self) {
+        let all = self.mentioned_agents.iter().chain(&self.mentioned_resources);
+        self.completion.set_mentions(all.cloned().collect());
     }
 
     fn agents_changed(&mut self, changed: Result<(String, Arc<AgentSet>), Failure>) {

@@ -277,6 +277,7 @@ impl App {
                 // The first press was no undo after all.
                 self.composer.buffer_mut().redo();
             }
+            self.toast = None;
             self.effect(Effect::Suspend);
         } else {
             // Until a second press it means what it means elsewhere.

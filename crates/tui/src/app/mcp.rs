@@ -125,7 +125,8 @@ impl App {
     /// What servers offer now: their prompts are commands, their resources can
     /// be named.
     pub(crate) fn servers_offer(&mut self, resources: Vec<(String, String)>) {
-        self.completion.set_mentions(resources);
+        self.mentioned_resources = resources;
+        self.mention();
         self.complete();
         let Some(commands) = self.commands.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {

@@ -230,11 +230,11 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     ]),
     plain("docs", Command::Docs, "Where the documentation is").anytime(),
     plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
+    plain("export-session", Command::ExportSession, "Write the whole session to a file")
+        .takes("FILE"),
     plain("extensions", Command::Extensions, "Extensions: what is installed, and changing that")
         .aka(&["extension"])
         .with(EXTENSIONS),
-    plain("export-session", Command::ExportSession, "Write the whole session to a file")
-        .takes("FILE"),
     plain("fork", Command::Fork, "Go on in a copy: from here, or from before a prompt")
         .takes("[PROMPT]"),
     plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),

@@ -280,7 +280,9 @@ impl QuestionDialog {
     }
 
     fn decide(&self, outcome: AskOutcome) -> QuestionAnswer {
-        QuestionAnswer::Decided(Box::new(Decide::new(self.ask.id.clone(), outcome)))
+        let ends = outcome == AskOutcome::Cancel;
+        let decide = Decide { ends, ..Decide::new(self.ask.id.clone(), outcome) };
+        QuestionAnswer::Decided(Box::new(decide))
     }
 
     /// The rows, `height` at most: the answers are always in sight, what would

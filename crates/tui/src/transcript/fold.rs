@@ -90,6 +90,7 @@ impl Transcript {
             | EventBody::Routed(_)
             | EventBody::FellBack(_)
             | EventBody::Background { .. }
+            | EventBody::Aside { .. }
             | EventBody::StateChanged { .. } => {}
         }
     }

@@ -27,6 +27,35 @@ fn exists(seat: &Seat, path: &str) -> bool {
     seat.world.home.project().join(path).exists()
 }
 
+#[test]
+fn a_question_waits_while_somebody_writes() {
+    let seat = Seat::ready(
+        r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
+    );
+    seat.prompts("go");
+    seat.sees("A moment.");
+    seat.types("buy ");
+    seat.sees("> buy");
+    seat.world.server.open_gate("ask");
+    // Somebody who writes presses a key now and then.
+    for _ in 0..200 {
+        if seat.window().contains("A question waits") {
+            break;
+        }
+        seat.types("x");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    seat.types("1");
+    seat.sees("x1");
+    assert!(!exists(&seat, "first.txt"));
+    // After a pause it is asked, and the text is kept.
+    seat.sees("Run this command?");
+    assert!(!exists(&seat, "first.txt"));
+    seat.press(Key::Esc);
+    seat.sees("x1");
+    assert!(!exists(&seat, "first.txt"));
+}
+
 /// The last content of the n-th request, as JSON.
 fn told(seat: &Seat, request: usize) -> String {
     seat.world.asked(request + 1);

@@ -14,10 +14,11 @@ const ANSWER: &str = r##"[{"chunks":[
 {"calls":[{"name":"replace","args":{"file_path":"retry.rs","instruction":"Wait","old_string":"    let delay = delay(attempt);\n    send()","new_string":"    let delay = delay(attempt);\n    sleep(delay);\n    send()"}}]},
 {"text":"Both are mended."}]"##;
 
-/// The window without what differs from run to run.
+/// The scrollback and the window without what differs from run to run. How
+/// much of it is in the window does, since the status row comes and goes.
 fn picture(seat: &Seat) -> String {
     seat.settles();
-    let mut window = seat.window();
+    let mut window = seat.lines().join("\n").trim_end().to_owned();
     let root = seat.world.home.root().display().to_string();
     let name = seat.world.home.root().file_name().map(|name| name.to_string_lossy().into_owned());
     // A name of the same length: rows are cut at the same place.

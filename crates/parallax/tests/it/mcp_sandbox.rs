@@ -1,0 +1,140 @@
+//! MCP servers in the sandbox of commands.
+
+use serde_json::{Value, json};
+
+use crate::mcp::{answer, set};
+use crate::support::{World, finish};
+
+/// A server whose one tool tries what the sandbox is for.
+const SERVER: &str = r#"
+import json, os, sys
+
+def attempt(work):
+    try:
+        work()
+        return "done"
+    except OSError as error:
+        return type(error).__name__
+
+def write(path):
+    with open(path, "w") as file:
+        file.write("x")
+
+def tried():
+    return json.dumps({
+        "inside": attempt(lambda: write("inside")),
+        "outside": attempt(lambda: write(os.path.expanduser("~/outside"))),
+        "key": attempt(lambda: open(os.path.expanduser("~/.ssh/id_test")).read()),
+        "own": os.environ.get("OWN_TOKEN"),
+    })
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, result = message["method"], {}
+    if method == "initialize":
+        version = message["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "small", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "try", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": tried()}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+const CALL: &str =
+    r#"[{"calls": [{"name": "mcp_test_try", "args": {}}]}, {"text": "done", "repeat": 0}]"#;
+
+/// A project with the server in it, and a key that is none of its business.
+fn world() -> World {
+    let world = World::new(CALL);
+    world.home.write("server.py", SERVER).expect("the server");
+    world.home.write_home(".ssh/id_test", "the key").expect("a key");
+    world
+}
+
+fn server(world: &World, sandbox: &Value) -> Value {
+    let mut server = json!({"command": "python3", "env": {"OWN_TOKEN": "its own"}});
+    server["args"] = json!([world.home.project().join("server.py")]);
+    if !sandbox.is_null() {
+        server["sandbox"] = sandbox.clone();
+    }
+    server
+}
+
+/// What the tool of the server could do.
+fn tried(world: &World) -> Value {
+    world.run_well(&["-y", "-p", "go"]);
+    let output = answer(world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    let json = output.lines().find(|line| line.starts_with('{')).expect("what it tried");
+    serde_json::from_str(json).expect("JSON")
+}
+
+/// Whether a process runs with the server's script.
+fn is_running(world: &World) -> bool {
+    let script = world.home.project().join("server.py").display().to_string();
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|words| String::from_utf8_lossy(&words).contains(&script))
+}
+
+#[test]
+fn a_server_is_confined_where_settings_say_so() {
+    for (own, of_all, in_project, confined) in [
+        (json!(null), false, false, false),
+        (json!(true), false, false, true),
+        (json!(null), true, false, true),
+        (json!(false), true, false, false),
+        // A project does not take its server out.
+        (json!(false), true, true, true),
+        (json!(true), false, true, true),
+    ] {
+        let world = world();
+        let servers = json!({"mcpServers": {"test": server(&world, &own)}});
+        let mut settings = json!({"mcp": {"sandbox": of_all}});
+        if in_project {
+            let project = servers.to_string();
+            world.home.write(".gemini/settings.json", &project).expect("settings");
+        } else {
+            settings["mcpServers"] = servers["mcpServers"].clone();
+        }
+        set(&world, &settings);
+        let case = format!("{own} {of_all} {in_project}");
+        let tried = tried(&world);
+        assert_eq!(
+            (&tried["inside"], &tried["own"]),
+            (&json!("done"), &json!("its own")),
+            "{case}"
+        );
+        for what in ["outside", "key"] {
+            assert_eq!(tried[what] != "done", confined, "{case}: {what}: {tried}");
+        }
+        let outside = world.home.home().join("outside");
+        assert_eq!(outside.exists(), !confined, "{case}");
+        assert!(!is_running(&world), "{case}: it ends with the session");
+    }
+}
+
+#[test]
+fn without_a_sandbox_it_does_not_start_and_says_why() {
+    let world = world();
+    set(&world, &json!({"mcpServers": {"test": server(&world, &json!(true))}}));
+    let list = |tier: &str| {
+        let mut command = world.command(&["mcp", "list"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        done.out() + &done.err()
+    };
+    let without = list("seccomp");
+    assert!(without.contains("it has no sandbox"), "{without}");
+    let with = list("namespaces");
+    assert!(with.contains("Connected"), "{with}");
+    let left = std::fs::read_dir(world.home.parallax().join("tmp"));
+    let left: Vec<_> = left.into_iter().flatten().flatten().collect();
+    let probes = left.iter().flat_map(|project| std::fs::read_dir(project.path())).flatten();
+    let probes = probes.flatten().filter(|it| it.file_name().to_string_lossy().starts_with("mcp-"));
+    assert_eq!(probes.count(), 0, "the private folder is gone");
+}
