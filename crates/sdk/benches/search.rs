@@ -59,7 +59,7 @@ fn fill(home: &Path) {
     let mut numbers = Numbers(0x5eed);
     for number in 0..SESSIONS {
         let id = format!("session-{number}");
-        let project = format!("/work/project-{}", number % 50);
+        let project = format!("/home/ada/project-{}", number % 50);
         let head = SessionHead {
             version: 1,
             session_id: id.as_str().into(),

@@ -35,7 +35,7 @@ const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","pro
 async fn the_index_follows_the_files_of_all_programs() {
     let world = World::new();
     let one = world.say(SessionChoice::New, &["mend the parser", "then the lexer"]).await;
-    world.write("home/.gemini/tmp/other/.project_root", "/work/other");
+    world.write("home/.gemini/tmp/other/.project_root", "/home/ada/other");
     world.write("home/.gemini/tmp/other/chats/session-2026-11-20T10-00-9f6f3b2a.jsonl", GEMINI);
     let launch = world.launch();
     assert_eq!(ids(&search(&launch, "parser answ")), [one.as_str()], "both words, in one turn");
@@ -47,7 +47,7 @@ async fn the_index_follows_the_files_of_all_programs() {
     for words in ["uberlauf", "MEASURE valv", "\"the überlauf\"", "本語", "\"日本\""] {
         let hits = search(&launch, words);
         assert_eq!(ids(&hits), [theirs], "{words}");
-        assert_eq!(hits[0].project, Path::new("/work/other"));
+        assert_eq!(hits[0].project, Path::new("/home/ada/other"));
     }
     let shown = &search(&launch, "日本")[0].snippet;
     assert!(shown.contains("日") && !shown.contains('\u{200b}'), "{shown:?}");
