@@ -102,6 +102,11 @@ pub(crate) fn read_text_no_follow(path: &Path, limit: u64) -> Result<Option<Stri
     }
 }
 
+/// Whether this is no text: there is a NUL near its beginning.
+pub(crate) fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(8 * 1024).any(|byte| *byte == 0)
+}
+
 pub(crate) fn to_text(bytes: &[u8]) -> String {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     String::from_utf8_lossy(bytes).into_owned()

@@ -225,7 +225,7 @@ impl Session {
         let mut shorter = material.short.clone();
         let by_results = material.estimate(&shorter);
         // 60 % less is enough; a person wants an account.
-        let enough = cause == CompactionCause::Threshold && by_results <= before * 2 / 5;
+        let enough = cause == CompactionCause::Threshold && by_results <= goal(before);
         if is_gain(before, by_results) {
             how = Some(CompactionHow::Results);
         }
@@ -237,6 +237,14 @@ impl Session {
                 && is_gain(material.estimate(&shorter), material.estimate(&view))
             {
                 (shorter, how, remark) = (view, Some(made), why);
+            }
+            if material.estimate(&shorter) > goal(before) {
+                // What is bulky in the last answers as well, but for the newest.
+                let tighter = Reach { protect: 0, ..reach };
+                if let Some(view) = self.shortened(&shorter, tighter).await {
+                    how = how.or(Some(CompactionHow::Results));
+                    shorter = view;
+                }
             }
         }
         if cancel.is_cancelled() {
@@ -266,11 +274,17 @@ impl Session {
             self.tell_compaction(unchanged(cause, before, why));
             return false;
         };
-        if after > before * 2 / 5 && remark.is_none() {
-            remark = Some("the prompt, the last answers and their results stay whole".to_owned());
+        if after > goal(before) && remark.is_none() {
+            let fixed = material.fixed * 100 / before.max(1);
+            remark = Some(format!(
+                "the system prompt and the tools are {fixed} % of it; the prompt, the last answers \
+                 and the newest result stay whole"
+            ));
         }
         self.take(shorter, how, before, after);
-        self.compacting.next_at = if after < mark { 0 } else { after + mark / 4 };
+        // Where little could go, the next one waits until more can.
+        let more = (after + after / 2).min(window - window / 10);
+        self.compacting.next_at = if after < mark * 3 / 5 { 0 } else { more };
         self.tell_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
@@ -320,13 +334,7 @@ impl Session {
         let fixed = self.fixed_tokens();
         let view = self.history.view().to_vec();
         let kinds = self.registry.kinds();
-        let keep_output = self.compacting.room.keep_output.clone();
-        let (entries, known) = (view.clone(), kinds.clone());
-        let pins = self.history.pins().clone();
-        let shortening = tokio::task::spawn_blocking(move || {
-            shorten::shorten(&entries, reach, &known, &pins, keep_output.as_ref())
-        });
-        let short = self.inbox.during(shortening).await.ok().flatten();
+        let short = self.shortened(&view, reach).await;
         let active =
             self.prompts.marks().last().and_then(|mark| {
                 view.iter().position(|entry| entry.origin.place() == Some(mark.at))
@@ -340,6 +348,17 @@ impl Session {
             before,
             window,
         }
+    }
+
+    /// The view with shorter results; `None` when there is nothing to shorten.
+    async fn shortened(&mut self, view: &[Entry], reach: Reach) -> Option<Vec<Entry>> {
+        let keep_output = self.compacting.room.keep_output.clone();
+        let (entries, kinds) = (view.to_vec(), self.registry.kinds());
+        let pins = self.history.pins().clone();
+        let shortening = tokio::task::spawn_blocking(move || {
+            shorten::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
+        });
+        self.inbox.during(shortening).await.ok().flatten()
     }
 
     /// The view with an account, how that was made, and what to say of it.
@@ -409,7 +428,7 @@ impl Session {
         let keep_output = self.compacting.room.keep_output.take();
         let material = self.material(reach).await;
         self.compacting.room.keep_output = keep_output;
-        if material.estimate(&material.short) <= material.before * 2 / 5 {
+        if material.estimate(&material.short) <= goal(material.before) {
             return;
         }
         // More will have come when it is taken.
@@ -492,6 +511,11 @@ async fn until(
         () = cancel.cancelled() => Err("it was interrupted".into()),
         written = writing => written,
     }
+}
+
+/// What a compaction is to leave of so many tokens: 60 % go.
+fn goal(before: u64) -> u64 {
+    before * 2 / 5
 }
 
 fn is_gain(before: u64, after: u64) -> bool {

@@ -20,6 +20,9 @@ use crate::seen::{Hash, Hasher, Snapshot, hash};
 /// A hard-linked file up to this size is kept in memory while it is rewritten.
 const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
 
+/// Names that are tried for a temporary file.
+const MOST_NAMES: u32 = 16;
+
 /// What must be there for the write to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
@@ -103,6 +106,20 @@ impl From<FileError> for Failure {
     }
 }
 
+/// Why there is no temporary file.
+enum Unfilled {
+    /// It could not be made.
+    System(Errno),
+    /// It could not be filled.
+    Told(FileError),
+}
+
+impl From<FileError> for Unfilled {
+    fn from(error: FileError) -> Self {
+        Self::Told(error)
+    }
+}
+
 struct Job<'a> {
     target: &'a Confined,
     folder: &'a OwnedFd,
@@ -140,9 +157,23 @@ impl Job<'_> {
         FileError::Changed { path: self.target.shown().to_path_buf() }
     }
 
-    /// Makes the temporary file with all of the content, durable.
-    fn temporary(&self, mode: u32) -> Result<(Temporary<'_>, File), Errno> {
-        for attempt in 0..16 {
+    /// A temporary file with all of the content, durable. It gets its name when
+    /// the content is in it, where the system can do that: a process that is
+    /// killed meanwhile leaves nothing behind.
+    fn temporary(&self, mode: u32) -> Result<(Temporary<'_>, File), Unfilled> {
+        if let Some(file) = self.nameless(mode) {
+            self.fill(&file)?;
+            if let Some(temporary) = self.give_name(&file) {
+                return Ok((temporary, file));
+            }
+        }
+        let (temporary, file) = self.named(mode).map_err(Unfilled::System)?;
+        self.fill(&file)?;
+        Ok((temporary, file))
+    }
+
+    fn named(&self, mode: u32) -> Result<(Temporary<'_>, File), Errno> {
+        for attempt in 0..MOST_NAMES {
             let name = temporary_name(attempt);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
             match open_leaf(self.folder, name.as_ref(), flags, mode_of(mode)) {
@@ -157,6 +188,34 @@ impl Job<'_> {
         Err(Errno::EXIST)
     }
 
+    /// A file in the folder that has no name; `None` where there are none.
+    #[cfg(target_os = "linux")]
+    fn nameless(&self, mode: u32) -> Option<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE;
+        open_leaf(self.folder, ".".as_ref(), flags, mode_of(mode)).ok().map(File::from)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn nameless(&self, _mode: u32) -> Option<File> {
+        None
+    }
+
+    /// Gives a nameless file a name; `None` where that cannot be done.
+    fn give_name(&self, file: &File) -> Option<Temporary<'_>> {
+        use std::os::fd::AsRawFd as _;
+        let file = format!("/proc/self/fd/{}", file.as_raw_fd());
+        for attempt in 0..MOST_NAMES {
+            let name = temporary_name(attempt);
+            let flags = AtFlags::SYMLINK_FOLLOW;
+            match rustix::fs::linkat(rustix::fs::CWD, &file, self.folder, &name, flags) {
+                Ok(()) => return Some(Temporary { folder: self.folder, name, armed: true }),
+                Err(Errno::EXIST) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
     fn fill(&self, mut file: &File) -> Result<(), FileError> {
         file.write_all(self.bytes).map_err(|error| self.io_error(error))?;
         file.sync_all().map_err(|error| self.io_error(error))
@@ -166,8 +225,10 @@ impl Job<'_> {
         if matches!(self.expected, Expected::Content(_)) {
             return Err(self.changed());
         }
-        let (mut temporary, file) = self.temporary(0o666).map_err(|error| self.error(error))?;
-        self.fill(&file)?;
+        let (mut temporary, file) = self.temporary(0o666).map_err(|error| match error {
+            Unfilled::System(error) => self.error(error),
+            Unfilled::Told(error) => error,
+        })?;
         match rename_new(self.folder, &temporary.name, self.name) {
             Ok(()) => temporary.armed = false,
             Err(Errno::EXIST) => {
@@ -187,8 +248,10 @@ impl Job<'_> {
                 _ => Failure::Final(wrapped),
             }
         };
-        let (mut temporary, file) = self.temporary(0o600).map_err(refused)?;
-        self.fill(&file)?;
+        let (mut temporary, file) = self.temporary(0o600).map_err(|error| match error {
+            Unfilled::System(error) => refused(error),
+            Unfilled::Told(error) => Failure::Final(error),
+        })?;
         self.keep_properties(&file, facts)?;
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)

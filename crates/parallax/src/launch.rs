@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use parallax_headless::{
-    ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, report_error,
-    report_failure, run_on, run_prompt, run_stream_input,
+    ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, print_told,
+    report_error, report_failure, run_on, run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::{EventReader, Launch, OpenSession};
+use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
 
 use crate::invocation::{Invocation, Printing, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
@@ -151,11 +151,11 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
             return done.map_err(|failure| early(failure, Some(format)));
         }
         Invocation::ListSessions { settings, format } => {
-            let launch = prepare(&settings).map_err(|failure| early(failure, format))?;
+            let launch = looking_on(&settings).map_err(|failure| early(failure, format))?;
             return Ok(print(&list_sessions(&launch)));
         }
         Invocation::DeleteSession { session, settings, format } => {
-            let launch = prepare(&settings).map_err(|failure| early(failure, format))?;
+            let launch = looking_on(&settings).map_err(|failure| early(failure, format))?;
             let said =
                 delete_session(&session, &launch).map_err(|failure| early(failure, format))?;
             return Ok(print(&said));
@@ -221,6 +221,11 @@ fn prepare(settings: &Settings) -> Result<Launch, Failure> {
     Launch::prepare(start::options(settings)?)
 }
 
+/// The same for what reads nothing of the folder.
+fn looking_on(settings: &Settings) -> Result<Launch, Failure> {
+    Launch::prepare(LaunchOptions { look_only: true, ..start::options(settings)? })
+}
+
 /// Talks with the session until the prompts are used up.
 async fn converse(
     session: &OpenSession,
@@ -252,6 +257,10 @@ async fn converse(
         return Ok(run_on(Io::standard(), session.ops(), events, options).await);
     }
     let typed = assemble(&stdin.text, prompt.as_deref())?;
+    if let Some(told) = start::told(session, &typed).await? {
+        let ops = session.ops();
+        return Ok(print_told(Io::standard(), ops, events, told, typed, options).await);
+    }
     let mut signals = Signals::listen();
     let expanded = tokio::select! {
         expanded = start::prompt(session, typed.clone()) => expanded?,

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use parallax_headless::{ExitCode, OutputFormat, one_line};
+use parallax_headless::{ExitCode, OutputFormat, Sanitizer, one_line};
 use parallax_protocol::event::Failure;
 use parallax_sdk::export::ExportForm;
 use parallax_sdk::past::PastItem;
@@ -272,7 +273,12 @@ fn export(
     let form = form.or_else(|| output.and_then(ExportForm::of_file));
     let document = launch.exported(&entry, form.unwrap_or(ExportForm::Markdown))?;
     let Some(file) = output else {
-        // The document itself, whatever the format of other answers.
+        // The document itself, whatever the format of other answers. What a
+        // model or a tool said gives no orders to a terminal.
+        let document = match std::io::stdout().is_terminal() {
+            true => Sanitizer::clean(&document),
+            false => document,
+        };
         return Ok(Said { raw: true, ..Said::new(document, Value::Null) });
     };
     let path = launch.write_export(file, &document)?;

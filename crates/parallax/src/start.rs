@@ -6,8 +6,11 @@ use std::sync::Arc;
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::custom_commands::{Commands, Expanded};
+use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
+use parallax_sdk::custom_commands::{Commands, Expanded, Prepared};
+use parallax_sdk::telling::Told;
 use parallax_sdk::{
     Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
     SessionEntry,
@@ -110,6 +113,35 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
     })
 }
 
+/// What a command of the program's own tells; `None` for every other text.
+///
+/// # Errors
+/// A command that needs a terminal.
+pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Told>, Failure> {
+    let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
+    // Reads files, and asks the kernel: a few milliseconds that nobody else needs.
+    let tell = || session.tell(name, arguments).transpose();
+    tokio::task::block_in_place(tell)
+}
+
+/// The prompt that a command of the program's own stands for.
+fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<String>, Failure> {
+    Ok(Some(match (name, arguments.trim()) {
+        ("commit", _) => COMMIT.to_owned(),
+        ("commit:no-push", _) => COMMIT_NO_PUSH.to_owned(),
+        ("commit:pr", _) => COMMIT_PR.to_owned(),
+        ("parallax", "") => return Err(input("Say what to reach: `/parallax GOAL`".to_owned())),
+        ("parallax", goal) => coordination(goal),
+        ("init", _) => match launch.init()? {
+            Init::Prompt(text) => text.to_owned(),
+            Init::There(path) => {
+                return Err(input(format!("`{}` is there: nothing was done", path.display())));
+            }
+        },
+        _ => return Ok(None),
+    }))
+}
+
 /// Turns a prompt's text into what is sent.
 ///
 /// # Errors
@@ -125,26 +157,51 @@ struct Typed {
     expander: Expander,
     commands: Commands,
     mode: ApprovalMode,
+    launch: Launch,
 }
 
 impl Typed {
     fn of(session: &OpenSession) -> Self {
         let (expander, commands) = (session.expander.clone(), session.commands.clone());
-        Self { expander, commands, mode: session.mode }
+        Self { expander, commands, mode: session.mode, launch: session.launch().clone() }
     }
 
     async fn expand(self, text: String) -> Result<Expanded, Failure> {
-        let Self { expander, commands, mode } = self;
+        let Self { expander, commands, mode, launch } = self;
         if classify(&text) == Slash::Text {
             let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
             let prompt = reading.await.map_err(|error| internal(&error.to_string()))??;
             return Ok(Expanded { prompt, notices: Vec::new() });
         }
-        let preparing = tokio::task::spawn_blocking(move || commands.prepare(&text, mode));
-        let prepared = preparing.await.map_err(|error| internal(&error.to_string()))??;
+        let preparing = tokio::task::spawn_blocking(move || {
+            if let Slash::Command { name, arguments } = classify(&text)
+                && commands.catalog().find(name).is_none()
+                && let Some(text) = own_prompt(&launch, name, arguments)?
+            {
+                return Ok(Read::Prompt(Prompt { text, attachments: Vec::new() }));
+            }
+            commands.prepare(&text, mode).map(Read::Command)
+        });
+        let read = preparing.await.map_err(|error| internal(&error.to_string()))??;
+        let prepared = match read {
+            Read::Prompt(prompt) => return Ok(Expanded { prompt, notices: Vec::new() }),
+            Read::Command(prepared) => prepared,
+        };
         // A run that is given up is dropped, and its commands end with it.
         prepared.run(&CancellationToken::new()).await
     }
+}
+
+/// What a line with a command came to.
+enum Read {
+    /// A prompt of the program's own.
+    Prompt(Prompt),
+    /// One of people's own.
+    Command(Prepared),
+}
+
+fn input(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
 }
 
 fn internal(message: &str) -> Failure {

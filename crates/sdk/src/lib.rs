@@ -57,6 +57,7 @@ pub mod skill_files;
 mod skills;
 pub mod stats;
 mod system;
+pub mod telling;
 pub mod terminal_setup;
 mod toolbox;
 pub mod trust;

@@ -86,6 +86,11 @@ impl OpenSession {
         self.cut_off
     }
 
+    /// What it was opened with.
+    pub fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
     /// Where orders go.
     pub fn ops(&self) -> OpSender {
         self.handle.ops.clone()

@@ -84,6 +84,9 @@ impl Launch {
     pub fn loadable(&self, what: &str) -> Result<SessionChoice, Failure> {
         let file = self.options.directory.join(self.expand_home(Path::new(what.trim())));
         if file.is_file() {
+            // Before the session that is open is closed for it.
+            parallax_store::import(&file)
+                .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
             return Ok(SessionChoice::Import(file));
         }
         let missing = match self.any_session(what) {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use super::imports::Imports;
+use super::imports::{Imports, is_closed};
 use super::{Memory, MemoryFile, MemoryOptions};
-use crate::read::{ReadError, read_at_most, to_text};
+use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
 /// Bytes of one file.
 pub(super) const LIMIT: u64 = 1024 * 1024;
@@ -32,7 +32,9 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     let mut extensions = Vec::new();
     for path in options.extension_files {
         let root = path.parent().unwrap_or(path);
-        extensions.extend(reader.read(path, root, &|_| false));
+        if reader.is_inside(path, root) {
+            extensions.extend(reader.read(path, root, &|_| false));
+        }
     }
     let mut project = Vec::new();
     if options.trusted {
@@ -43,7 +45,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         for (folder, root) in own.chain(more) {
             for name in options.names {
                 let path = folder.join(name);
-                if !(options.ignored)(&path) {
+                if !(options.ignored)(&path) && reader.is_inside(&path, root) {
                     project.extend(reader.read(&path, root, options.ignored));
                 }
             }
@@ -71,7 +73,11 @@ pub fn beneath(
             for name in options.names {
                 let path = folder.join(name);
                 // Most folders have none: that is found out first.
-                if path.is_file() && !known(&path) && !(options.ignored)(&path) {
+                if path.is_file()
+                    && !known(&path)
+                    && !(options.ignored)(&path)
+                    && reader.is_inside(&path, root)
+                {
                     project.extend(reader.read(&path, root, options.ignored));
                 }
             }
@@ -119,6 +125,23 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Whether a file of others (a project's, an extension's) is really one of
+    /// theirs: its name may be a link to the user's own keys.
+    fn is_inside(&mut self, path: &Path, root: &Path) -> bool {
+        let Ok(real) = std::fs::canonicalize(path) else { return true };
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        let problem = match real.strip_prefix(&root) {
+            Err(_) => "it is a link to what lies outside",
+            Ok(below) if is_closed(below) => "files of this name are closed to tools",
+            Ok(_) if real != path && (self.options.ignored)(&real) => {
+                "it is a link to an ignored file"
+            }
+            Ok(_) => return true,
+        };
+        self.warnings.push(format!("The memory file `{}` is not read: {problem}", path.display()));
+        false
+    }
+
     /// Reads a file once. Imports stay inside `root` and are not `ignored`.
     fn read(
         &mut self,
@@ -147,6 +170,10 @@ impl Reader<'_> {
                 "The memory file `{}` is larger than {LIMIT} bytes: only its beginning is used",
                 path.display()
             ));
+        }
+        if is_binary(&read.bytes) {
+            self.warnings.push(format!("The memory file `{}` is not text", path.display()));
+            return None;
         }
         let mut imports = Imports::new(root, self.options.import_format, ignored);
         let text = imports.process(to_text(&read.bytes), path);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::ImportFormat;
 use super::discovery::LIMIT;
-use crate::read::{ReadError, read_at_most, to_text};
+use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
 /// How deep imports go.
 const DEEPEST: usize = 5;
@@ -183,6 +183,9 @@ impl<'a> Imports<'a> {
                         real.display()
                     ));
                 }
+                if is_binary(&read.bytes) {
+                    return Found::Failed("it is not text".to_owned());
+                }
                 self.bytes += read.bytes.len();
                 Found::File { real, text: to_text(&read.bytes) }
             }
@@ -197,7 +200,7 @@ impl<'a> Imports<'a> {
 
 /// Whether a part of the path names version control data or secrets, which no
 /// tool reads either.
-fn is_closed(path: &Path) -> bool {
+pub(super) fn is_closed(path: &Path) -> bool {
     path.components().any(|part| {
         // Case is folded: on some disks `.ENV` is `.env`.
         let name = part.as_os_str().to_string_lossy().to_lowercase();
@@ -348,6 +351,7 @@ mod tests {
             std::fs::write(root.join(name), "TEXT").expect("written");
         }
         std::os::unix::fs::symlink(".env", root.join("link.md")).expect("a link");
+        std::fs::write(root.join("zeros.md"), [0; 4096]).expect("written");
         let ignored = |path: &Path| path.ends_with("secret.md");
         let process = |text: &str| {
             Imports::new(root, ImportFormat::Tree, &ignored)
@@ -360,6 +364,7 @@ mod tests {
             ("@./.git/config", "files of this name are closed to tools"),
             ("@gha-creds-1.json", "files of this name are closed to tools"),
             ("@link.md", "files of this name are closed to tools"),
+            ("@zeros.md", "it is not text"),
             ("@https://example.org/a.md", "addresses (URLs) are not imported"),
         ] {
             let name = text.trim_start_matches('@');

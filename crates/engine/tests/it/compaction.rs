@@ -145,6 +145,24 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
 }
 
 #[tokio::test]
+async fn big_results_under_a_low_mark_make_big_steps() {
+    // Each result is an eighth of what the history may have.
+    const ROUNDS: u64 = 60;
+    let mut replies: Vec<Reply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
+    replies.push(says("all counted"));
+    let setup =
+        Setup { tools: vec![bulky("look", 4_000)], room: small_room(30_000), ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.turn("count everything").await;
+    // The records tell those that were made before the turn's events were read.
+    let (_, made) = journal(&rig);
+    assert!(made.len() < 25, "{} compactions in {ROUNDS} rounds", made.len());
+    for compaction in made.iter().filter(|one| one.how == CompactionHow::Snapshot) {
+        assert!(compaction.after <= compaction.before * 2 / 5, "{compaction:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_bad_account_never_ends_the_session() {
     let endless = "many words ".repeat(20_000);
     let long = GOOD.replace("many</key", &format!("{endless}</key"));

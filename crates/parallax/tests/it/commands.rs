@@ -61,6 +61,70 @@ fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
 }
 
 #[test]
+fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
+    let world = world();
+    world.home.write("GEMINI.md", "a rule of the project").unwrap();
+    world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go'").unwrap();
+    for (typed, word) in [
+        ("/about", "gemini"),
+        ("/agents list", "codebase_investigator"),
+        ("/chat list", "Nothing is saved"),
+        ("/commands", "/go"),
+        ("/directory show", world.home.project().to_str().unwrap()),
+        ("/extensions", "No extensions"),
+        ("/help", "/stats"),
+        ("/hooks", "no hooks"),
+        ("/mcp", "No MCP servers"),
+        ("/memory show", "a rule of the project"),
+        ("/model", "is set"),
+        ("/permissions", "trusted"),
+        ("/policies list", "plan files"),
+        ("/privacy", "no telemetry"),
+        ("/skills list", ""),
+        ("/stats", "0 calls"),
+        ("/tools desc", "read_file"),
+    ] {
+        let done = world.run_well(&["-p", typed]);
+        assert!(done.out().contains(word), "{typed}: {}", done.out());
+        let done = world.run_well(&["-p", typed, "-o", "json"]);
+        let out: Value = serde_json::from_str(&done.out()).expect("json");
+        assert!(out["response"].is_string() && !out["structured"].is_null(), "{typed}: {out}");
+    }
+    let done = world.run_well(&["-p", "/tools", "-o", "stream-json"]);
+    let lines: Vec<Value> =
+        done.out().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
+    assert_eq!(lines.last().expect("lines")["status"], "success");
+    assert!(
+        lines.iter().any(|line| line["content"].as_str().is_some_and(|it| it.contains("glob")))
+    );
+    // Those that need a terminal say so, and what would answer.
+    let told = refused(&world, &["-p", "/theme"]);
+    assert!(told.contains("belongs to the terminal") && told.contains("/tools"), "{told}");
+    // Those that are prompts are sent, and a file may have the name of some.
+    world.run_well(&["-p", "/commit:no-push"]);
+    assert!(sent(&world).contains("commit"), "{}", sent(&world));
+    world.run_well(&["-p", "/parallax build it"]);
+    assert!(sent(&world).ends_with("build it"), "{}", sent(&world));
+    world.home.write_home(".gemini/commands/undo.toml", "prompt = 'Undo all'").unwrap();
+    world.run_well(&["-p", "/undo"]);
+    assert_eq!(sent(&world), "Undo all");
+}
+
+#[test]
+fn stats_of_a_resumed_session_count_what_its_journal_tells() {
+    let world = world();
+    world.run_well(&["-p", "hello"]);
+    let done = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
+    let out: Value = serde_json::from_str(&done.out()).expect("json");
+    let models = out["structured"]["models"].as_object().expect("models");
+    assert_eq!(
+        models.values().map(|model| model["requests"].as_u64()).sum::<Option<u64>>(),
+        Some(1)
+    );
+    assert_eq!(world.server.requests().len(), 1);
+}
+
+#[test]
 fn shell_commands_run_escaped_and_their_failures_are_said() {
     let world = world();
     let template = r#"prompt = """

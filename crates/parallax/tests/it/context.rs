@@ -40,6 +40,33 @@ fn a_request_begins_with_what_the_user_and_the_project_say() {
 }
 
 #[test]
+fn a_context_file_that_links_out_of_the_project_is_not_read() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    let key = world.home.write_home(".ssh/id_rsa", "KEY OF THE USER").expect("file");
+    world.home.write(".env", "TOKEN=KEY OF THE PROJECT").expect("file");
+    world.home.write("docs/AGENTS.md", "rule behind a link").expect("file");
+    let project = world.home.project();
+    std::os::unix::fs::symlink(&key, project.join("GEMINI.md")).expect("a link");
+    std::os::unix::fs::symlink("docs/AGENTS.md", project.join("AGENTS.md")).expect("a link");
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("link to what lies outside"), "{}", done.err());
+    let sent = raw_contents(&world.server.requests()[0]).join("\n");
+    assert!(sent.contains("rule behind a link") && !sent.contains("KEY OF"), "{sent}");
+    // The name of another file of the project's that tools may not read.
+    std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
+    std::os::unix::fs::symlink(".env", project.join("GEMINI.md")).expect("a link");
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("closed to tools"), "{}", done.err());
+    let sent = raw_contents(&world.server.requests()[1]).join("\n");
+    assert!(!sent.contains("KEY OF"), "{sent}");
+    // Zeros are no words, but a megabyte of tokens.
+    std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
+    std::fs::write(project.join("GEMINI.md"), [0; 4096]).expect("file");
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("is not text"), "{}", done.err());
+}
+
+#[test]
 fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
     let world = World::new(r#"[{"text":"done"}]"#);
     let text = "Only ${read_file_ToolName}.\n${AvailableTools}";

@@ -160,7 +160,9 @@ impl Face {
 
     /// Sends a prompt with what its `@path` name, read on a thread.
     async fn expand(&mut self, text: String, steer: Option<SteerId>, ask: bool) {
-        let Some(session) = &self.session else { return };
+        let Some(session) = &self.session else {
+            return not_sent("The session is not open.".to_owned(), text)(&mut self.app);
+        };
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
         if !text.contains('@') {
             return self.send(order(Prompt { text, attachments: Vec::new() }, steer)).await;
@@ -226,13 +228,23 @@ impl Face {
         });
     }
 
-    /// Closes what is open and opens another.
+    /// Closes what is open and opens another; where that fails, the same again.
     async fn reopen(&mut self, choice: SessionChoice) {
+        let mut before = None;
         if let Some(session) = self.session.take() {
+            let is_fresh = session.open.past().is_empty() && self.app.stats.turns.is_empty();
+            before = Some(match is_fresh {
+                // Of one without a prompt nothing is on disk.
+                true => SessionChoice::New,
+                false => SessionChoice::Resume(session.open.id.as_str().to_owned()),
+            });
             session.open.close().await;
         }
         self.app.forget();
         self.open_session(choice);
+        if let Some(before) = before.filter(|_| self.session.is_none() && !self.app.keyless) {
+            self.open_session(before);
+        }
     }
 
     fn copy(&mut self, text: String) {

@@ -1,0 +1,393 @@
+//! What the commands that only tell have to say where nobody looks on:
+//! `parallax -p /tools`, and as data with `-o json`.
+
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::model::Usage;
+use parallax_protocol::policy::Decision;
+use parallax_protocol::store::Record;
+use serde_json::{Value, json};
+
+use crate::about::PRIVACY;
+use crate::custom_commands::is_reserved;
+use crate::extending::command_groups;
+use crate::launch::failure;
+use crate::open::OpenSession;
+use crate::stats::Tokens;
+
+/// What a command told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// For people: lines.
+    pub text: String,
+    /// The same for programs.
+    pub data: Value,
+}
+
+/// The commands that tell, as help shows them.
+const TELLING: &[&str] = &[
+    "/about",
+    "/agents [list]",
+    "/chat list",
+    "/commands [list]",
+    "/directory [show]",
+    "/extensions [list]",
+    "/help",
+    "/hooks [list]",
+    "/mcp [list|desc|schema]",
+    "/memory [show|list]",
+    "/model",
+    "/permissions",
+    "/policies [list]",
+    "/privacy",
+    "/skills [list]",
+    "/stats [session|model|tools]",
+    "/tools [desc]",
+];
+
+/// Commands of the terminal that [`is_reserved`] does not hold, since files may
+/// have their names.
+const TERMINAL_ONLY: &[&str] =
+    &["context", "continue", "diff", "fork", "load", "mode", "todos", "undo"];
+
+impl OpenSession {
+    /// What a typed line (`/name arguments`) tells; `None` for a name that is
+    /// not one of the program's own, or one of a prompt (`/commit`). Blocking.
+    ///
+    /// # Errors
+    /// A command that needs a terminal, or that cannot say.
+    pub fn tell(&self, name: &str, arguments: &str) -> Option<Result<Told, Failure>> {
+        // Of these names files may make commands of their own.
+        if !is_reserved(name) && self.commands.catalog().find(name).is_some() {
+            return None;
+        }
+        let word = arguments.split_whitespace().next().unwrap_or_default();
+        let told = match (name, word) {
+            ("about", _) => Ok(self.tell_about()),
+            ("agents", "" | "list") => Ok(self.tell_agents()),
+            ("chat" | "resume", "list") => Ok(self.tell_chats()),
+            ("commands", "" | "list") => Ok(self.tell_commands()),
+            ("directory" | "dir", "" | "show") => Ok(self.tell_directories()),
+            ("extensions", "" | "list") => Ok(self.tell_extensions()),
+            ("help" | "?", _) => Ok(help()),
+            ("hooks", "" | "list" | "show" | "panel") => self.tell_hooks(),
+            ("mcp", "" | "list" | "ls" | "nodesc" | "desc" | "schema") => {
+                Ok(self.tell_servers(word))
+            }
+            ("memory", "" | "show" | "list") => Ok(self.tell_memory(word != "list")),
+            ("model", "") => Ok(self.tell_model()),
+            ("permissions", "") => self.tell_trust(),
+            ("policies", "" | "list") => Ok(self.tell_rules()),
+            ("privacy", _) => Ok(Told { text: PRIVACY.to_owned(), data: json!({"text": PRIVACY}) }),
+            ("skills", "" | "list") => Ok(self.tell_skills()),
+            ("stats" | "usage", "" | "session" | "model" | "tools") => Ok(self.tell_stats()),
+            ("tools", "" | "desc" | "descriptions" | "nodesc") => {
+                Ok(self.tell_tools(word.starts_with("desc")))
+            }
+            ("init" | "parallax", _) => return None,
+            _ if is_reserved(name) || TERMINAL_ONLY.contains(&name) => Err(needs_terminal(name)),
+            _ => return None,
+        };
+        Some(told)
+    }
+
+    fn tell_about(&self) -> Told {
+        let about = self.launch.about();
+        let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
+        let rows = [
+            ("version", format!("{}{commit}", about.version)),
+            ("model", format!("{} ({})", about.model.0, about.model.1)),
+            ("sandbox", about.sandbox.clone()),
+            ("system", about.os.clone()),
+            ("signed in", about.auth.clone()),
+            ("session", self.id.as_str().to_owned()),
+        ];
+        let text = rows.iter().map(|(name, value)| format!("{name:<10} {value}")).collect();
+        Told {
+            text: joined(text),
+            data: json!({
+                "version": about.version, "commit": about.commit, "model": about.model.0,
+                "resolvedModel": about.model.1, "sandbox": about.sandbox, "os": about.os,
+                "auth": about.auth, "sessionId": self.id.as_str(),
+            }),
+        }
+    }
+
+    fn tell_agents(&self) -> Told {
+        let agents = self.launch.agents().agents;
+        let rows = agents.iter().map(|agent| {
+            let off = if agent.disabled { " (off)" } else { "" };
+            format!("{}{off}: {}", agent.name, first_line(&agent.description))
+        });
+        let data = agents.iter().map(|agent| {
+            json!({"name": agent.name, "description": agent.description, "enabled": !agent.disabled,
+                "file": agent.file, "model": agent.model})
+        });
+        Told { text: joined(rows.collect()), data: data.collect() }
+    }
+
+    fn tell_chats(&self) -> Told {
+        let chats = self.launch.chats();
+        let rows = chats.iter().map(|chat| format!("{} ({})", chat.tag, chat.age()));
+        let data = chats.iter().map(|chat| json!({"tag": chat.tag, "path": chat.path}));
+        Told { text: or_none(rows.collect(), "Nothing is saved."), data: data.collect() }
+    }
+
+    fn tell_commands(&self) -> Told {
+        let (catalog, prompts) = (self.commands.catalog(), self.commands.prompts());
+        let mut rows = Vec::new();
+        let mut data = Vec::new();
+        for (title, names) in command_groups(&catalog, &prompts) {
+            rows.push(format!("{title}:"));
+            for (name, what) in names {
+                rows.push(format!("  /{name} {what}"));
+                data.push(json!({"name": name, "description": what, "source": title}));
+            }
+        }
+        rows.extend(catalog.problems().map(str::to_owned));
+        Told { text: or_none(rows, "There are no commands of your own."), data: data.into() }
+    }
+
+    fn tell_directories(&self) -> Told {
+        let folders = self.directories();
+        let rows = folders.iter().map(|folder| folder.display().to_string()).collect();
+        Told { text: joined(rows), data: json!(folders) }
+    }
+
+    fn tell_extensions(&self) -> Told {
+        let extensions = self.launch.extensions();
+        let mut rows = Vec::new();
+        let mut data = Vec::new();
+        for extension in &extensions.all {
+            let (name, version) = (extension.name(), &extension.manifest.version);
+            let off = if extension.active { "" } else { " (off)" };
+            rows.push(format!("{name} {version}{off}"));
+            data.push(json!({"name": name, "version": version, "enabled": extension.active,
+                "path": extension.folder}));
+        }
+        Told { text: or_none(rows, "No extensions are installed."), data: data.into() }
+    }
+
+    fn tell_hooks(&self) -> Result<Told, Failure> {
+        let (hooks, notes) = self.launch.hook_infos()?;
+        let row = |hook: &crate::extending::HookInfo| {
+            let state = match (hook.enabled, hook.accepted) {
+                (false, _) => "off",
+                (true, false) => "not accepted",
+                (true, true) => "on",
+            };
+            format!("{} {} ({}, {state}): {}", hook.event, hook.title, hook.source, hook.command)
+        };
+        let rows = hooks.iter().map(row).chain(notes).collect();
+        let data = hooks.iter().map(|hook| {
+            json!({"title": hook.title, "event": hook.event, "source": hook.source,
+                "matcher": hook.matcher, "command": hook.command, "enabled": hook.enabled,
+                "accepted": hook.accepted, "file": hook.file})
+        });
+        Ok(Told { text: or_none(rows, "There are no hooks."), data: data.collect() })
+    }
+
+    fn tell_servers(&self, detail: &str) -> Told {
+        let rows = self.mcp_view().map(|view| view.rows()).unwrap_or_default();
+        let mut lines = Vec::new();
+        for row in &rows {
+            let error = row.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+            lines.push(format!("{} ({}, {}){error}", row.name, row.kind, row.status));
+            for tool in &row.tools {
+                match detail {
+                    "desc" | "schema" => {
+                        lines.push(format!("  {}: {}", tool.name, first_line(&tool.description)));
+                    }
+                    _ => lines.push(format!("  {}", tool.name)),
+                }
+                if detail == "schema" {
+                    lines.push(format!("    {}", tool.schema));
+                }
+            }
+            lines.extend(row.prompts.iter().map(|prompt| format!("  /{}", prompt.name)));
+        }
+        let data = rows.iter().map(|row| {
+            let tools = row.tools.iter().map(|tool| {
+                json!({"name": tool.name, "description": tool.description, "schema": tool.schema})
+            });
+            let prompts = row
+                .prompts
+                .iter()
+                .map(|prompt| json!({"name": prompt.name, "description": prompt.description}));
+            json!({"name": row.name, "type": row.kind, "status": row.status, "target": row.target,
+                "extension": row.extension, "error": row.error,
+                "tools": tools.collect::<Value>(), "prompts": prompts.collect::<Value>()})
+        });
+        Told { text: or_none(lines, "No MCP servers are configured."), data: data.collect() }
+    }
+
+    fn tell_memory(&self, whole: bool) -> Told {
+        let files = self.context_files();
+        let mut lines = Vec::new();
+        for file in &files {
+            let path = file.path.display();
+            lines.push(format!("{path} ({}, {} tokens)", file.tier.words(), file.tokens));
+            if whole {
+                lines.push(file.text.trim_end().to_owned());
+                lines.push(String::new());
+            }
+        }
+        let data = files.iter().map(|file| {
+            json!({"path": file.path, "tier": file.tier.words(), "tokens": file.tokens,
+                "text": whole.then_some(&file.text)})
+        });
+        Told { text: or_none(lines, "No context file is read."), data: data.collect() }
+    }
+
+    fn tell_model(&self) -> Told {
+        let about = self.launch.about();
+        let choices = self.launch.model_choices();
+        let mut lines = vec![format!("{} is set", self.model)];
+        lines.extend(choices.iter().map(|choice| match choice.model == choice.name {
+            true => format!("  {}", choice.name),
+            false => format!("  {} ({})", choice.name, choice.model),
+        }));
+        let names: Vec<&String> = choices.iter().map(|choice| &choice.name).collect();
+        Told {
+            text: joined(lines),
+            data: json!({"model": self.model, "resolvedModel": about.model.1, "choices": names}),
+        }
+    }
+
+    fn tell_trust(&self) -> Result<Told, Failure> {
+        let folder = &self.launch.options().directory;
+        let trusted = self.launch.trust_of(folder)?.trusted;
+        let word = if trusted { "trusted" } else { "not trusted" };
+        Ok(Told {
+            text: format!("{} is {word}.\n", folder.display()),
+            data: json!({"folder": folder, "trusted": trusted}),
+        })
+    }
+
+    fn tell_rules(&self) -> Told {
+        let mut lines = Vec::new();
+        let mut data = Vec::new();
+        for (mode, rows) in self.launch.rule_rows() {
+            let mode = mode.map_or("all modes", |mode| mode.as_str());
+            lines.push(format!("{mode}:"));
+            for row in rows {
+                let decision = match row.decision {
+                    Decision::Allow => "allow",
+                    Decision::Ask => "ask",
+                    Decision::Deny => "deny",
+                };
+                lines.push(format!("  {} {decision} {}", row.priority, row.rule));
+                data.push(json!({"mode": mode, "priority": row.priority, "decision": decision,
+                    "rule": row.rule}));
+            }
+        }
+        Told { text: joined(lines), data: data.into() }
+    }
+
+    fn tell_skills(&self) -> Told {
+        let (skills, notes) = self.launch.skill_infos();
+        let rows = skills.iter().map(|skill| {
+            let off = if skill.enabled { "" } else { ", off" };
+            format!("{} ({}{off}): {}", skill.name, skill.source, first_line(&skill.description))
+        });
+        let data = skills.iter().map(|skill| {
+            json!({"name": skill.name, "description": skill.description, "source": skill.source,
+                "enabled": skill.enabled})
+        });
+        let rows = rows.chain(notes).collect();
+        Told { text: or_none(rows, "There are no skills."), data: data.collect() }
+    }
+
+    /// Of what the journal of a resumed session tells; a run of its own has made
+    /// no request yet.
+    fn tell_stats(&self) -> Told {
+        let mut models: Vec<(String, u64, Tokens)> = Vec::new();
+        let (mut calls, mut failed) = (0_u64, 0_u64);
+        for record in self.past().iter() {
+            match record {
+                Record::Content(content) => {
+                    let Some(usage) = &content.usage else { continue };
+                    count(&mut models, content.model.as_deref().unwrap_or("unknown"), usage);
+                }
+                Record::Result(result) => {
+                    calls += 1;
+                    failed += u64::from(result.status != "success");
+                }
+                _ => {}
+            }
+        }
+        let mut lines = vec![format!("session    {}", self.id.as_str())];
+        for (model, requests, tokens) in &models {
+            lines.push(format!(
+                "{model}: {requests} requests, {} tokens in ({} cached), {} out",
+                tokens.prompt, tokens.cached, tokens.candidates
+            ));
+        }
+        lines.push(format!("tools      {calls} calls, {failed} of them failed"));
+        let by_model: serde_json::Map<String, Value> = models
+            .iter()
+            .map(|(model, requests, tokens)| {
+                (model.clone(), json!({"requests": requests, "tokens": tokens}))
+            })
+            .collect();
+        Told {
+            text: joined(lines),
+            data: json!({"sessionId": self.id.as_str(), "models": by_model,
+                "tools": {"totalCalls": calls, "totalFail": failed}}),
+        }
+    }
+
+    fn tell_tools(&self, described: bool) -> Told {
+        let tools = self.tools();
+        let rows = tools.iter().map(|tool| match described {
+            true => format!("{} ({}): {}", tool.name, tool.display_name, tool.description.trim()),
+            false => format!("{} ({})", tool.name, tool.display_name),
+        });
+        let data = tools.iter().map(|tool| {
+            json!({"name": tool.name, "displayName": tool.display_name,
+                "description": tool.description})
+        });
+        Told { text: joined(rows.collect()), data: data.collect() }
+    }
+}
+
+fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
+    let at = models.iter().position(|(name, ..)| name == model).unwrap_or_else(|| {
+        models.push((model.to_owned(), 0, Tokens::default()));
+        models.len() - 1
+    });
+    if let Some((_, requests, tokens)) = models.get_mut(at) {
+        *requests += 1;
+        tokens.add(usage);
+    }
+}
+
+fn help() -> Told {
+    let text = format!(
+        "Without a terminal these commands answer, and with `-o json` they give data:\n  {}\n\
+         `parallax --help` has the flags; custom commands and skills work too.\n",
+        TELLING.join("\n  ")
+    );
+    Told { text, data: json!({ "commands": TELLING }) }
+}
+
+fn needs_terminal(name: &str) -> Failure {
+    let message = format!(
+        "`/{name}` belongs to the terminal: run `parallax` without `-p`. Here these answer: {}",
+        TELLING.join(", ")
+    );
+    failure(FailureKind::Input, message)
+}
+
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default()
+}
+
+fn joined(lines: Vec<String>) -> String {
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+fn or_none(lines: Vec<String>, none: &str) -> String {
+    if lines.is_empty() { format!("{none}\n") } else { joined(lines) }
+}
