@@ -16,6 +16,7 @@ as one JSON line. The words of `--do`:
     auth       401 with a header              bare401   401 without one
     nostream   GET is answered with 404       ask       `ask` elicits a form
     roots      `roots` asks for the folders   oldest    speaks 2024-11-05
+    sample     `sample` wants the model to answer
 """
 
 import http.server
@@ -82,6 +83,8 @@ def tools():
         found.append(tool("extra", "It came later."))
     if "ask" in DO:
         found.append(tool("ask", "Asks the person."))
+    if "sample" in DO:
+        found.append(tool("sample", "Asks the model."))
     if "roots" in DO:
         found.append(tool("roots", "Asks for the folders."))
     if "names" in DO:
@@ -167,6 +170,12 @@ def call(params, session, identity):
             "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}},
                                 "required": ["name"]}})
         return text(json.dumps(answer))
+    if name == "sample":
+        words = arguments.get("text", "Which colour?")
+        content = arguments.get("content", {"type": "text", "text": words})
+        return text(json.dumps(session.ask("sampling/createMessage", {
+            "messages": [{"role": "user", "content": content}], "systemPrompt": "Be brief.",
+            "maxTokens": arguments.get("most", 100), "temperature": 0.5})))
     if name == "roots":
         return text(json.dumps(session.ask("roots/list", {})))
     if name in ("extra", "second_page", "with blank", "ref", "bare", "odd") or name == "x" * 90:

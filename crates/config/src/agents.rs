@@ -8,12 +8,17 @@ use std::time::Duration;
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use crate::definitions::{self, Owner};
 use crate::front_matter;
 use crate::homes::Homes;
-use crate::read::{self, ReadError};
+use crate::read;
 use crate::settings::Settings;
+use crate::state;
 
+mod acknowledged;
 mod fields;
+
+pub use acknowledged::{Acknowledged, acknowledge};
 
 /// Bytes of a definition.
 const LARGEST: u64 = 512 * 1024;
@@ -59,7 +64,7 @@ pub struct AgentFolder {
 }
 
 /// What an agent hands over in the end.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentOutput {
     /// The argument of `complete_task`.
     pub name: String,
@@ -70,7 +75,7 @@ pub struct AgentOutput {
 }
 
 /// An agent as its file and the settings have it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     /// What it is called by: `[a-z0-9_-]+`.
     pub name: String,
@@ -82,6 +87,9 @@ pub struct Agent {
     pub tier: AgentTier,
     /// Its file; `None` for those of the program.
     pub file: Option<PathBuf>,
+    /// SHA-256 of the file, in hexadecimal, where a person must agree to it: for
+    /// those of a project.
+    pub hash: Option<String>,
     /// Its system prompt.
     pub prompt: String,
     /// The tools that it may use, `*` and endings in `*` among them; `None`: all.
@@ -111,6 +119,7 @@ impl Agent {
             description: description.to_owned(),
             tier,
             file: None,
+            hash: None,
             prompt: prompt.to_owned(),
             tools: None,
             mcp_servers: Object::new(),
@@ -139,6 +148,9 @@ impl Agent {
 pub struct AgentSet {
     /// The agents, by name; of equal names only the strongest.
     pub agents: Vec<Agent>,
+    /// Agents of the project that do not count: nobody agreed to them as they are
+    /// now ([`acknowledge`]).
+    pub unacknowledged: Vec<Agent>,
     /// What people should hear, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -146,28 +158,31 @@ pub struct AgentSet {
 /// The folders of the user and, when it is trusted, of the project, the weakest
 /// first.
 pub fn agent_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<AgentFolder> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut folders: Vec<AgentFolder> = [&homes.gemini, &homes.parallax]
-        .into_iter()
-        .map(|home| AgentFolder { tier: AgentTier::User, folder: home.join("agents") })
-        .collect();
-    // In the home directory the project's files are the user's.
-    if trusted && real(cwd) != real(&homes.user) {
-        for home in [".gemini", ".parallax"] {
-            let folder = cwd.join(home).join("agents");
-            folders.push(AgentFolder { tier: AgentTier::Project, folder });
-        }
-    }
+    let folders = definitions::folders(homes, cwd, trusted, "agents", &[]);
     folders
+        .into_iter()
+        .map(|(owner, folder)| AgentFolder {
+            tier: match owner {
+                Owner::User => AgentTier::User,
+                Owner::Project => AgentTier::Project,
+            },
+            folder,
+        })
+        .collect()
 }
 
 /// Puts the agents of the program and those of the folders together, given the
 /// weakest first, and applies `agents.overrides`. Blocking; bounded in files
-/// and bytes.
-pub fn find_agents(built_in: Vec<Agent>, folders: &[AgentFolder], settings: &Settings) -> AgentSet {
+/// and bytes. Of the project's only those count that are `acknowledged`.
+pub fn find_agents(
+    built_in: Vec<Agent>,
+    folders: &[AgentFolder],
+    settings: &Settings,
+    acknowledged: &Acknowledged,
+) -> AgentSet {
     let mut found: BTreeMap<String, Agent> =
         built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
-    let mut warnings = Vec::new();
+    let (mut warnings, mut unacknowledged) = (Vec::new(), Vec::new());
     for place in folders {
         for file in agent_files(&place.folder) {
             let agent = match read_agent(&file, &place.tier) {
@@ -177,6 +192,10 @@ pub fn find_agents(built_in: Vec<Agent>, folders: &[AgentFolder], settings: &Set
                     continue;
                 }
             };
+            if !acknowledged.has(&agent) {
+                unacknowledged.push(agent);
+                continue;
+            }
             let path = file.display();
             if let Some(weaker) = found.get(&agent.name) {
                 let of = match &weaker.file {
@@ -198,25 +217,21 @@ pub fn find_agents(built_in: Vec<Agent>, folders: &[AgentFolder], settings: &Set
                     .into_iter()
                     .map(|why| format!("`agents.overrides.{name}`: {why}")),
             ),
+            None if unacknowledged.iter().any(|agent| agent.name == name) => {}
             None => warnings.push(format!("`agents.overrides.{name}`: there is no agent `{name}`")),
         }
     }
-    AgentSet { agents: found.into_values().collect(), warnings }
+    AgentSet { agents: found.into_values().collect(), unacknowledged, warnings }
 }
 
 /// The definitions of a folder. Names that begin with `_` are drafts.
 fn agent_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .take(MOST)
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
-        .filter(|path| {
-            path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with(['_', '.']))
-        })
-        .collect();
-    files.sort();
-    files
+    definitions::files(folder, MOST, |path| {
+        let name = path.file_name()?.to_string_lossy();
+        let is_agent =
+            path.extension().is_some_and(|ending| ending == "md") && !name.starts_with(['_', '.']);
+        is_agent.then(|| path.clone())
+    })
 }
 
 /// Reads one definition.
@@ -224,14 +239,8 @@ fn agent_files(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// Why it is none.
 pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
-    let text = match read::read_text(file, LARGEST) {
-        Ok(Some(text)) => text,
-        Ok(None) => return Err("the file is gone".to_owned()),
-        Err(ReadError::NotAFile) => return Err("it is no regular file".to_owned()),
-        Err(ReadError::TooLarge) => return Err(format!("it is larger than {LARGEST} bytes")),
-        Err(ReadError::Io(error)) => return Err(error.to_string()),
-    };
-    let parts = front_matter::read(&text).map_err(|broken| match broken.line {
+    let bytes = definitions::bytes(file, LARGEST)?;
+    let parts = front_matter::read(&read::to_text(&bytes)).map_err(|broken| match broken.line {
         Some(line) => format!("line {line}: {}", broken.message),
         None => broken.message,
     })?;
@@ -240,6 +249,7 @@ pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
     }
     let mut agent = fields::read(&parts.fields, &parts.body, tier)?;
     agent.file = Some(file.to_owned());
+    agent.hash = (*tier == AgentTier::Project).then(|| state::sha256(&bytes));
     Ok(agent)
 }
 
@@ -254,14 +264,14 @@ mod tests {
     }
 
     fn find(root: &Path, trusted: bool, settings: Value) -> AgentSet {
-        let home = root.join("home");
-        let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
-        let homes = Homes { user: home, gemini, parallax };
+        let homes = homes(root);
         let Value::Object(merged) = settings else { panic!("an object") };
         let mut settings = Settings::default();
         settings.merged = merged;
         let built_in = vec![Agent::new("helper", "built in", AgentTier::BuiltIn, "p")];
-        find_agents(built_in, &agent_folders(&homes, &root.join("project"), trusted), &settings)
+        let project = root.join("project");
+        let known = Acknowledged::of(&homes, &project, &mut Vec::new());
+        find_agents(built_in, &agent_folders(&homes, &project, trusted), &settings, &known)
     }
 
     #[test]
@@ -274,10 +284,58 @@ mod tests {
         write(root, "project/.parallax/agents/_draft.md", "nonsense");
         write(root, "project/.parallax/agents/c.md", "no settings");
         let found = find(root, true, serde_json::json!({}));
+        assert_eq!(found.agents[0].description, "user", "nobody agreed to the project's");
+        agree(root, &found.unacknowledged);
+        let found = find(root, true, serde_json::json!({}));
         assert_eq!(found.agents.len(), 1);
         assert_eq!(found.agents[0].description, "project");
         assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
         assert_eq!(find(root, false, serde_json::json!({})).agents[0].description, "user");
+    }
+
+    fn homes(root: &Path) -> Homes {
+        let home = root.join("home");
+        let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
+        Homes { user: home, gemini, parallax }
+    }
+
+    fn agree(root: &Path, agents: &[Agent]) {
+        for agent in agents {
+            acknowledge(&homes(root), &root.join("project"), agent).expect("written");
+        }
+    }
+
+    #[test]
+    fn an_agent_of_the_project_counts_as_it_was_agreed_to() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path();
+        let one = "---\nname: one\ndescription: d\n---\nDo it.";
+        write(root, "project/.gemini/agents/one.md", one);
+        write(root, "project/.gemini/agents/two.md", &one.replace("one", "two"));
+        let names = |agents: &[Agent]| -> Vec<String> {
+            agents.iter().map(|agent| agent.name.clone()).collect()
+        };
+        let found = find(root, true, serde_json::json!({}));
+        assert_eq!(names(&found.unacknowledged), ["one", "two"]);
+        agree(root, &found.unacknowledged);
+        let found = find(root, true, serde_json::json!({}));
+        assert_eq!(names(&found.agents), ["helper", "one", "two"]);
+        // A file that is another asks again, and only that one.
+        write(
+            root,
+            "project/.gemini/agents/two.md",
+            &one.replace("one", "two").replace("Do", "Undo"),
+        );
+        let found = find(root, true, serde_json::json!({}));
+        assert_eq!(names(&found.agents), ["helper", "one"]);
+        assert_eq!(names(&found.unacknowledged), ["two"]);
+        // What was agreed to with Gemini CLI holds.
+        let project = std::fs::canonicalize(root.join("project")).expect("a path");
+        let hash = found.unacknowledged[0].hash.clone().expect("a hash");
+        let theirs = serde_json::json!({project.display().to_string(): {"two": hash}});
+        write(root, "home/.gemini/acknowledgments/agents.json", &theirs.to_string());
+        let found = find(root, true, serde_json::json!({}));
+        assert_eq!((found.agents.len(), found.unacknowledged.len()), (3, 0));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod toml_form;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use crate::definitions::{self, Owner};
 use crate::homes::Homes;
 use crate::read::{self, ReadError};
 
@@ -116,19 +117,18 @@ pub struct CommandFiles {
 /// The folders of the project (only when it is trusted) and of the user, the
 /// strongest first.
 pub fn command_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<CommandFolder> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut folders = Vec::new();
-    // In the home directory the project's files are the user's.
-    if trusted && real(cwd) != real(&homes.user) {
-        for home in [".parallax", ".gemini"] {
-            let folder = cwd.join(home).join("commands");
-            folders.push(CommandFolder { source: CommandSource::Project, folder });
-        }
-    }
-    for home in [&homes.parallax, &homes.gemini] {
-        folders.push(CommandFolder { source: CommandSource::User, folder: home.join("commands") });
-    }
+    let folders = definitions::folders(homes, cwd, trusted, "commands", &[]);
     folders
+        .into_iter()
+        .rev()
+        .map(|(owner, folder)| CommandFolder {
+            source: match owner {
+                Owner::User => CommandSource::User,
+                Owner::Project => CommandSource::Project,
+            },
+            folder,
+        })
+        .collect()
 }
 
 /// Reads the commands of the folders. Links are followed. Blocking; bounded in

@@ -80,6 +80,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),
     ("mcp.sandbox", &["true"]),
+    ("mcp.samplingTokens", &["0"]),
     // Hooks of the user may be guards.
     ("hooksConfig.enabled", &["true"]),
     ("experimental.extensionRegistryURI", &[]),

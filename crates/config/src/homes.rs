@@ -36,4 +36,11 @@ impl Homes {
             user,
         })
     }
+
+    /// Whether a folder is the home directory. What a project would keep in it is
+    /// the user's then.
+    pub fn is_home(&self, folder: &Path) -> bool {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        real(folder) == real(&self.user)
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::CstInputValue;
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -62,6 +63,20 @@ pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigErro
             };
             Err(ConfigError::Syntax { path: path.to_owned(), line, column, message })
         }
+    }
+}
+
+/// A value as the editor of such files takes it.
+pub(crate) fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(fields) => CstInputValue::Object(
+            fields.iter().map(|(name, field)| (name.clone(), input(field))).collect(),
+        ),
     }
 }
 

@@ -317,6 +317,12 @@ pub const KEYS: &[Key] = &[
         "5000",
         "How long a run without a person waits for servers that were never seen (ours)",
     ),
+    key(
+        "mcp.samplingTokens",
+        Num,
+        "50000",
+        "Tokens that the model may use to answer for one MCP server in a session; 0: none (ours)",
+    ),
     key("mcp.sandbox", Flag, "false", "Programs of MCP servers run in the sandbox (ours)"),
     key(
         "mcp.schemas",

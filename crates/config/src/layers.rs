@@ -84,8 +84,7 @@ pub(crate) fn read_outer(
 /// The layers of the project. In the home directory there are none: its files
 /// are the user's.
 pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, ConfigError> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if real(cwd) == real(&homes.user) {
+    if homes.is_home(cwd) {
         return Ok(Vec::new());
     }
     read(vec![

@@ -9,6 +9,7 @@ pub mod agents;
 mod command_words;
 pub mod commands;
 mod credentials;
+mod definitions;
 mod dialog;
 mod dotenv;
 mod editor_keys;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::{CstInputValue, CstObject};
+use jsonc_parser::cst::CstObject;
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::error::ConfigError;
 use crate::gate;
 use crate::keys::KEYS;
 use crate::load::Config;
-use crate::{migrate, state};
+use crate::{jsonc, migrate, state};
 
 /// For which projects a setting holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub fn setting_of(
         SettingScope::User => config.homes.parallax.clone(),
         SettingScope::Workspace => config.cwd.join(".parallax"),
     };
-    let values = crate::jsonc::read_object(&folder.join("settings.json"))?;
+    let values = jsonc::read_object(&folder.join("settings.json"))?;
     Ok(values.as_ref().and_then(|values| migrate::look(values, key)).cloned())
 }
 
@@ -118,8 +118,7 @@ fn workspace_file(
     if !config.trust.trusted {
         return Err("the folder is not trusted, so its settings do not count");
     }
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if real(&config.cwd) == real(&config.homes.user) {
+    if config.homes.is_home(&config.cwd) {
         return Err("in the home directory all settings are the user's");
     }
     let mut values = Object::new();
@@ -140,8 +139,8 @@ fn put(object: &CstObject, pieces: &[&str], value: &Value) {
     match pieces {
         [] => {}
         [name] => match object.get(name) {
-            Some(property) => property.set_value(input(value)),
-            None => drop(object.append(name, input(value))),
+            Some(property) => property.set_value(jsonc::input(value)),
+            None => drop(object.append(name, jsonc::input(value))),
         },
         [name, rest @ ..] => put(&object.object_value_or_set(name), rest, value),
     }
@@ -160,18 +159,5 @@ fn take(object: &CstObject, pieces: &[&str]) {
                 take(&group, rest);
             }
         }
-    }
-}
-
-fn input(value: &Value) -> CstInputValue {
-    match value {
-        Value::Null => CstInputValue::Null,
-        Value::Bool(flag) => CstInputValue::Bool(*flag),
-        Value::Number(number) => CstInputValue::Number(number.to_string()),
-        Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
-        Value::Object(fields) => CstInputValue::Object(
-            fields.iter().map(|(name, field)| (name.clone(), input(field))).collect(),
-        ),
     }
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::commands::one_line;
+use crate::definitions::{self, Owner};
 use crate::front_matter::read_leniently;
 use crate::homes::Homes;
-use crate::read::{self, ReadError};
 
 /// The file that makes a folder a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
@@ -23,6 +23,8 @@ const DESCRIPTION: usize = 1_024;
 /// Whose a skill is, the weakest first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkillTier {
+    /// The program's.
+    BuiltIn,
     /// An extension's, by its name.
     Extension(String),
     /// The user's.
@@ -35,6 +37,7 @@ impl SkillTier {
     /// The word for lists.
     pub fn as_str(&self) -> &str {
         match self {
+            Self::BuiltIn => "built-in",
             Self::Extension(_) => "extension",
             Self::User => "user",
             Self::Project => "workspace",
@@ -60,13 +63,34 @@ pub struct Skill {
     pub description: String,
     /// Whose it is.
     pub tier: SkillTier,
-    /// Its `SKILL.md`.
+    /// Its `SKILL.md`; of those of the program only a name.
     pub file: PathBuf,
+    /// What stands in it, for those of the program.
+    pub text: Option<&'static str>,
     /// Whether `skills.disabled` names it.
     pub disabled: bool,
 }
 
 impl Skill {
+    /// A skill of the program.
+    ///
+    /// # Errors
+    /// Why the text is none.
+    pub fn built_in(text: &'static str) -> Result<Self, String> {
+        let mut skill = of_text(text, Path::new(""), &SkillTier::BuiltIn)?;
+        skill.file = Path::new(&skill.name).join(SKILL_FILE);
+        skill.text = Some(text);
+        Ok(skill)
+    }
+
+    /// Where it is, for people and the model.
+    pub fn place(&self) -> String {
+        match self.text {
+            Some(_) => "in the program".to_owned(),
+            None => self.file.display().to_string(),
+        }
+    }
+
     /// The folder with all that belongs to it.
     pub fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new("/"))
@@ -85,27 +109,30 @@ pub struct Skills {
 /// The folders of the user and, when it is trusted, of the project, the weakest
 /// first.
 pub fn skill_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<SkillFolder> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let agents = homes.user.join(".agents");
-    let mut folders: Vec<SkillFolder> = [&homes.gemini, &homes.parallax, &agents]
-        .into_iter()
-        .map(|home| SkillFolder { tier: SkillTier::User, folder: home.join("skills") })
-        .collect();
-    // In the home directory the project's files are the user's.
-    if trusted && real(cwd) != real(&homes.user) {
-        for home in [".gemini", ".parallax", ".agents"] {
-            let folder = cwd.join(home).join("skills");
-            folders.push(SkillFolder { tier: SkillTier::Project, folder });
-        }
-    }
+    let folders = definitions::folders(homes, cwd, trusted, "skills", &[".agents"]);
     folders
+        .into_iter()
+        .map(|(owner, folder)| SkillFolder {
+            tier: match owner {
+                Owner::User => SkillTier::User,
+                Owner::Project => SkillTier::Project,
+            },
+            folder,
+        })
+        .collect()
 }
 
-/// Reads the skills of the folders, given the weakest first. Blocking; bounded
-/// in files and bytes.
-pub fn find_skills(folders: &[SkillFolder], disabled: &[String]) -> Skills {
+/// Puts the skills of the program and those of the folders together, given the
+/// weakest first. Blocking; bounded in files and bytes.
+pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[String]) -> Skills {
+    let is_disabled =
+        |skill: &Skill| disabled.iter().any(|name| name.eq_ignore_ascii_case(&skill.name));
     let mut found: HashMap<String, Skill> = HashMap::new();
     let mut warnings = Vec::new();
+    for mut skill in built_in {
+        skill.disabled = is_disabled(&skill);
+        found.insert(skill.name.clone(), skill);
+    }
     for place in folders {
         for file in skill_files(&place.folder) {
             let mut skill = match read_skill(&file, &place.tier) {
@@ -115,14 +142,14 @@ pub fn find_skills(folders: &[SkillFolder], disabled: &[String]) -> Skills {
                     continue;
                 }
             };
-            skill.disabled = disabled.iter().any(|name| name.eq_ignore_ascii_case(&skill.name));
+            skill.disabled = is_disabled(&skill);
             let name = skill.name.clone();
             let path = skill.file.display().to_string();
             if let Some(weaker) = found.insert(name, skill) {
                 warnings.push(format!(
                     "the skill `{}` of {} is not used: {path} has its name",
                     weaker.name,
-                    weaker.file.display()
+                    weaker.place()
                 ));
             }
         }
@@ -138,14 +165,10 @@ pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
     if own.is_file() {
         return vec![own];
     }
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .take(MOST)
-        .map(|entry| entry.path().join(SKILL_FILE))
-        .filter(|file| file.is_file())
-        .collect();
-    files.sort();
-    files
+    definitions::files(folder, MOST, |path| {
+        let file = path.join(SKILL_FILE);
+        file.is_file().then_some(file)
+    })
 }
 
 /// Reads one skill's name and description.
@@ -153,14 +176,12 @@ pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// Why it is none.
 pub fn read_skill(file: &Path, tier: &SkillTier) -> Result<Skill, String> {
-    let text = match read::read_text(file, LARGEST) {
-        Ok(Some(text)) => text,
-        Ok(None) => return Err("the file is gone".to_owned()),
-        Err(ReadError::NotAFile) => return Err("it is no regular file".to_owned()),
-        Err(ReadError::TooLarge) => return Err(format!("it is larger than {LARGEST} bytes")),
-        Err(ReadError::Io(error)) => return Err(error.to_string()),
-    };
-    let fields = read_leniently(&text).fields;
+    let text = definitions::text(file, LARGEST)?;
+    of_text(&text, file, tier)
+}
+
+fn of_text(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
+    let fields = read_leniently(text).fields;
     let field = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim);
     let name = field("name").filter(|name| !name.is_empty()).ok_or("its `name` is missing")?;
     let description = field("description")
@@ -171,6 +192,7 @@ pub fn read_skill(file: &Path, tier: &SkillTier) -> Result<Skill, String> {
         description: one_line(description, DESCRIPTION),
         tier: tier.clone(),
         file: file.to_owned(),
+        text: None,
         disabled: false,
     })
 }
@@ -197,7 +219,7 @@ mod tests {
         let home = root.join("home");
         let (gemini, parallax) = (home.join(".gemini"), home.join(".parallax"));
         let homes = Homes { user: home, gemini, parallax };
-        find_skills(&skill_folders(&homes, &root.join("project"), trusted), disabled)
+        find_skills(Vec::new(), &skill_folders(&homes, &root.join("project"), trusted), disabled)
     }
 
     #[test]

@@ -19,6 +19,37 @@ const STEP: Duration = Duration::from_millis(10);
 /// Changes the object in the file, which begins as `{}` when it is not there.
 /// The file is the user's alone (mode 0600). Blocking.
 pub(crate) fn update(path: &Path, change: impl FnOnce(&CstObject)) -> Result<(), ConfigError> {
+    rewrite_as(path, |target, before| {
+        let text = if before.trim().is_empty() { "{}\n" } else { before };
+        // What cannot be used is never written over.
+        jsonc::parse_object(target, text)?;
+        let root = CstRootNode::parse(text, &jsonc::syntax()).map_err(|error| {
+            let source = io::Error::other(error.to_string());
+            ConfigError::Unwritable { path: path.to_owned(), source }
+        })?;
+        change(&root.object_value_or_set());
+        let changed = root.to_string();
+        Ok(if changed == text { before.to_owned() } else { changed })
+    })
+}
+
+/// Changes the text of a file, which begins empty when it is not there. The file
+/// is the user's alone (mode 0600). Blocking.
+pub(crate) fn rewrite(
+    path: &Path,
+    change: impl FnOnce(&str) -> io::Result<String>,
+) -> Result<(), ConfigError> {
+    rewrite_as(path, |_, text| {
+        change(text).map_err(|source| ConfigError::Unwritable { path: path.to_owned(), source })
+    })
+}
+
+/// Under a lock: reads the file, and puts what `change` makes of its text in its
+/// place when that is another. `change` is given where the file really is.
+fn rewrite_as(
+    path: &Path,
+    change: impl FnOnce(&Path, &str) -> Result<String, ConfigError>,
+) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::Unwritable { path: path.to_owned(), source };
     // A link (as managers of dotfiles make them) stays: its target is replaced.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -29,35 +60,7 @@ pub(crate) fn update(path: &Path, change: impl FnOnce(&CstObject)) -> Result<(),
     create_private(folder).map_err(failed)?;
     let _lock = lock(&target)?;
     let text = jsonc::read_document(&target)?.unwrap_or_default();
-    let text = if text.trim().is_empty() { "{}\n".to_owned() } else { text };
-    // What cannot be used is never written over.
-    jsonc::parse_object(&target, &text)?;
-    let root = CstRootNode::parse(&text, &jsonc::syntax())
-        .map_err(|error| failed(io::Error::other(error.to_string())))?;
-    change(&root.object_value_or_set());
-    let changed = root.to_string();
-    if changed != text {
-        replace(&target, folder, changed.as_bytes()).map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Changes the text of a file, which begins empty when it is not there. The file
-/// is the user's alone (mode 0600). Blocking.
-pub(crate) fn rewrite(
-    path: &Path,
-    change: impl FnOnce(&str) -> io::Result<String>,
-) -> Result<(), ConfigError> {
-    let failed = |source| ConfigError::Unwritable { path: path.to_owned(), source };
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if target.exists() && !target.is_file() {
-        return Err(ConfigError::NotAFile { path: path.to_owned() });
-    }
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    create_private(folder).map_err(failed)?;
-    let _lock = lock(&target)?;
-    let text = jsonc::read_document(&target)?.unwrap_or_default();
-    let changed = change(&text).map_err(failed)?;
+    let changed = change(&target, &text)?;
     if changed != text {
         replace(&target, folder, changed.as_bytes()).map_err(failed)?;
     }

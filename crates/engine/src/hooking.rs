@@ -47,7 +47,11 @@ impl Session {
 
     /// The session begins; what its hooks add goes with the first prompt.
     pub(crate) async fn hook_start(&mut self) {
-        let source = if self.history.len() > 0 { "resume" } else { "startup" };
+        let source = match (self.history.len() > 0, self.replaces) {
+            (true, _) => "resume",
+            (false, true) => "clear",
+            (false, false) => "startup",
+        };
         let mut input = Object::new();
         input.insert("source".to_owned(), source.into());
         let call = HookCall::new(HookEvent::SessionStart, source, input);
@@ -71,8 +75,9 @@ impl Session {
     /// The session ends.
     pub(crate) async fn hook_end(&mut self) {
         let mut input = Object::new();
-        input.insert("reason".to_owned(), "exit".into());
-        let call = HookCall::new(HookEvent::SessionEnd, "exit", input);
+        let reason = if self.inbox.cleared { "clear" } else { "exit" };
+        input.insert("reason".to_owned(), reason.into());
+        let call = HookCall::new(HookEvent::SessionEnd, reason, input);
         // Best effort: nobody waits longer for it. Dropped, the hooks are ended.
         let _ = tokio::time::timeout(FAREWELL, self.hook(call, &CancellationToken::new())).await;
     }

@@ -103,6 +103,8 @@ pub(crate) struct Inbox {
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     pub(crate) shutdown: bool,
+    /// Another session takes the place of this one.
+    pub(crate) cleared: bool,
     /// The running turn's token.
     pub(crate) turn: Option<CancellationToken>,
     /// The token of a compaction between turns.
@@ -141,6 +143,7 @@ impl Inbox {
             mode,
             model,
             shutdown: false,
+            cleared: false,
             turn: None,
             compacting: None,
             notices: 0,
@@ -248,7 +251,8 @@ impl Inbox {
                 self.mode = mode;
                 self.tell_state();
             }
-            Op::Shutdown => {
+            Op::Shutdown | Op::Clear => {
+                self.cleared = matches!(op, Op::Clear);
                 self.shutdown = true;
                 self.prompts.clear();
                 self.shells.cancel();

@@ -8,46 +8,41 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::event::{
-    CallDecision, CallPhase, CallState, EventBody, ItemDone, ItemStart, Level, ToolDone, ToolStart,
-    ToolStatus,
+    CallDecision, CallPhase, CallState, EventBody, ItemStart, Level, ToolStart,
 };
-use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Verdict};
-use parallax_protocol::store::{Record, ResultRecord};
-use parallax_protocol::tool::{
-    Display, Outcome, Preview, Run, Scope, ToolError, ToolErrorKind, ToolKind,
-};
+use parallax_protocol::policy::Decision;
+use parallax_protocol::tool::{Outcome, Preview, Run, ToolError, ToolErrorKind, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::task::Id;
 
-use crate::agents::AgentRole;
 use crate::board::{
     Again, Board, Call, CallProgress, Finish, Finished, Prepared, Refused, Round, Running,
 };
 use crate::guarded::{Guarded, is_command};
-use crate::history::now;
 use crate::meter::millis;
 use crate::registry::WAIT_FOR_PREVIOUS;
-use crate::respond::{Answered, respond};
 use crate::session::Session;
 use crate::taint;
 
+mod finish;
+mod prepare;
+
+pub(crate) use self::prepare::refusal_note;
+
 /// Calls that run at the same time.
 const PARALLEL: usize = 8;
+
 /// What the model is told of a call that a person changed.
 const CHANGED: &str = "[The user changed this call before agreeing to it: what was done is not all \
                        that you proposed. Look at the result before you build on it.]";
 
-/// How long cancelled tools get to hand over what they have.
-const GRACE: Duration = Duration::from_secs(2);
 /// The tool whose calls are headings of what follows.
 const HEADING: &str = "update_topic";
+
 /// How often a call may be run again with more permissions.
 const MOST_RUNS: u32 = 4;
 
@@ -189,134 +184,6 @@ impl Session {
         })));
     }
 
-    /// A rule does not let the call through.
-    fn refuse(&mut self, board: &mut Board<'_>, mut prepared: Prepared) {
-        let index = prepared.index;
-        if let Some(refused) = prepared.again.refused.take() {
-            let Refused { mut outcome, finish } = *refused;
-            add_note(&mut outcome, &refusal_note(&prepared, &prepared.verdict.why));
-            self.finish(board, index, outcome, finish);
-            return;
-        }
-        let error = ToolError::new(
-            ToolErrorKind::PolicyViolation,
-            format!("Tool execution denied by policy. {}", said(&prepared.verdict)),
-        );
-        self.finish(board, index, Outcome::failure(error), Finish::rejected(&prepared, false));
-    }
-
-    /// Checks the arguments on a blocking thread and asks the policy.
-    async fn prepare(
-        &mut self,
-        call: &Call,
-        index: usize,
-        again: Again,
-    ) -> Result<Prepared, (ToolError, Box<Finish>, Option<Box<Refused>>)> {
-        let unjudged = |kind: Option<ToolKind>| Box::new(Finish::unjudged(kind, call.name.clone()));
-        if self.registry.get(&call.name).is_none()
-            && let Some(looking) = self.registry.look_for(&call.name)
-        {
-            self.inbox.during(looking).await;
-            if self.registry.refresh() {
-                self.declared = None;
-            }
-        }
-        if call.name != COMPLETE_TASK && self.role.as_ref().is_some_and(AgentRole::has_last_chance)
-        {
-            let message = format!("only `{COMPLETE_TASK}` can be called now");
-            let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
-            return Err((error, unjudged(None), again.refused));
-        }
-        let Some(tool) = self.registry.get(&call.name).cloned() else {
-            let message = self.registry.not_found(&call.name);
-            let error = ToolError::new(ToolErrorKind::ToolNotRegistered, message);
-            return Err((error, unjudged(None), again.refused));
-        };
-        let kind = tool.spec().kind;
-        let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
-            let error = ToolError::new(
-                ToolErrorKind::InvalidToolParams,
-                "the arguments must be a JSON object",
-            );
-            return Err((error, unjudged(Some(kind)), again.refused));
-        };
-        args.shift_remove(WAIT_FOR_PREVIOUS);
-        let scope = Scope {
-            call: call.id.clone(),
-            name: call.name.clone(),
-            mode: self.inbox.mode,
-            interactive: self.interactive,
-        };
-        let preparing = {
-            let (tool, args) = (Arc::clone(&tool), args.clone());
-            let checkpoints = self.checkpoints.clone().filter(|_| kind == ToolKind::Execute);
-            tokio::task::spawn_blocking(move || {
-                let invocation = tool.prepare(args, &scope)?;
-                let made = checkpoints.map(|checkpoints| checkpoints.made()).unwrap_or_default();
-                Ok((invocation, made))
-            })
-        };
-        let (invocation, made) = match self.inbox.during(preparing).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(error)) => return Err((error, unjudged(Some(kind)), again.refused)),
-            Err(panicked) => {
-                let error = crashed(&call.name, &panicked);
-                return Err((error, unjudged(Some(kind)), again.refused));
-            }
-        };
-        let workspace = (self.workspace)();
-        let mut effects = invocation.effects().clone();
-        effects.permissions = effects.permissions.and(&again.permissions);
-        let served = tool.served();
-        let query = Query {
-            tool: &tool.spec().name,
-            aliases: &tool.spec().aliases,
-            kind,
-            args: &args,
-            effects: &effects,
-            mode: self.inbox.mode,
-            interactive: self.interactive,
-            workspace: &workspace,
-            trusted: self.trusted,
-            made: &made,
-            taint: &self.taint,
-            origin: Origin {
-                agent: self.role.as_ref().map(|role| role.name.as_ref()),
-                server: served.map(|served| served.server.as_str()),
-                annotations: served.map(|served| &served.annotations),
-            },
-        };
-        let mut verdict = self.judge.judge(&query);
-        if verdict.decision == Decision::Allow
-            && query.mode != ApprovalMode::Yolo
-            && let Some(doubt) = tool.doubt()
-        {
-            verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
-            verdict.why = doubt;
-            verdict.each_time = true;
-        }
-        // Leave to run without the sandbox holds for the one call.
-        let lasting =
-            verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
-        let rules = match lasting && self.approvals.lasting {
-            true => self.judge.drafts(&query, &effects.permissions),
-            false => Vec::new(),
-        };
-        let title = invocation.title();
-        Ok(Prepared {
-            index,
-            tool,
-            invocation,
-            effects,
-            title,
-            verdict,
-            rules,
-            outcomes: Vec::new(),
-            decided: None,
-            again,
-        })
-    }
-
     pub(crate) fn start(
         &mut self,
         board: &mut Board<'_>,
@@ -450,168 +317,6 @@ impl Session {
             }
         }
     }
-
-    /// The turn was interrupted: running tools hand over what they have, the
-    /// rest is answered as cancelled.
-    async fn wind_up(&mut self, board: &mut Board<'_>) {
-        let asking: Vec<_> = board.asking.drain().collect();
-        for (ask, mut prepared) in asking {
-            self.hub.send(EventBody::AskClosed { ask, outcome: None });
-            // What a command did before it was asked about again is kept.
-            if let Some(refused) = prepared.again.refused.take() {
-                self.finish(board, prepared.index, refused.outcome, refused.finish);
-            }
-        }
-        let cancelled = CancellationToken::new();
-        cancelled.cancel();
-        let deadline = tokio::time::sleep(GRACE);
-        tokio::pin!(deadline);
-        loop {
-            tokio::select! {
-                biased;
-                () = self.inbox.take_one() => {}
-                joined = board.tasks.join_next_with_id() => match joined {
-                    Some(joined) => self.joined(board, joined, &cancelled).await,
-                    None => break,
-                },
-                () = &mut deadline => {
-                    board.tasks.abort_all();
-                    break;
-                }
-            }
-        }
-        let open: Vec<usize> = (0..board.slots.len())
-            .filter(|index| board.slots.get(*index).is_some_and(Option::is_none))
-            .collect();
-        for index in open {
-            let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
-            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
-            let error = ToolError::new(
-                ToolErrorKind::ExecutionFailed,
-                "[Operation Cancelled] The user interrupted before this call finished.",
-            );
-            self.finish(board, index, Outcome::failure(error), finish);
-        }
-    }
-
-    /// These calls are not begun: the person refused one before them.
-    fn leave_out(&mut self, board: &mut Board<'_>, indexes: &[usize]) {
-        for &index in indexes {
-            let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
-            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
-            let error = ToolError::new(
-                ToolErrorKind::ExecutionFailed,
-                "[Operation Cancelled] The user refused a call before this one.",
-            );
-            self.finish(board, index, Outcome::failure(error), finish);
-        }
-    }
-
-    /// Fills a slot: journal first, then the faces.
-    pub(crate) fn finish(
-        &mut self,
-        board: &mut Board<'_>,
-        index: usize,
-        outcome: Outcome,
-        finish: Finish,
-    ) {
-        let Some(call) = board.calls.get(index) else { return };
-        self.inbox.reach.leave(&call.item());
-        let mut outcome = outcome;
-        self.black_out(&mut outcome.for_model.output);
-        if let Some(Display::Text { text }) = &mut outcome.for_user {
-            self.black_out(text);
-        }
-        if let Some(error) = &mut outcome.error {
-            self.black_out(&mut error.message);
-        }
-        let status = match (&outcome.error, finish.cancelled) {
-            (_, true) => ToolStatus::Cancelled,
-            (Some(_), false) => ToolStatus::Error,
-            (None, false) => ToolStatus::Success,
-        };
-        board.acted += usize::from(status != ToolStatus::Cancelled);
-        let error = outcome.error.clone();
-        if let Some(error) = &error {
-            if error.kind.is_fatal() {
-                board.fatal = Some(error.clone());
-            } else if error.kind == ToolErrorKind::StopExecution {
-                board.stopped = Some(error.message.clone());
-            }
-        }
-        let display = outcome.for_user.clone();
-        if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
-            self.prompts.count_lines(diff);
-        }
-        let data = outcome.data.clone();
-        let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
-        let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
-        let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
-        let response = respond(
-            &Answered {
-                wire_id: call.wire_id.as_deref(),
-                name: &call.name,
-                nested_media: self.nested_media(),
-                may_inject: matches!(spec_name, "read_file" | "read_many_files"),
-            },
-            outcome,
-        );
-        self.history.record(&Record::Result(ResultRecord {
-            time: now(),
-            call: call.id.clone(),
-            index,
-            name: call.name.clone(),
-            wire: raw(&response.parts),
-            status: match status {
-                ToolStatus::Success => "success",
-                ToolStatus::Error => "error",
-                ToolStatus::Cancelled => "cancelled",
-            }
-            .to_owned(),
-            display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
-        }));
-        self.hub.send(EventBody::ItemDone {
-            item: call.item(),
-            done: ItemDone::Tool(Box::new(ToolDone {
-                call: call.id.clone(),
-                index,
-                name: call.name.clone(),
-                kind: finish.kind,
-                title: finish.title,
-                status,
-                decision: finish.decision,
-                verdict: finish.verdict,
-                display,
-                error: error.map(|error| (error.kind, error.message)),
-                for_model: response.text.clone(),
-                data,
-                duration_ms: finish.duration_ms,
-            })),
-        });
-        if let Some(slot) = board.slots.get_mut(index) {
-            *slot = Some(response);
-        }
-        if let Some(change) = change {
-            self.change(change);
-        }
-    }
-
-    fn collect(&self, board: Board<'_>) -> Round {
-        let mut round = Round {
-            results: Vec::with_capacity(board.slots.len()),
-            texts: Vec::with_capacity(board.slots.len()),
-            injected: Vec::new(),
-            fatal: board.fatal,
-            stopped: board.stopped,
-            declined: board.declined && board.acted == 0,
-        };
-        for response in board.slots.into_iter().flatten() {
-            round.results.push(raw(&response.parts));
-            round.texts.push(response.text);
-            round.injected.extend(response.injected);
-        }
-        round
-    }
 }
 
 /// The order in which calls begin: that of the model, with headings first.
@@ -624,18 +329,6 @@ fn order(calls: &[Call]) -> VecDeque<usize> {
 /// Whether the call is a question to a person.
 pub(crate) fn asks_itself(prepared: &Prepared) -> bool {
     matches!(prepared.invocation.preview(), Some(Preview::Questions { .. }))
-}
-
-/// Why, and by which rule.
-fn said(verdict: &Verdict) -> String {
-    let Verdict { why, rule, .. } = verdict;
-    if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
-}
-
-/// What the model reads when the sandbox had the last word.
-pub(crate) fn refusal_note(prepared: &Prepared, why: &str) -> String {
-    let wanted: &Permissions = &prepared.again.permissions;
-    format!("[The sandbox refused this command: {}. {why}]", wanted.words().join(", "))
 }
 
 /// Adds a line to what the model reads.
@@ -653,9 +346,4 @@ fn crashed(name: &str, error: &tokio::task::JoinError) -> ToolError {
     let what =
         if error.is_panic() { "crashed; this is a defect of the tool" } else { "was aborted" };
     ToolError::new(ToolErrorKind::UnhandledException, format!("tool `{name}` {what}"))
-}
-
-/// Parts as JSON. Objects of strings and values cannot fail to serialise.
-fn raw(parts: &[parallax_protocol::content::Part]) -> Box<RawValue> {
-    serde_json::value::to_raw_value(parts).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -67,6 +67,8 @@ pub struct SessionOptions {
     pub mode: ApprovalMode,
     /// Whether questions can be answered.
     pub interactive: bool,
+    /// Whether it takes the place of a session that was cleared ([`Op::Clear`]).
+    pub replaces: bool,
     /// Whether the folder is trusted.
     pub trusted: bool,
     /// The workspace folders as they are now.
@@ -161,6 +163,7 @@ pub(crate) struct Session {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) judge: Arc<dyn Judge>,
     pub(crate) interactive: bool,
+    pub(crate) replaces: bool,
     pub(crate) trusted: bool,
     pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     pub(crate) system: Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync>,
@@ -262,6 +265,7 @@ pub(crate) fn launch(
         model: options.model,
         judge: options.judge,
         interactive: options.interactive,
+        replaces: options.replaces,
         trusted: options.trusted,
         workspace: options.workspace,
         system: options.system,

@@ -14,8 +14,8 @@ use crate::served::ServedProgram;
 use crate::shell::Shell;
 use crate::{Ending, StartError};
 
-/// Bytes of each output that are kept; the rest is read and forgotten.
-const KEPT: usize = 1024 * 1024;
+/// Bytes of each output that are kept where nothing else is said.
+pub const KEPT: usize = 1024 * 1024;
 /// After the end of the shell its output is read on for at most this long.
 const DRAIN: Duration = Duration::from_millis(100);
 
@@ -32,6 +32,8 @@ pub struct Fed {
     pub input: Vec<u8>,
     /// How long it may take.
     pub timeout: Duration,
+    /// Bytes of each output that are kept; the rest is read and forgotten.
+    pub kept: usize,
     /// What confines it; `None` starts it as it is.
     pub sandbox: Option<Plan>,
 }
@@ -59,7 +61,7 @@ impl Processes {
         command: Fed,
         cancel: &CancellationToken,
     ) -> Result<FedEnd, StartError> {
-        let Fed { text, directory, environment, input, timeout, sandbox } = command;
+        let Fed { text, directory, environment, input, timeout, kept, sandbox } = command;
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
         let looking = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
         let shell = looking.await.ok().flatten().ok_or(StartError::NoShell)?;
@@ -75,7 +77,11 @@ impl Processes {
             drop(stdin);
         };
         let talk = async {
-            tokio::join!(feed, keep(streams.stdout, &mut stdout), keep(streams.stderr, &mut stderr))
+            tokio::join!(
+                feed,
+                keep(streams.stdout, &mut stdout, kept),
+                keep(streams.stderr, &mut stderr, kept)
+            )
         };
         let work = async {
             tokio::pin!(talk);
@@ -101,13 +107,13 @@ impl Processes {
 }
 
 /// Reads to the end and keeps the beginning.
-async fn keep(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
+async fn keep(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>, most: usize) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length) = source.read(&mut buffer).await {
         if length == 0 {
             return;
         }
-        let room = KEPT.saturating_sub(kept.len()).min(length);
+        let room = most.saturating_sub(kept.len()).min(length);
         kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
     }
 }
@@ -125,6 +131,7 @@ mod tests {
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             input: input.to_owned(),
             timeout: Duration::from_millis(milliseconds),
+            kept: KEPT,
             sandbox: None,
         };
         processes.feed(command, &CancellationToken::new()).await.expect("started")

@@ -30,7 +30,7 @@ pub mod text;
 
 pub use command::{Command, Control, Detached, Ended, Finished, Limits, Mode, Stop, TerminalSize};
 pub use error::StartError;
-pub use fed::{Fed, FedEnd};
+pub use fed::{Fed, FedEnd, KEPT};
 pub use output::Output;
 pub use process::Running;
 pub use record::{AtLimit, OutputFile, create_private_folder};

@@ -261,6 +261,7 @@ fn builtin_generation(name: &str) -> Option<Object> {
         | "loop-detection-double-check"
         | "llm-edit-fixer"
         | "next-speaker-checker"
+        | "mcp-sampling"
         | "context-snapshotter"
         | "agent-history-provider-summarizer" => &[],
         _ if name.starts_with("chat-compression") => &[],

@@ -191,8 +191,9 @@ fn same_host(from: &url::Url, to: &url::Url) -> bool {
     }
 }
 
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+/// An error and its causes in one line; a cause that repeats what was said is
+/// left out.
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -10,7 +10,7 @@ mod client;
 mod failure;
 mod guard;
 
-pub use client::{ClientOptions, HttpError, Redirects, client, extra_roots_from_env};
+pub use client::{ClientOptions, HttpError, Redirects, chain, client, extra_roots_from_env};
 pub use failure::{Failure, FailureKind};
 pub use guard::{GuardedClient, guarded_client, refusal};
 pub use reqwest;

@@ -22,6 +22,17 @@ pub enum Question {
         /// The address.
         url: String,
     },
+    /// To have the model answer for it.
+    Sample {
+        /// The system prompt of its own; may be empty.
+        system: String,
+        /// The texts of its messages.
+        prompt: String,
+        /// The most tokens that the answer may have.
+        tokens: u64,
+        /// How many tokens the server may still use in this session.
+        left: u64,
+    },
 }
 
 /// What a person answered.
@@ -33,6 +44,10 @@ pub enum Answer {
     Decline,
     /// They went away from it.
     Cancel,
+    /// Yes, and to all others of its kind in this session ([`Question::Sample`]).
+    Always,
+    /// No, and to no other of its kind in this session ([`Question::Sample`]).
+    Never,
 }
 
 /// Puts questions of servers to a person.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parallax_http::chain;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::Progress;
 use rmcp::Peer;
@@ -139,21 +140,6 @@ fn failed(error: ServiceError, timeout: Duration) -> McpError {
         ServiceError::Cancelled { .. } => McpError::Cancelled,
         other => McpError::Protocol { message: other.to_string() },
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let more = inner.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

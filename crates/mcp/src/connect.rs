@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parallax_config::mcp::{Endpoint, McpServer};
 use parallax_exec::environment::{Redaction, pass};
 use parallax_exec::{Processes, ServedProgram};
+use parallax_http::chain;
 use parallax_http::reqwest::Client;
 use parallax_http::reqwest::header::{HeaderName, HeaderValue};
 use parallax_http::{ClientOptions, Redirects};
@@ -16,7 +17,6 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::transport::{AuthClient, AuthorizationManager, StreamableHttpClientTransport};
 use rmcp::{RoleClient, ServiceExt};
 
-use crate::call::chain;
 use crate::error::McpError;
 use crate::handler::Handler;
 use crate::lines::LONGEST;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use parallax_protocol::Object;
 use rmcp::model::{
-    CancelledNotificationParam, ClientCapabilities, ClientConfig, ElicitRequestParams,
-    ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
-    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProtocolVersion, Root, RootsCapabilities, UrlElicitationCapability,
+    CancelledNotificationParam, ClientCapabilities, ClientConfig, CreateMessageRequestParams,
+    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListRootsResult,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, Root,
+    RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -21,18 +22,21 @@ use crate::server::Server;
 use crate::{CLIENT_NAME, schema};
 
 /// How long a person may take over a question.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Answers one server.
 #[derive(Clone)]
 pub(crate) struct Handler {
     server: Weak<Server>,
     can_ask: bool,
+    can_sample: bool,
 }
 
 impl Handler {
-    pub(crate) fn new(server: Weak<Server>, can_ask: bool) -> Self {
-        Self { server, can_ask }
+    /// For a server whose questions a person can answer, and for which the model
+    /// can.
+    pub(crate) fn new(server: Weak<Server>, can_ask: bool, can_sample: bool) -> Self {
+        Self { server, can_ask, can_sample }
     }
 }
 
@@ -50,6 +54,9 @@ impl ClientHandler for Handler {
                     .with_form(FormElicitationCapability::new())
                     .with_url(UrlElicitationCapability::default()),
             );
+        }
+        if self.can_ask && self.can_sample {
+            capabilities.sampling = Some(SamplingCapability::default());
         }
         let us = Implementation::new(CLIENT_NAME, env!("CARGO_PKG_VERSION"));
         // The newest that begins with a handshake; servers say which they know.
@@ -71,6 +78,19 @@ impl ClientHandler for Handler {
             })
         };
         Ok(ListRootsResult::new(folders.into_iter().filter_map(root).collect()))
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let Some(server) = self.server.upgrade() else {
+            return Err(ErrorData::internal_error("the session is over", None));
+        };
+        let (asker, sampling) = (server.asker(), server.shared.sampling.clone());
+        let cancel = context.ct.child_token();
+        server.allowance.answer(&server.config.name, params, asker, sampling, cancel).await
     }
 
     async fn create_elicitation(
@@ -99,7 +119,7 @@ impl ClientHandler for Handler {
             answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(Answer::Cancel),
         };
         Ok(match answer {
-            Answer::Decline => declined(),
+            Answer::Decline | Answer::Always | Answer::Never => declined(),
             Answer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
             Answer::Accept(values) => accepted(values, check.as_ref()),
         })

@@ -22,6 +22,7 @@ use crate::catalog::Catalog;
 use crate::connect::{Connection, Surroundings};
 use crate::error::McpError;
 use crate::handler::Handler;
+use crate::sampling::Allowance;
 use crate::servers::Shared;
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
@@ -49,6 +50,8 @@ pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) listeners: Listeners,
     pub(crate) tail: Tail,
+    /// What the model answered for it.
+    pub(crate) allowance: Allowance,
     /// The server told that its lists are others now.
     pub(crate) changed: Notify,
     key: String,
@@ -116,6 +119,7 @@ impl Server {
             shared,
             listeners: Listeners::default(),
             tail: Tail::default(),
+            allowance: Allowance::default(),
             changed: Notify::new(),
             key,
             state: Mutex::new(state),
@@ -309,7 +313,9 @@ impl Server {
     }
 
     async fn open(self: &Arc<Self>) -> Result<(Connection, Catalog, Vec<String>), McpError> {
-        let handler = Handler::new(Arc::downgrade(self), self.shared.asker.is_some());
+        let shared = &self.shared;
+        let samples = shared.sampling.as_ref().is_some_and(|sampling| sampling.tokens > 0);
+        let handler = Handler::new(Arc::downgrade(self), shared.asker.is_some(), samples);
         let connection = self.shared.around.connect(&self.config, handler, &self.tail).await?;
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {

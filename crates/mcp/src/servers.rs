@@ -22,6 +22,7 @@ use crate::names::full_name;
 use crate::oauth::TokenFiles;
 use crate::pins::Pins;
 use crate::resource_tools::{ListResources, ReadResource};
+use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
 use crate::server::Server;
 use crate::status::ServerStatus;
@@ -64,6 +65,8 @@ pub struct ServersOptions {
     pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Who can be asked.
     pub asker: Option<Arc<dyn Asker>>,
+    /// What answers for them, if they may have the model answer.
+    pub sampling: Option<Sampling>,
     /// Whether a server that is known starts only when it is called (`mcp.lazy`).
     pub lazy: bool,
     /// How long the first request waits for servers of which nothing is known.
@@ -81,6 +84,7 @@ pub(crate) struct Shared {
     pub(crate) pins: Pins,
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) sampling: Option<Sampling>,
     pub(crate) schemas: SchemaForm,
     pub(crate) longest_text: usize,
     version: AtomicU64,
@@ -145,6 +149,7 @@ impl Servers {
             pins: Pins::new(&options.home),
             roots: options.roots,
             asker: options.asker,
+            sampling: options.sampling,
             schemas: options.schemas,
             longest_text: options.longest_text,
             version: AtomicU64::new(0),

@@ -87,7 +87,7 @@ async fn get(
     request
         .send()
         .await
-        .map_err(|error| McpError::Start { why: crate::call::chain(&error.without_url()) })
+        .map_err(|error| McpError::Start { why: parallax_http::chain(&error.without_url()) })
 }
 
 impl Transport<RoleClient> for Sse {

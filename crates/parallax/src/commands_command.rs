@@ -11,7 +11,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::custom_commands::{Catalog, CommandInfo, CommandSource};
 use serde_json::{Value, json};
 
-use crate::extending::{Said, Scope, refused};
+use crate::extending::{InScope, Said, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CommandsAction {
@@ -28,9 +28,8 @@ pub(crate) enum CommandsAction {
     New {
         /// The name: `git:commit` is `git/commit.toml`
         name: String,
-        /// Whose it is
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
     },
 }
 

@@ -1,15 +1,17 @@
 //! Subcommands for what people add to the program: extensions, custom commands,
-//! skills, hooks.
+//! skills, sub-agents, hooks.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 
 use clap::{Args, Subcommand, ValueEnum};
-use parallax_headless::{ExitCode, OutputFormat};
+use parallax_headless::{ExitCode, OutputFormat, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::settings::SettingScope;
 use parallax_sdk::{Launch, LaunchOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::agents_command::{self, AgentsAction};
 use crate::commands_command::{self, CommandsAction};
 use crate::extensions_command::{self, ExtensionsAction};
 use crate::hooks_command::{self, HooksAction};
@@ -41,6 +43,14 @@ pub(crate) enum Extending {
         #[command(flatten)]
         printing: Json,
     },
+    /// See the sub-agents, and agree to those of the project
+    #[command(alias = "agent")]
+    Agents {
+        #[command(subcommand)]
+        action: AgentsAction,
+        #[command(flatten)]
+        printing: Json,
+    },
     /// See, accept and switch hooks
     #[command(alias = "hook")]
     Hooks {
@@ -68,6 +78,20 @@ pub(crate) enum Scope {
     Workspace,
 }
 
+/// The option that says so.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct InScope {
+    /// For which projects
+    #[arg(long, value_enum, default_value_t = Scope::User)]
+    scope: Scope,
+}
+
+impl From<InScope> for SettingScope {
+    fn from(option: InScope) -> Self {
+        option.scope.into()
+    }
+}
+
 impl From<Scope> for SettingScope {
     fn from(scope: Scope) -> Self {
         match scope {
@@ -93,6 +117,14 @@ impl Said {
     }
 }
 
+/// What is said when something of a kind was switched on or off in a file.
+pub(crate) fn switched(kind: &str, name: &str, on: bool, file: &Path) -> Said {
+    let word = if on { "on" } else { "off" };
+    let place = one_line(&file.display().to_string());
+    let text = format!("The {kind} `{}` is {word} ({place})\n", one_line(name));
+    Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()}))
+}
+
 impl Extending {
     /// Does it, prints it, and gives the exit code.
     ///
@@ -104,6 +136,7 @@ impl Extending {
             Self::Extensions { action, .. } => extensions_command::run(&launch, action),
             Self::Commands { action, .. } => commands_command::run(&launch, action),
             Self::Skills { action, .. } => skills_command::run(&launch, action, around),
+            Self::Agents { action, .. } => agents_command::run(&launch, action),
             Self::Hooks { action, .. } => hooks_command::run(&launch, action),
         }?;
         Ok(say(&said, self.format()))
@@ -114,6 +147,7 @@ impl Extending {
         let (Self::Extensions { printing, .. }
         | Self::Commands { printing, .. }
         | Self::Skills { printing, .. }
+        | Self::Agents { printing, .. }
         | Self::Hooks { printing, .. }) = self;
         let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
         if printing.json || asked { OutputFormat::Json } else { OutputFormat::Text }

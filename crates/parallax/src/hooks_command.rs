@@ -9,7 +9,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::Launch;
 use serde_json::{Value, json};
 
-use crate::extending::{Said, Scope};
+use crate::extending::{InScope, Said, switched};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksAction {
@@ -22,17 +22,15 @@ pub(crate) enum HooksAction {
     Enable {
         /// Its name, or its command
         name: String,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
     },
     /// Switch a hook off
     Disable {
         /// Its name, or its command
         name: String,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
     },
 }
 
@@ -99,10 +97,7 @@ fn to_json(hook: &Hook) -> Value {
     })
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: Scope) -> Result<Said, Failure> {
+fn switch(launch: &Launch, name: &str, on: bool, scope: InScope) -> Result<Said, Failure> {
     let file = launch.switch_hook(name, on, scope.into())?;
-    let word = if on { "on" } else { "off" };
-    let place = one_line(&file.display().to_string());
-    let text = format!("The hook `{}` is {word} ({place})\n", one_line(name));
-    Ok(Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()})))
+    Ok(switched("hook", name, on, &file))
 }

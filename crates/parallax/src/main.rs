@@ -1,6 +1,7 @@
 //! The program `parallax`: reads the command line, decides what is meant, and
 //! hands it to a face. It holds no logic of the agent.
 
+mod agents_command;
 mod arguments;
 mod commands_command;
 mod crash;

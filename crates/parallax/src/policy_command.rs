@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use parallax_headless::{ExitCode, OutputFormat, one_line};
 use parallax_policy::{Considered, Explanation, Problem, RuleFile, Severity, Tier, lint};
 use parallax_protocol::Object;
-use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::event::Failure;
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
-use parallax_sdk::{Launch, LaunchOptions};
 use parallax_tools::run_shell_command::{command_effects, destination};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction};
+use crate::extending::{launch, refused};
 
 const SHELL: &str = "run_shell_command";
 
@@ -51,21 +51,6 @@ pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
         PolicyAction::Accept => false,
     };
     if json { OutputFormat::Json } else { OutputFormat::Text }
-}
-
-fn launch() -> Result<Launch, Failure> {
-    let directory = std::env::current_dir()
-        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
-    Launch::prepare(LaunchOptions {
-        directory,
-        variables: std::env::vars_os().collect(),
-        // Nothing is run, so a folder without trust is no reason to stop: its
-        // rules are not among those that are shown.
-        look_only: true,
-        ephemeral: true,
-        version: env!("CARGO_PKG_VERSION"),
-        ..LaunchOptions::default()
-    })
 }
 
 fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
@@ -275,10 +260,6 @@ fn word(decision: Decision) -> &'static str {
 fn pretty(value: Result<Value, serde_json::Error>) -> String {
     let value = value.unwrap_or_else(|error| json!(error.to_string()));
     format!("{value:#}\n")
-}
-
-fn refused(message: String) -> Failure {
-    Failure { kind: FailureKind::Input, message, status: None }
 }
 
 fn warn(warnings: &[String]) {

@@ -10,7 +10,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::skill_files::FetchedSkills;
 use serde_json::{Value, json};
 
-use crate::extending::{Said, Scope, agree};
+use crate::extending::{InScope, Said, agree, switched};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, Subcommand)]
@@ -28,9 +28,8 @@ pub(crate) enum SkillsAction {
         /// The folder in it
         #[arg(long, value_name = "FOLDER")]
         path: Option<PathBuf>,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
         /// Agree without being asked
         #[arg(long)]
         consent: bool,
@@ -39,9 +38,8 @@ pub(crate) enum SkillsAction {
     Link {
         /// The folder
         folder: String,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
         /// Agree without being asked
         #[arg(long)]
         consent: bool,
@@ -50,25 +48,22 @@ pub(crate) enum SkillsAction {
     Uninstall {
         /// The skill
         name: String,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
     },
     /// Switch a skill on
     Enable {
         /// The skill
         name: String,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
     },
     /// Switch a skill off
     Disable {
         /// The skill
         name: String,
-        /// For which projects
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        #[command(flatten)]
+        scope: InScope,
     },
 }
 
@@ -114,7 +109,7 @@ fn list(launch: &Launch, all: bool) -> Said {
         // Writing into a text cannot fail.
         let _ = writeln!(text, "{} ({}{off})", one_line(&skill.name), skill.tier.as_str());
         let _ = writeln!(text, "  {}", one_line(&skill.description));
-        let _ = writeln!(text, "  {}", one_line(&skill.file.display().to_string()));
+        let _ = writeln!(text, "  {}", one_line(&skill.place()));
     }
     if text.is_empty() {
         text.push_str("There are no skills; `parallax skills install SOURCE` gets some\n");
@@ -128,7 +123,7 @@ fn list(launch: &Launch, all: bool) -> Said {
                 "name": skill.name,
                 "description": skill.description,
                 "source": skill.tier.as_str(),
-                "file": skill.file.to_string_lossy(),
+                "file": skill.text.is_none().then(|| skill.file.to_string_lossy()),
                 "enabled": !skill.disabled,
             })
         })
@@ -159,14 +154,12 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
     Said::new(text, json!({"skills": list}))
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: Scope) -> Result<Said, Failure> {
+fn switch(launch: &Launch, name: &str, on: bool, scope: InScope) -> Result<Said, Failure> {
     let known = launch.skills().skills.iter().any(|skill| skill.name.eq_ignore_ascii_case(name));
     let file = launch.switch_skill(name, on, scope.into())?;
-    let word = if on { "on" } else { "off" };
-    let place = one_line(&file.display().to_string());
-    let mut text = format!("The skill `{}` is {word} ({place})\n", one_line(name));
+    let mut said = switched("skill", name, on, &file);
     if !known {
-        text.push_str("There is no skill of that name now\n");
+        said.text.push_str("There is no skill of that name now\n");
     }
-    Ok(Said::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()})))
+    Ok(said)
 }

@@ -8,6 +8,7 @@ use crate::build_guard::BuildFileGuard;
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::Commands;
 use crate::names::{SHELL, canonical};
+use crate::pattern;
 use crate::rule::{Rule, Source};
 use crate::rule_file::RuleFile;
 use crate::sandbox_table::SandboxTable;
@@ -30,6 +31,8 @@ pub struct PolicyOptions {
     /// MCP servers that are allowed by name (`mcp.allowed`): their tools do not
     /// ask.
     pub allowed_servers: Vec<String>,
+    /// Skills of the program: they are activated without a question.
+    pub built_in_skills: Vec<String>,
     /// `security.buildFileGuard`.
     pub build_file_guard: BuildFileGuard,
     /// The folder for plan files, resolved.
@@ -50,6 +53,9 @@ pub struct PolicyOptions {
     /// What commands may do beyond the sandbox, by mode and by program.
     pub sandbox: SandboxTable,
 }
+
+/// Above the rules by which skills ask, below those of files and settings.
+const BUILT_IN_SKILL: u32 = 1060;
 
 const NOT_PLAN: [ApprovalMode; 3] =
     [ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
@@ -81,6 +87,17 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
             rule.conditions.modes = NOT_PLAN.to_vec();
             rules.push(rule);
         }
+    }
+
+    for skill in &options.built_in_skills {
+        // The whole of the arguments: no other key can bring the name in.
+        let name = serde_json::Value::from(skill.as_str()).to_string();
+        let pattern = format!(r#"^\{{"name":\s*{}\}}$"#, regex::escape(&name));
+        let Ok(pattern) = pattern::compile(&pattern) else { continue };
+        let mut rule = Rule::new("the program's own skills", BUILT_IN_SKILL, Decision::Allow);
+        rule.conditions.tools = vec![ToolPattern::Exact("activate_skill".to_owned())];
+        rule.conditions.arguments = Some(pattern);
+        rules.push(rule);
     }
 
     let ask =

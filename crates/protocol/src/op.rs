@@ -105,6 +105,9 @@ pub enum Op {
     SetMode(ApprovalMode),
     /// Ends the session when the running turn is cancelled and saved.
     Shutdown,
+    /// Ends it in the same way, since a new one takes its place: its hooks are told
+    /// so.
+    Clear,
 }
 
 /// A prompt as the face hands it over.

@@ -104,6 +104,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         store: Arc::new(NoStore),
         mode: ApprovalMode::Default,
         interactive: true,
+        replaces: false,
         trusted: true,
         workspace: Arc::new(Vec::<PathBuf>::new),
         add_directory: Box::new(|_| Ok(())),

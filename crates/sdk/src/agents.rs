@@ -1,6 +1,7 @@
 //! The sub-agents of a session: definitions of all layers, and what one that is
 //! started works with.
 
+mod agent_setting;
 mod built_in;
 mod internal_docs;
 mod prompt;
@@ -9,8 +10,9 @@ mod servers;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+pub use agent_setting::AgentSetting;
+use parallax_config::agents::{Acknowledged, AgentFolder, acknowledge, agent_folders, find_agents};
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
-use parallax_config::agents::{AgentFolder, agent_folders, find_agents};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_protocol::agent::{AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent};
@@ -46,17 +48,32 @@ impl Launch {
             .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
             .collect();
         folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
-        find_agents(built_in::agents(), &folders, &config.settings)
+        let mut warnings = Vec::new();
+        let known = Acknowledged::of(&config.homes, &config.cwd, &mut warnings);
+        let mut set = find_agents(built_in::agents(), &folders, &config.settings, &known);
+        set.warnings.extend(warnings);
+        set
     }
 
-    /// Switches an agent on or off (`agents.overrides`). Gives the file. Blocking.
+    /// Lets an agent of the project count as it was read. Blocking.
+    ///
+    /// # Errors
+    /// The file that remembers it cannot be used or written.
+    pub fn acknowledge_agent(&self, agent: &Agent) -> Result<(), Failure> {
+        acknowledge(&self.config.homes, &self.config.cwd, agent)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// Changes a setting of an agent (`agents.overrides`), or takes the change
+    /// back. Gives the file. Blocking.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn switch_agent(
+    pub fn set_agent(
         &self,
         name: &str,
-        on: bool,
+        setting: AgentSetting,
+        value: Option<Value>,
         scope: SettingScope,
     ) -> Result<PathBuf, Failure> {
         let mut overrides = parallax_config::setting_of(&self.config, scope, OVERRIDES)
@@ -67,8 +84,12 @@ impl Launch {
             .unwrap_or_default();
         let mut changes =
             overrides.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
-        changes.insert("enabled".to_owned(), Value::Bool(on));
-        overrides.insert(name.to_owned(), Value::Object(changes));
+        setting.put(&mut changes, value);
+        if changes.is_empty() {
+            overrides.shift_remove(name);
+        } else {
+            overrides.insert(name.to_owned(), Value::Object(changes));
+        }
         self.set_setting(scope, OVERRIDES, Some(&Value::Object(overrides)))
     }
 
@@ -84,7 +105,11 @@ impl Launch {
             return (None, Vec::new());
         }
         let set = self.agents();
-        let warnings = set.warnings.clone();
+        let mut warnings = set.warnings.clone();
+        // In the terminal the face says it in its own words.
+        if !self.options.interactive {
+            warnings.extend(unacknowledged(&set));
+        }
         let agents = SessionAgents {
             launch: self.clone(),
             workspace: Arc::clone(workspace),
@@ -94,6 +119,20 @@ impl Launch {
         };
         (Some(Arc::new(agents)), warnings)
     }
+}
+
+/// What people should hear of agents that do not count, where nobody can be asked.
+fn unacknowledged(set: &AgentSet) -> Option<String> {
+    let names: Vec<String> =
+        set.unacknowledged.iter().map(|agent| format!("`{}`", agent.name)).collect();
+    let (word, them) = if names.len() == 1 { ("agent", "it") } else { ("agents", "them") };
+    (!names.is_empty()).then(|| {
+        format!(
+            "the {word} {} of this project: not used, since nobody agreed to {them} as now \
+             written; `parallax agents list` shows {them}, `parallax agents accept` agrees",
+            names.join(", ")
+        )
+    })
 }
 
 /// The agents that a session can start.
@@ -152,12 +191,36 @@ impl SessionAgents {
     /// # Errors
     /// No such agent, a file that cannot be written.
     pub fn switch(&self, name: &str, on: bool) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
+        self.change(name, AgentSetting::Enabled, Some(Value::Bool(on)))
+    }
+
+    /// Changes a setting of one in the user's settings, or takes the change back,
+    /// and reads all anew. Gives the file too. Blocking.
+    ///
+    /// # Errors
+    /// No such agent, a file that cannot be written.
+    pub fn change(
+        &self,
+        name: &str,
+        setting: AgentSetting,
+        value: Option<Value>,
+    ) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
         if !self.set().agents.iter().any(|agent| agent.name == name) {
             let message = format!("there is no agent `{name}`; `/agents` lists them");
             return Err(failure(FailureKind::Input, message));
         }
-        let file = self.launch.switch_agent(name, on, SettingScope::User)?;
+        let file = self.launch.set_agent(name, setting, value, SettingScope::User)?;
         Ok((file, self.reload()?))
+    }
+
+    /// Lets an agent of the project count as it was read, and reads all anew.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// The file that remembers it cannot be used or written.
+    pub fn acknowledge(&self, agent: &Agent) -> Result<Arc<AgentSet>, Failure> {
+        self.launch.acknowledge_agent(agent)?;
+        self.reload()
     }
 
     /// Whether an agent of that name can be started.

@@ -17,6 +17,9 @@ use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, failure};
 
+/// Where extensions are shown to people.
+pub const GALLERY: &str = "https://geminicli.com/extensions/";
+
 pub use fetch::{FetchOptions, FetchedExtension};
 pub use install::Uninstalled;
 pub use parallax_config::extensions::{

@@ -50,7 +50,7 @@ fn input(message: impl std::fmt::Display) -> Failure {
 /// An id that is taken or no id, a session or file that is not there.
 pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
     match &launch.options.session {
-        SessionChoice::New => Ok(fresh(launch, new_id(), Vec::new())),
+        SessionChoice::New | SessionChoice::Clear => Ok(fresh(launch, new_id(), Vec::new())),
         SessionChoice::WithId(id) => with_id(launch, id),
         SessionChoice::Resume(selector) => resume(launch, selector),
         SessionChoice::Import(path) => {

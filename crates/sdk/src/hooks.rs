@@ -249,6 +249,7 @@ impl Shared {
             environment,
             input: bytes,
             timeout: hook.timeout,
+            kept: parallax_exec::KEPT,
             sandbox,
         };
         self.processes.feed(command, cancel).await.map_err(|error| error.to_string())

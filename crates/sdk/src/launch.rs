@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_mcp::Asker;
+use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
@@ -23,6 +23,8 @@ pub enum SessionChoice {
     /// A new session with an id of ours.
     #[default]
     New,
+    /// A new session in the place of the one that was open.
+    Clear,
     /// A new session with this id.
     WithId(String),
     /// Continue: `latest`, an index, an id or the beginning of one.
@@ -151,6 +153,8 @@ pub struct Launch {
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
     /// Whom MCP servers can ask.
     pub(crate) asker: Option<Arc<dyn Asker>>,
+    /// What answers for MCP servers; a session sets it.
+    pub(crate) sampling: Option<Sampling>,
     /// The sandbox that is asked for: `BuiltIn` means that commands run in one
     /// or not at all, `Off` that they run in none.
     pub sandbox: ProgramSandbox,
@@ -190,7 +194,16 @@ impl Launch {
         let mode = approval_mode(&options, &config, &mut warnings)?;
         let sandbox = program_sandbox::asked(options.sandbox.as_deref(), &config)?;
         let extensions = Arc::default();
-        Ok(Self { options, config, mode, extensions, asker: None, sandbox, warnings })
+        Ok(Self {
+            options,
+            config,
+            mode,
+            extensions,
+            asker: None,
+            sampling: None,
+            sandbox,
+            warnings,
+        })
     }
 
     /// What it was prepared from, to prepare another.

@@ -91,6 +91,7 @@ impl Launch {
             http: client_options(self),
             roots,
             asker: self.asker.clone(),
+            sampling: self.sampling.clone(),
             lazy: settings.flag("mcp.lazy"),
             first_wait: self.first_wait(),
             schemas: match settings.text("mcp.schemas").as_deref() {

@@ -10,7 +10,7 @@ use parallax_engine::{
     AgreedPlan, Approvals, EventHub, EventReader, Metered, Room, SessionHandle, SessionOptions,
 };
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
-use parallax_mcp::Servers;
+use parallax_mcp::{Sampling, Servers};
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::context::FolderContext;
@@ -27,7 +27,7 @@ use crate::discovery::MoreTools;
 use crate::expand::Expander;
 use crate::found_context::FoundContext;
 use crate::history::{self, Resumed};
-use crate::launch::{Launch, failure};
+use crate::launch::{Launch, SessionChoice, failure};
 use crate::versions::{self, Versions};
 use crate::{OpSender, hooks, model, session_names, skills, system, toolbox};
 
@@ -98,8 +98,18 @@ impl OpenSession {
 
     /// Ends the session: the running turn is cancelled and saved, children die.
     pub async fn close(self) {
+        self.end(Op::Shutdown).await;
+    }
+
+    /// The same for a session whose place a new one takes
+    /// ([`SessionChoice::Clear`]).
+    pub async fn clear(self) {
+        self.end(Op::Clear).await;
+    }
+
+    async fn end(self, order: Op) {
         // A closed channel means that the actor is gone already.
-        let _ = self.handle.ops.send(Op::Shutdown).await;
+        let _ = self.handle.ops.send(order).await;
         self.handle.join().await;
         if let Some(servers) = &self.servers {
             servers.close().await;
@@ -138,7 +148,7 @@ impl Launch {
     /// # Errors
     /// Missing credentials, a session that is not there, folders that cannot be
     /// included.
-    pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
+    pub fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
         let mut warnings = self.warnings.clone();
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
@@ -163,7 +173,13 @@ impl Launch {
         let plans = self.plans_folder(&workspace, &mut warnings);
         let toolbox =
             toolbox::build(&self, &workspace, &seen, artifacts.clone(), metered, entries, &plans);
-        let (policy, notices) = self.policy_for(Some(plans.clone()));
+        self.sampling = Some(Sampling {
+            model: Arc::clone(&metered_model),
+            main: toolbox.main_model(Arc::clone(&metered_model)),
+            tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
+        });
+        let (policy, notices) =
+            self.policy_for(Some(plans.clone()), skills::of_the_program(&skills));
         let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
         warnings.extend(self.sandbox_table().1);
@@ -251,6 +267,7 @@ impl Launch {
                 store,
                 mode: self.mode,
                 interactive: self.options.interactive,
+                replaces: self.options.session == SessionChoice::Clear,
                 trusted: self.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
                 add_directory: Box::new(move |path| {

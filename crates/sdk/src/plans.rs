@@ -20,21 +20,25 @@ impl Launch {
         self.config.settings.flag("general.plan.enabled")
     }
 
-    /// The folder that the settings name for plans (`general.plan.directory`),
-    /// links resolved.
+    /// The folder that the settings name for plans (`general.plan.directory`), or
+    /// else an extension, links resolved.
     ///
     /// # Errors
     /// When it is outside the project.
     pub(crate) fn set_plans_folder(&self) -> Result<Option<PathBuf>, String> {
-        let set = self.config.settings.text("general.plan.directory");
-        let Some(set) = set.filter(|set| !set.trim().is_empty()) else { return Ok(None) };
+        let own = self.config.settings.text("general.plan.directory");
+        let own = own.filter(|set| !set.trim().is_empty());
+        let key = if own.is_some() { "general.plan.directory" } else { "plan.directory" };
+        let of_extension = || {
+            self.extensions().plan_directory().map(str::to_owned).filter(|it| !it.trim().is_empty())
+        };
+        let Some(set) = own.or_else(of_extension) else { return Ok(None) };
         let root = &self.options.directory;
         let folder = real_path(&lexical(root, Path::new(set.trim())));
         match (folder, real_path(root)) {
             (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
             _ => Err(format!(
-                "`general.plan.directory` is outside the project (`{set}`): plans go to the \
-                 session's own folder"
+                "`{key}` is outside the project (`{set}`): plans go to the session's own folder"
             )),
         }
     }

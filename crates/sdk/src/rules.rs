@@ -10,6 +10,7 @@ use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
 use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
 
 use crate::launch::Launch;
+use crate::skills;
 
 /// The file of rules that were agreed to.
 const SAVED: &str = "auto-saved.toml";
@@ -18,11 +19,17 @@ impl Launch {
     /// The policy, and what people should hear about its files.
     pub fn policy(&self) -> (Policy, Vec<String>) {
         // The folder of plans of a session is known to the session only.
-        self.policy_for(self.set_plans_folder().ok().flatten())
+        let skills = skills::of_the_program(&self.skills());
+        self.policy_for(self.set_plans_folder().ok().flatten(), skills)
     }
 
-    /// The policy of a session whose plans are in that folder.
-    pub(crate) fn policy_for(&self, plans: Option<PathBuf>) -> (Policy, Vec<String>) {
+    /// The policy of a session whose plans are in that folder, and which has these
+    /// skills of the program.
+    pub(crate) fn policy_for(
+        &self,
+        plans: Option<PathBuf>,
+        built_in_skills: Vec<String>,
+    ) -> (Policy, Vec<String>) {
         let settings = &self.config.settings;
         let mut allowed = settings.allowed_tools();
         allowed.extend(self.options.allowed_tools.iter().cloned());
@@ -38,6 +45,7 @@ impl Launch {
             confirmation_required: settings.confirmation_required(),
             trusted_servers,
             allowed_servers,
+            built_in_skills,
             build_file_guard: match settings.build_file_guard() {
                 true => BuildFileGuard::Ask,
                 false => BuildFileGuard::Off,

@@ -22,10 +22,25 @@ impl Launch {
         if !config.settings.flag("skills.enabled") {
             return Skills::default();
         }
+        let built_in = built_in().into_iter().collect();
         let mut folders = self.extensions().skill_folders();
         folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
-        find_skills(&folders, &config.settings.list("skills.disabled"))
+        find_skills(built_in, &folders, &config.settings.list("skills.disabled"))
     }
+}
+
+/// The skill of the program: how skills are made.
+fn built_in() -> Option<Skill> {
+    let skill = Skill::built_in(include_str!("skills/skill-creator.md"));
+    // It is ours; a test reads it.
+    skill.map_err(|why| tracing::error!(why, "the skill of the program is none")).ok()
+}
+
+/// The skills of the program that no other took the name of: they are activated
+/// without a question.
+pub(crate) fn of_the_program(skills: &Skills) -> Vec<String> {
+    let own = skills.skills.iter().filter(|skill| skill.text.is_some());
+    own.map(|skill| skill.name.clone()).collect()
 }
 
 /// Those that can be activated, for the tool. In those of an extension its
@@ -42,6 +57,7 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
             name: skill.name.clone(),
             description: skill.description.clone(),
             file: skill.file.clone(),
+            text: skill.text,
             fill: fill(skill),
         })
         .collect()
@@ -78,7 +94,7 @@ pub(crate) fn section(skills: &Skills) -> String {
     for skill in enabled {
         let name = escaped(&skill.name);
         let description = escaped(&skill.description);
-        let location = escaped(&skill.file.display().to_string());
+        let location = escaped(&skill.place());
         let length = description.chars().count();
         let description = match length <= left {
             true => description.as_str(),
@@ -110,8 +126,18 @@ mod tests {
             description: description.to_owned(),
             tier: SkillTier::User,
             file: "/s/SKILL.md".into(),
+            text: None,
             disabled: false,
         }
+    }
+
+    #[test]
+    fn the_skill_of_the_program_is_one() {
+        let skill = built_in().expect("a skill");
+        assert_eq!(
+            (skill.name.as_str(), skill.place().as_str()),
+            ("skill-creator", "in the program")
+        );
     }
 
     #[test]

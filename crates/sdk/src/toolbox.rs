@@ -73,6 +73,11 @@ impl Toolbox {
         })
     }
 
+    /// The model in force, its alias resolved.
+    pub(crate) fn main_model(&self, model: Arc<dyn Model>) -> MainModel {
+        main_model(&self.main, model)
+    }
+
     /// Whether a command of the session went on in the background.
     pub(crate) async fn had_background(&self) -> bool {
         let processes = self.processes.clone();
@@ -118,6 +123,11 @@ pub(crate) fn clear(folder: &Path) {
     }
 }
 
+fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
+    let main = Arc::clone(main);
+    Arc::new(move || model.resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
+}
+
 /// Makes the tools.
 pub(crate) fn build(
     launch: &Launch,
@@ -130,10 +140,7 @@ pub(crate) fn build(
 ) -> Toolbox {
     let settings = &launch.config.settings;
     let main = Arc::new(RwLock::new(launch.model_name()));
-    let main_model: MainModel = {
-        let (main, model) = (Arc::clone(&main), Arc::clone(&model));
-        Arc::new(move || model.resolve(&main.read().unwrap_or_else(PoisonError::into_inner)))
-    };
+    let main_model = main_model(&main, Arc::clone(&model));
     let tasks = artifacts.join("tracker");
     let shell = shell_options(launch, artifacts);
     let sandbox = shell.sandbox.as_ref();

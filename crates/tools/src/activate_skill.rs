@@ -33,8 +33,10 @@ pub struct SkillEntry {
     pub name: String,
     /// When to use it.
     pub description: String,
-    /// Its `SKILL.md`, absolute.
+    /// Its `SKILL.md`, absolute; of one of the program only a name.
     pub file: PathBuf,
+    /// What stands in it, for one of the program.
+    pub text: Option<&'static str>,
     /// What its instructions go through first; `None`: they are as written.
     pub fill: Option<Fill>,
 }
@@ -46,12 +48,18 @@ impl fmt::Debug for SkillEntry {
 }
 
 impl SkillEntry {
-    /// The folder with all that belongs to it.
-    pub fn folder(&self) -> &Path {
-        self.file.parent().unwrap_or(Path::new("/"))
+    /// The folder with all that belongs to it; those of the program have none.
+    pub fn folder(&self) -> Option<&Path> {
+        match self.text {
+            Some(_) => None,
+            None => self.file.parent(),
+        }
     }
 
     fn instructions(&self) -> std::io::Result<String> {
+        if let Some(text) = self.text {
+            return Ok(below_settings(text).to_owned());
+        }
         let text = instructions(&self.file)?;
         Ok(self.fill.as_ref().map_or_else(|| text.clone(), |fill| fill(&text)))
     }
@@ -98,8 +106,9 @@ impl Tool for ActivateSkill {
         let name = args.text("name");
         let skill = self.skills.iter().find(|skill| skill.name == name);
         let skill = skill.cloned().ok_or_else(|| invalid(format!("there is no skill `{name}`")))?;
-        let tree = tree(skill.folder());
-        let effects = Effects { reads: vec![skill.folder().to_owned()], ..Effects::default() };
+        let tree = skill.folder().map(tree).unwrap_or_default();
+        let reads = skill.folder().map(Path::to_owned).into_iter().collect();
+        let effects = Effects { reads, ..Effects::default() };
         Ok(Box::new(Call { skill, tree, effects, workspace: Arc::clone(&self.workspace) }))
     }
 }
@@ -114,8 +123,11 @@ struct Call {
 impl Invocation for Call {
     fn title(&self) -> String {
         let SkillEntry { name, description, .. } = &self.skill;
+        let Some(folder) = self.skill.folder() else {
+            return format!("Activate the skill `{name}` of the program ({description})");
+        };
         let files = self.tree.lines().count();
-        let folder = self.skill.folder().display();
+        let folder = folder.display();
         format!("Activate the skill `{name}` ({description}): {files} file(s) in {folder}")
     }
 
@@ -128,8 +140,10 @@ impl Invocation for Call {
             let Self { skill, tree, workspace, .. } = *self;
             let reading = tokio::task::spawn_blocking(move || {
                 let body = skill.instructions()?;
-                // Also where it really is: skills are often links.
-                workspace.add_readable(skill.folder());
+                if let Some(folder) = skill.folder() {
+                    // Also where it really is: skills are often links.
+                    workspace.add_readable(folder);
+                }
                 Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
             });
             let failed =
@@ -150,16 +164,20 @@ impl Invocation for Call {
 /// # Errors
 /// When its file cannot be read.
 pub fn activation(skill: &SkillEntry) -> std::io::Result<String> {
-    Ok(activated(skill, &skill.instructions()?, &tree(skill.folder())))
+    let tree = skill.folder().map(tree).unwrap_or_default();
+    Ok(activated(skill, &skill.instructions()?, &tree))
 }
 
 fn activated(skill: &SkillEntry, body: &str, tree: &str) -> String {
+    let folder = match skill.folder() {
+        Some(folder) => folder.display().to_string(),
+        None => "(no files)".to_owned(),
+    };
     format!(
         "<activated_skill name=\"{}\">\n<instructions>\n{}\n</instructions>\n\n\
-         <available_resources>\n{}\n{tree}</available_resources>\n</activated_skill>",
+         <available_resources>\n{folder}\n{tree}</available_resources>\n</activated_skill>",
         skill.name,
         body.trim(),
-        skill.folder().display(),
     )
 }
 
@@ -243,7 +261,8 @@ mod tests {
         std::fs::create_dir(folder.path().join("scripts")).expect("folder");
         std::fs::write(&file, "---\nname: x\n---\nDo it").expect("written");
         std::fs::write(folder.path().join("scripts/run.sh"), "").expect("written");
-        let skill = SkillEntry { name: "x".into(), description: "y".into(), file, fill: None };
+        let skill =
+            SkillEntry { name: "x".into(), description: "y".into(), file, text: None, fill: None };
         let text = activation(&skill).expect("read");
         assert!(
             text.starts_with("<activated_skill name=\"x\">\n<instructions>\nDo it\n"),

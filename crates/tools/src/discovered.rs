@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_exec::{Ending, Fed, FedEnd, Processes};
+use parallax_exec::{Ending, Fed, FedEnd, KEPT, Processes};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
@@ -23,6 +23,8 @@ use declarations::{Declaration, declarations};
 
 /// How long a call may take.
 const CALL_TIME: Duration = Duration::from_secs(10 * 60);
+/// Bytes that a discovery may write.
+const MOST: usize = 10 * 1000 * 1000;
 /// How long the discovery may take.
 const DISCOVERY_TIME: Duration = Duration::from_secs(30);
 /// What the names of such tools begin with.
@@ -59,12 +61,15 @@ impl Discovery {
             format!("`tools.discoveryCommand` (`{}`): {why}", self.discover.join(" "))
         };
         let end = self
-            .run(&self.discover, Vec::new(), DISCOVERY_TIME, mode, cancel)
+            .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MOST + 1), mode, cancel)
             .await
             .map_err(wrong)?;
         match &end.ending {
             Some(Ending::Exited { code: 0 }) => {}
             _ => return Err(wrong(format!("it failed ({})", ended(&end, DISCOVERY_TIME)))),
+        }
+        if end.stdout.len() > MOST {
+            return Err(wrong("it wrote more than 10 MB".to_owned()));
         }
         let found = declarations(&end.stdout).map_err(wrong)?;
         let tool = |declaration| -> Arc<dyn Tool> {
@@ -78,7 +83,7 @@ impl Discovery {
         &self,
         words: &[String],
         input: Vec<u8>,
-        timeout: Duration,
+        (timeout, kept): (Duration, usize),
         mode: ApprovalMode,
         cancel: &CancellationToken,
     ) -> Result<FedEnd, String> {
@@ -100,7 +105,7 @@ impl Discovery {
             }
         };
         let directory = self.directory.clone();
-        let command = Fed { text, directory, environment, input, timeout, sandbox };
+        let command = Fed { text, directory, environment, input, timeout, kept, sandbox };
         self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
     }
 }
@@ -183,7 +188,8 @@ impl Invocation for Call {
         let Self { args, command, discovery, .. } = *self;
         Box::pin(async move {
             let input = serde_json::to_vec(&args).unwrap_or_default();
-            let end = discovery.run(&command, input, CALL_TIME, run.mode, &run.cancel).await;
+            let end =
+                discovery.run(&command, input, (CALL_TIME, KEPT), run.mode, &run.cancel).await;
             match end {
                 Ok(end) => outcome(&end, discovery.strict, discovery.shell.truncate_threshold),
                 Err(why) => failed(format!("the call cannot be started: {why}")),

@@ -3,6 +3,8 @@
 
 mod agents;
 mod browser;
+mod chats;
+mod choosing;
 mod complete;
 mod context;
 mod custom;
@@ -25,6 +27,7 @@ mod server_questions;
 mod settings;
 mod setup;
 mod submit;
+mod telling;
 mod theme_choice;
 mod theme_sample;
 mod view;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::CstInputValue;
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -36,10 +35,9 @@ pub enum Edited {
 /// The settings file of a scope; `None` when the project is the home folder,
 /// whose settings are the user's.
 pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path) -> Option<PathBuf> {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match scope {
         McpScope::User => Some(homes.parallax.join("settings.json")),
-        McpScope::Project if real(project) == real(&homes.user) => None,
+        McpScope::Project if homes.is_home(project) => None,
         McpScope::Project => Some(project.join(".parallax/settings.json")),
     }
 }
@@ -52,7 +50,7 @@ pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, Co
     let mut edited = Edited::Added;
     state::update(file, |root| {
         let servers = root.object_value_or_set("mcpServers");
-        let value = input(&Value::Object(server.clone()));
+        let value = jsonc::input(&Value::Object(server.clone()));
         match servers.get(name) {
             Some(there) => {
                 edited = Edited::Updated;
@@ -83,19 +81,6 @@ pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
         }
     })?;
     Ok(Edited::Removed)
-}
-
-fn input(value: &Value) -> CstInputValue {
-    match value {
-        Value::Null => CstInputValue::Null,
-        Value::Bool(flag) => CstInputValue::Bool(*flag),
-        Value::Number(number) => CstInputValue::Number(number.to_string()),
-        Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
-        Value::Object(fields) => CstInputValue::Object(
-            fields.iter().map(|(key, value)| (key.clone(), input(value))).collect(),
-        ),
-    }
 }
 
 #[cfg(test)]

@@ -230,6 +230,7 @@ fn like(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions + Send + Syn
         store: Arc::new(NoStore),
         mode,
         interactive,
+        replaces: false,
         trusted,
         workspace: Arc::clone(&workspace),
         add_directory: Box::new(|_| Err("a sub-agent cannot widen the workspace".to_owned())),

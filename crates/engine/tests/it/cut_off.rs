@@ -1,11 +1,9 @@
 //! Going on with a turn that was cut off, and with one that was gone back in.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
 use parallax_protocol::content::{Content, Part, Sealed};
-use parallax_protocol::event::{EndReason, EventBody, ItemDone, Undone};
+use parallax_protocol::event::{EndReason, EventBody, ItemDone};
 use parallax_protocol::op::{Op, Restore};
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::Sharing;
@@ -84,32 +82,6 @@ async fn finished_results_are_used_and_the_others_are_lost() {
     assert_eq!(*ran.lock().expect("log"), [] as [u64; 0], "nothing runs again");
 }
 
-/// Old versions of files that always come back.
-#[derive(Default)]
-struct Versions(Mutex<Vec<(i64, u64)>>);
-
-impl Checkpoints for Versions {
-    fn not_undoable(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn Kept>, String> {
-        Err("not here".into())
-    }
-    fn made(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
-        Vec::new()
-    }
-    fn undo(&self, _: Option<u64>, _: bool) -> Result<Undone, String> {
-        Err("not here".into())
-    }
-    fn restore(&self, moment: i64, turn: u64, _: bool) -> Result<Undone, String> {
-        self.0.lock().expect("log").push((moment, turn));
-        Ok(Undone { turn, restored: vec!["/w/a".into()], ..Undone::default() })
-    }
-}
-
 #[tokio::test]
 async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
     let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
@@ -144,7 +116,7 @@ async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
     rig.until(|body| matches!(body, EventBody::Restored(_))).await;
     assert!(matches!(rig.finish().await.0, EndReason::Done));
     assert_eq!(*ran.lock().expect("log"), [2], "the first call had its result");
-    assert_eq!(*versions.0.lock().expect("log"), [(77, 1)]);
+    assert_eq!(*versions.restored.lock().expect("log"), [(77, 1)]);
     let contents = rig.script.contents().remove(0);
     assert_eq!(contents[..2], history[..2].iter().map(|c| c.json().to_owned()).collect::<Vec<_>>());
     assert!(contents[2].contains("\"one\"") && !contents[2].contains("steer"), "{}", contents[2]);

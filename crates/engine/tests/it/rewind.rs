@@ -1,45 +1,14 @@
 //! Going back to before a prompt.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
-use parallax_protocol::event::{EventBody, ItemDone, Level, PromptEntry, Rewound, Undone};
+use parallax_protocol::event::{EventBody, ItemDone, Level, PromptEntry, Rewound};
 use parallax_protocol::op::{Op, Rewind};
 use parallax_protocol::store::{PromptMark, Record};
 use parallax_protocol::tool::{Display, FileDiff, Outcome, Sharing};
 
 use crate::support::*;
-
-/// Turns 1 to 3 changed a file each; somebody changed that of turn 2 since.
-#[derive(Default)]
-struct Versions(Mutex<Vec<(u64, bool)>>);
-
-impl Checkpoints for Versions {
-    fn not_undoable(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn Kept>, String> {
-        Err("not here".into())
-    }
-    fn made(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
-        (1..=3).map(|turn| (turn, vec![PathBuf::from(format!("/w/{turn}"))])).collect()
-    }
-    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
-        let turn = turn.expect("a turn");
-        self.0.lock().expect("log").push((turn, force));
-        let path = PathBuf::from(format!("/w/{turn}"));
-        let mut undone = Undone { turn, ..Undone::default() };
-        match turn == 2 && !force {
-            true => undone.kept.push((path, "somebody changed it since".into())),
-            false => undone.restored.push(path),
-        }
-        Ok(undone)
-    }
-}
 
 fn rewind(turn: u64, chat: bool, files: bool, force: bool) -> Op {
     Op::Rewind(Rewind { turn, chat, files, force })
@@ -132,7 +101,7 @@ async fn files_go_back_turn_by_turn_from_the_last() {
         assert_eq!(files.restored, paths(restored));
         let left: Vec<PathBuf> = files.kept.into_iter().map(|(path, _)| path).collect();
         assert_eq!(left, paths(kept));
-        assert_eq!(*versions.0.lock().expect("log"), [(3, force), (2, force)]);
+        assert_eq!(*versions.undone.lock().expect("log"), [(3, force), (2, force)]);
         // The conversation stands as it was.
         assert_eq!(prompts(&mut rig).await.len(), 2);
     }

@@ -1,6 +1,7 @@
 //! A model that plays replies, tools of any behaviour, and a session on them.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,9 +10,9 @@ use futures_util::StreamExt;
 use parallax_engine::{
     Approvals, EventHub, EventReader, SessionHandle, SessionOptions, invariants, start,
 };
-use parallax_protocol::checkpoint::Checkpoints;
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
 use parallax_protocol::content::{Part, Sealed};
-use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone};
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, Undone};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
     Answer, Chunk, FinishReason, Limits, Model, ModelError, Request, StreamEvent,
@@ -371,6 +372,7 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             store: store.clone(),
             mode: ApprovalMode::Default,
             interactive: !setup.unattended,
+            replaces: false,
             trusted: true,
             workspace: Arc::new(Vec::new),
             add_directory: Box::new(|_| Ok(())),
@@ -486,4 +488,44 @@ pub fn tools_done(events: &[Event]) -> Vec<ToolDone> {
 
 pub fn echo(n: u64) -> BoxFuture<'static, Outcome> {
     Box::pin(async move { Outcome::text(format!("result {n}")) })
+}
+
+/// Versions of files: turns 1 to 3 changed a file each, and somebody changed that
+/// of turn 2 since. What lies at a moment always comes back.
+#[derive(Default)]
+pub struct Versions {
+    /// The turns that were undone, and whether by force.
+    pub undone: Mutex<Vec<(u64, bool)>>,
+    /// The moments that were restored, and in which turn.
+    pub restored: Mutex<Vec<(i64, u64)>>,
+}
+
+impl Checkpoints for Versions {
+    fn not_undoable(&self) -> Vec<String> {
+        Vec::new()
+    }
+    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn Kept>, String> {
+        Err("not here".into())
+    }
+    fn made(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
+        (1..=3).map(|turn| (turn, vec![PathBuf::from(format!("/w/{turn}"))])).collect()
+    }
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
+        let turn = turn.expect("a turn");
+        self.undone.lock().expect("log").push((turn, force));
+        let path = PathBuf::from(format!("/w/{turn}"));
+        let mut undone = Undone { turn, ..Undone::default() };
+        match turn == 2 && !force {
+            true => undone.kept.push((path, "somebody changed it since".into())),
+            false => undone.restored.push(path),
+        }
+        Ok(undone)
+    }
+    fn restore(&self, moment: i64, turn: u64, _: bool) -> Result<Undone, String> {
+        self.restored.lock().expect("log").push((moment, turn));
+        Ok(Undone { turn, restored: vec!["/w/a".into()], ..Undone::default() })
+    }
 }

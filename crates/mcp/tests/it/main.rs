@@ -4,5 +4,6 @@
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
 
+mod sampling;
 mod servers;
 mod support;

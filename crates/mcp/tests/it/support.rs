@@ -8,7 +8,7 @@ use parallax_config::mcp::{McpServer, McpSource};
 use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
 use parallax_http::ClientOptions;
-use parallax_mcp::{Asker, SchemaForm, Servers, ServersOptions};
+use parallax_mcp::{Asker, Sampling, SchemaForm, Servers, ServersOptions};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::CallId;
 use parallax_protocol::policy::ApprovalMode;
@@ -23,6 +23,15 @@ pub struct World {
 
 impl World {
     pub fn new(r#do: &str, asker: Option<Arc<dyn Asker>>) -> Self {
+        Self::with_model(r#do, asker, None)
+    }
+
+    /// The same with a model that answers for servers.
+    pub fn with_model(
+        r#do: &str,
+        asker: Option<Arc<dyn Asker>>,
+        sampling: Option<Sampling>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
         let script = script.canonicalize().expect("the server");
@@ -44,6 +53,7 @@ impl World {
             http: ClientOptions::default(),
             roots: Arc::new(move || vec![root.clone()]),
             asker,
+            sampling,
             lazy: true,
             first_wait: Duration::from_secs(20),
             schemas: SchemaForm::Verbatim,

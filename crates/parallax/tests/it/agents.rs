@@ -23,6 +23,7 @@ fn world(script: &[Value]) -> World {
     let world = World::new(&Value::from(script).to_string());
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     world.home.write("notes.txt", "quiet words\n").unwrap();
+    world.run_well(&["agents", "accept"]);
     world
 }
 
@@ -80,6 +81,30 @@ fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
         .map(String::as_str)
         .collect();
     assert!(roles.contains(&"subagent"), "{roles:?}");
+}
+
+#[test]
+fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
+    let world = World::new(r#"[{"text": "a"}, {"text": "b"}, {"text": "c"}]"#);
+    world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
+    let knows = |number: usize| system(&body(&world, number)).contains("<name>scout</name>");
+    let notice = "the agent `scout` of this project: not used";
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains(notice) && done.err().contains("`parallax agents accept`"));
+    assert!(!knows(0));
+    let listed = world.run_well(&["agents", "list"]);
+    assert!(listed.out().contains("scout (project, not accepted)"), "{}", listed.out());
+    let nobody = world.run(&["agents", "accept", "nobody"]);
+    assert!(nobody.code() != 0 && nobody.err().contains("no agent `nobody`"));
+    let accepted = world.run_well(&["agents", "accept", "scout"]);
+    assert_eq!(accepted.out(), "accepted: scout\n");
+    let done = world.run_well(&["-p", "go"]);
+    assert!(!done.err().contains(notice), "{}", done.err());
+    assert!(knows(1));
+    // Another text is another agent.
+    world.home.write(".gemini/agents/scout.md", &SCOUT.replace("scout.", "fox.")).unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains(notice) && !knows(2));
 }
 
 #[test]

@@ -58,6 +58,23 @@ fn a_command_tells_of_tools_and_another_runs_them() {
 }
 
 #[test]
+fn a_discovery_may_write_ten_megabytes() {
+    let world = World::new(r#"[{"text": "done"}, {"text": "done"}]"#);
+    settings(
+        &world,
+        &json!({"tools": {"discoveryCommand": "cat tools.json", "callCommand": "true"}}),
+    );
+    let tools = |blanks: usize| format!("[{{\"name\": \"late\"}}{}]", " ".repeat(blanks));
+    world.home.write("tools.json", &tools(3_000_000)).unwrap();
+    world.run_well(&["-p", "go"]);
+    assert!(names(&world, 0).contains(&"discovered_tool_late".to_owned()));
+    world.home.write("tools.json", &tools(10_000_000)).unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(done.err().contains("it wrote more than 10 MB"), "{}", done.err());
+    assert!(!names(&world, 1).contains(&"discovered_tool_late".to_owned()));
+}
+
+#[test]
 fn a_project_cannot_name_such_commands_unasked() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});

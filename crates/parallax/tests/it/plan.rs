@@ -50,6 +50,24 @@ fn journal(world: &World) -> String {
 }
 
 #[test]
+fn an_extension_names_the_folder_of_plans_where_nobody_else_does() {
+    let extension =
+        r#"{"name": "planner", "version": "1.0.0", "plan": {"directory": "docs/plans"}}"#;
+    let steps = [write("docs/plans/p.md", "# The plan\n"), write("notes/plans/p.md", "# No\n")];
+    for (settings, wanted) in [
+        ("{}", ["# The plan\n", ""]),
+        (r#"{"general": {"plan": {"directory": "notes/plans"}}}"#, ["", "# No\n"]),
+    ] {
+        let world = World::new(&script(&steps));
+        world.home.write_home(".gemini/settings.json", settings).expect("settings");
+        let manifest = ".gemini/extensions/planner/gemini-extension.json";
+        world.home.write_home(manifest, extension).expect("extension");
+        world.run_well(&["-p", "go", "--approval-mode", "plan"]);
+        assert_eq!([world.read("docs/plans/p.md"), world.read("notes/plans/p.md")], wanted);
+    }
+}
+
+#[test]
 fn a_plan_is_asked_for_improved_and_followed() {
     let world = world(&[
         call("enter_plan_mode", json!({"reason": "many files"})),

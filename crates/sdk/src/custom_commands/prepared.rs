@@ -177,7 +177,9 @@ impl Prepared {
                     let reading = tokio::task::spawn_blocking(move || {
                         let text = activation(&skill)?;
                         // As when the model activates it: its files can be read.
-                        workspace.add_readable(skill.folder());
+                        if let Some(folder) = skill.folder() {
+                            workspace.add_readable(folder);
+                        }
                         Ok::<_, std::io::Error>(text)
                     });
                     let text = reading.await.map_err(|error| refused(error.to_string()))?;

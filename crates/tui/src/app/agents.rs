@@ -1,5 +1,8 @@
 //! `/agents`: the sub-agents, and which of them may be started.
 
+mod accept;
+mod config;
+
 use std::sync::Arc;
 
 use parallax_protocol::event::Failure;
@@ -16,8 +19,11 @@ impl App {
     pub(super) fn list_agents(&mut self) {
         let Some(agents) = self.session_agents() else { return };
         let set = agents.set();
-        let rows = set.agents.iter().flat_map(|agent| self.agent_rows(agent)).collect();
+        let mut rows: Vec<Line> =
+            set.agents.iter().flat_map(|agent| self.agent_rows(agent, true)).collect();
+        rows.extend(set.unacknowledged.iter().flat_map(|agent| self.agent_rows(agent, false)));
         self.say_wrapped(rows);
+        self.offer_to_accept(&set);
         self.agent_warnings(&set);
     }
 
@@ -49,18 +55,6 @@ impl App {
         })));
     }
 
-    /// Shows what one is made of, and where that is changed.
-    pub(super) fn agent_config(&mut self, name: &str) {
-        let Some(agents) = self.session_agents() else { return };
-        match agents.set().agents.iter().find(|agent| agent.name == name) {
-            None => self.error(format!("There is no agent `{name}`; `/agents` lists them.")),
-            Some(agent) => {
-                let rows = self.agent_facts(agent);
-                self.say_wrapped(rows);
-            }
-        }
-    }
-
     /// Those of the session, unless there are to be none.
     fn session_agents(&mut self) -> Option<Arc<SessionAgents>> {
         if self.agents.is_none() {
@@ -82,6 +76,7 @@ impl App {
         self.agents = open.agents();
         let set = self.agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
         self.mention_agents(&set);
+        self.offer_to_accept(&set);
     }
 
     /// The names that `@` completes.
@@ -115,30 +110,14 @@ impl App {
         }
     }
 
-    fn agent_rows(&self, agent: &Agent) -> Vec<Line> {
-        let state = if agent.disabled { " · off" } else { "" };
+    fn agent_rows(&self, agent: &Agent, counts: bool) -> Vec<Line> {
+        let state = match (counts, agent.disabled) {
+            (false, _) => " · not accepted",
+            (true, true) => " · off",
+            (true, false) => "",
+        };
         let head = Line::styled(format!("  {}", agent.name), self.theme.accent)
             .and(format!(" ({}{state})", agent.tier.as_str()), self.theme.secondary);
         vec![head, Line::raw(format!("    {}", clean(&agent.description)))]
-    }
-
-    fn agent_facts(&self, agent: &Agent) -> Vec<Line> {
-        let fact = |label: &str, value: String| {
-            Line::styled(format!("    {label:<12}"), self.theme.secondary)
-                .and(clean(&value), self.theme.text)
-        };
-        let mut rows = self.agent_rows(agent);
-        let file = match &agent.file {
-            Some(file) => file.display().to_string(),
-            None => "in the program".to_owned(),
-        };
-        rows.push(fact("file", file));
-        rows.push(fact("model", agent.model.clone().unwrap_or_else(|| "inherit".to_owned())));
-        let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
-        rows.push(fact("tools", tools));
-        let minutes = agent.time.as_secs() / 60;
-        rows.push(fact("limits", format!("{} turns, {minutes} minutes", agent.max_turns)));
-        rows.push(fact("settings", format!("agents.overrides.{}", agent.name)));
-        rows
     }
 }

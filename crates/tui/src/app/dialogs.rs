@@ -58,6 +58,7 @@ impl App {
             Purpose::Outside { text, steer, .. } => self.outside_left(&text, steer.as_ref()),
             Purpose::Consent => self.consent_answer("no"),
             Purpose::Hooks => self.hooks_closed(),
+            Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, false),
             Purpose::ServerQuestion | Purpose::ServerField => self.server_question_left(),
             _ => {}
         }
@@ -159,6 +160,9 @@ impl App {
                 self.outside_answer(id == "yes", text, steer, paths);
             }
             Purpose::Hooks => self.hook_chosen(id),
+            Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, id == "yes"),
+            Purpose::AgentSettings(name) => self.agent_setting_chosen(&name, id),
+            Purpose::AgentSetting(name, setting) => self.agent_setting_typed(&name, setting, id),
             Purpose::ServerQuestion => self.server_question_taken(id),
             Purpose::ServerField => self.server_field(id),
             Purpose::Consent => self.consent_answer(id),
@@ -196,6 +200,10 @@ impl App {
                 self.use_model(id, true);
             }
             Purpose::Settings if key == Key::ctrl('l') => self.reset_setting(id),
+            Purpose::AgentSettings(name) if key == Key::ctrl('l') => {
+                let name = name.clone();
+                self.reset_agent_setting(&name, id);
+            }
             _ => {}
         }
     }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use parallax_screen::{Line, wrap};
 use parallax_sdk::Launch;
 use parallax_sdk::extensions::{
-    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, FetchedExtension, Uninstalled,
+    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, FetchedExtension, GALLERY, Uninstalled,
 };
+use parallax_sdk::mcp_view::open_address;
 use parallax_sdk::settings::SettingScope;
 
 use super::App;
@@ -28,6 +29,10 @@ impl App {
         let words: Vec<&str> = arguments.split_whitespace().collect();
         match (command, words.as_slice()) {
             (Command::Extensions, _) => self.extensions_list(),
+            (Command::ExtensionsExplore, _) => {
+                open_address(GALLERY);
+                self.info(format!("The gallery of extensions: {GALLERY}"));
+            }
             (Command::ExtensionsReload, _) => self.read_all_again(),
             (Command::ExtensionsUpdate, []) => self.error("Say which: `/extensions update NAME`."),
             (Command::ExtensionsUpdate, names) => self.extensions_update(names),

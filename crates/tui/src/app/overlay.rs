@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::Key;
+use parallax_sdk::agents::{Agent, AgentSetting};
 use parallax_sdk::credential::KeyKind;
 
 use crate::dialog::{DialogKey, DialogView, FieldDialog, ListDialog, Response};
@@ -58,6 +59,12 @@ pub(crate) enum Purpose {
     ServerField,
     /// May a command of the person's own run these shell lines?
     CustomShell,
+    /// May agents of the project be used? The first of them is asked about.
+    AcceptAgents(Vec<Agent>),
+    /// What this agent is set to.
+    AgentSettings(String),
+    /// A value for this setting of this agent.
+    AgentSetting(String, AgentSetting),
     /// What is queued, to be edited or removed.
     Queue,
     /// May these be read, which the prompt names?

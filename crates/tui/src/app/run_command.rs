@@ -1,22 +1,16 @@
 //! What the commands of `/` do.
 
-use parallax_protocol::ids::SessionId;
 use parallax_protocol::op::Op;
-use parallax_screen::Line;
 use parallax_sdk::about::PRIVACY;
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_sdk::terminal_setup::EditorKeys;
-use parallax_sdk::trust::TrustLevel;
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use serde_json::Value;
 
 use super::App;
-use super::lists::clean;
 use super::mcp::Detail;
-use super::overlay::{Overlay, Purpose};
-use super::theme_choice as theme;
-use crate::commands::{Command, TABLE};
-use crate::dialog::{ListDialog, ListItem};
+use super::telling::plain_rows;
+use crate::commands::Command;
 use crate::effect::Effect;
 use crate::stats_view;
 
@@ -29,6 +23,7 @@ impl App {
         match command {
             Command::About => self.about(),
             Command::Agents => self.list_agents(),
+            Command::AgentsAccept => self.accept_agents(arguments),
             Command::AgentsConfig => self.agent_config(arguments),
             Command::AgentsDisable => self.switch_agent(arguments, false),
             Command::AgentsEnable => self.switch_agent(arguments, true),
@@ -43,7 +38,7 @@ impl App {
             Command::ChatResume => self.resume_tag(arguments),
             Command::ChatDelete => self.delete_chat(arguments),
             Command::ChatShare => self.share_chat(arguments),
-            Command::Clear => self.effect(Effect::Open(SessionChoice::New)),
+            Command::Clear => self.effect(Effect::Open(SessionChoice::Clear)),
             Command::Commit => self.submit(COMMIT.to_owned()),
             Command::CommitNoPush => self.submit(COMMIT_NO_PUSH.to_owned()),
             Command::CommitPr => self.submit(COMMIT_PR.to_owned()),
@@ -70,6 +65,7 @@ impl App {
             | Command::ExtensionsConfig
             | Command::ExtensionsDisable
             | Command::ExtensionsEnable
+            | Command::ExtensionsExplore
             | Command::ExtensionsInstall
             | Command::ExtensionsLink
             | Command::ExtensionsReload
@@ -173,179 +169,12 @@ impl App {
         usize::from(self.size.0).saturating_sub(1).max(1)
     }
 
-    fn about(&mut self) {
-        let session = self.session.clone();
-        self.ask(Launch::about, move |app, about| {
-            let row = |label: &str, value: String| {
-                Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
-            };
-            let (asked, means) = &about.model;
-            let model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
-            let mut rows = vec![
-                Line::styled("Parallax", app.theme.accent.bold()),
-                row("version", about.version.clone()),
-                row("model", model),
-                row("sandbox", about.sandbox.clone()),
-                row("system", about.os.clone()),
-                row("sign-in", about.auth.clone()),
-                row("session", session),
-            ];
-            if let Some(commit) = about.commit {
-                rows.insert(2, row("commit", commit.to_owned()));
-            }
-            app.say(rows);
-        });
-    }
-
     fn sign_out(&mut self) {
         self.ask(Launch::forget_key, |app, forgotten| match forgotten {
             Ok(true) => app.auth_dialog(Some("The key is forgotten.")),
             Ok(false) => app
                 .info("No key is kept here; one of the environment is used as long as it is set."),
             Err(failure) => app.error(failure.message),
-        });
-    }
-
-    fn bug(&mut self, title: &str) {
-        let title = if title.is_empty() { "a defect" } else { title }.to_owned();
-        self.ask(
-            move |launch| {
-                let about = launch.about();
-                let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
-                let info = format!(
-                    "Parallax {}{commit} · {} · {} · {}",
-                    about.version, about.os, about.model.1, about.sandbox
-                );
-                let url = launch.bug_url(&title, &info);
-                (title, info, url)
-            },
-            |app, (title, info, url)| match url {
-                Ok(Some(url)) => app.info(format!("Report it here: {url}")),
-                Ok(None) => {
-                    let report = format!("{title}\n\n{info}\n\nWhat I did, what came, what should come:\n");
-                    app.info(format!(
-                        "A report to fill in is in the clipboard. `advanced.bugCommand.urlTemplate` \
-                         would name where reports go.\n{title}\n{info}"
-                    ));
-                    app.effect(Effect::Copy(report));
-                }
-                Err(failure) => app.error(failure.message),
-            },
-        );
-    }
-
-    fn tags_dialog(&mut self) {
-        self.ask(
-            |launch| {
-                let chats = launch.chats();
-                let item = |chat: &parallax_sdk::chats::SavedChat| {
-                    ListItem::new(chat.tag.clone(), clean(&chat.tag), chat.age())
-                };
-                chats.iter().map(item).collect::<Vec<_>>()
-            },
-            |app, items| {
-                if items.is_empty() {
-                    return app.info("Nothing is saved; `/chat save TAG` saves this conversation.");
-                }
-                let list = ListDialog::new("Saved conversations", items).searched();
-                app.open(Overlay::list(Purpose::Tags, list));
-            },
-        );
-    }
-
-    fn save_chat(&mut self, tag: &str) {
-        if tag.is_empty() {
-            return self.error("Say under which tag: `/chat save TAG`.");
-        }
-        let (tag, session) = (tag.to_owned(), SessionId::new(self.session.clone()));
-        let replace = self.confirmed(&format!("save {tag}"));
-        let again = tag.clone();
-        self.ask(
-            move |launch| match launch.has_chat(&tag) && !replace {
-                true => None,
-                false => Some(launch.save_chat(&session, &tag, replace)),
-            },
-            move |app, saved| match saved {
-                None => {
-                    app.confirm = Some(format!("save {again}"));
-                    app.warn(format!("`{again}` is taken; the same command again replaces it."));
-                }
-                Some(Ok(_)) => app.info(format!("Saved as `{again}`.")),
-                Some(Err(failure)) => app.error(failure.message),
-            },
-        );
-    }
-
-    /// Whether this was asked for once before, just now.
-    fn confirmed(&mut self, what: &str) -> bool {
-        self.confirm.take().is_some_and(|asked| asked == what)
-    }
-
-    pub(super) fn resume_tag(&mut self, tag: &str) {
-        let tag = tag.to_owned();
-        self.ask(
-            move |launch| launch.find_chat(&tag),
-            |app, found| match found {
-                Ok(chat) => app.effect(Effect::Open(SessionChoice::Import(chat.path))),
-                Err(failure) => app.error(failure.message),
-            },
-        );
-    }
-
-    fn delete_chat(&mut self, tag: &str) {
-        if tag.is_empty() {
-            return self.error("Say which: `/chat delete TAG`.");
-        }
-        let tag = tag.to_owned();
-        self.ask(
-            move |launch| launch.delete_chat(&tag),
-            |app, deleted| match deleted {
-                Ok(chat) => app.info(format!("Deleted `{}`.", chat.tag)),
-                Err(failure) => app.error(failure.message),
-            },
-        );
-    }
-
-    fn share_chat(&mut self, file: &str) {
-        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
-        self.ask(
-            move |launch| launch.share_chat(&session, Some(&file)),
-            |app, written| match written {
-                Ok(path) => app.info(format!("Written to {}", path.display())),
-                Err(failure) => app.error(failure.message),
-            },
-        );
-    }
-
-    fn export_session(&mut self, file: &str) {
-        if file.is_empty() {
-            return self.error("Say where to: `/export-session FILE`.");
-        }
-        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
-        self.ask(
-            move |launch| launch.export_session(&session, &file),
-            |app, written| match written {
-                Ok(path) => app.info(format!("Written to {}", path.display())),
-                Err(failure) => app.error(failure.message),
-            },
-        );
-    }
-
-    /// Diffs of this session, as its edits told them.
-    fn diff(&mut self) {
-        let width = self.width();
-        let rows = self.transcript.diffs(width, &self.theme);
-        match rows.is_empty() {
-            true => self.info("No file was edited in this session; commands are not counted."),
-            false => self.say(rows),
-        }
-    }
-
-    fn directories(&mut self) {
-        self.ask_session(OpenSession::directories, |app, folders| {
-            let mut rows = vec![Line::styled("Folders of the workspace", app.theme.text.bold())];
-            rows.extend(folders.iter().map(|path| Line::raw(format!("  {}", path.display()))));
-            app.say(rows);
         });
     }
 
@@ -373,50 +202,6 @@ impl App {
         );
     }
 
-    fn editor_dialog(&mut self) {
-        self.ask(Launch::editors, |app, editors| {
-            let items = editors.iter().map(|(editor, installed)| {
-                let mut item = ListItem::new(editor.id, editor.name, "");
-                if !installed {
-                    "not installed".clone_into(&mut item.detail);
-                    item.disabled = Some(format!("{} is not on the search path", editor.name));
-                }
-                item
-            });
-            let list = ListDialog::new("Which editor?", items.collect());
-            let now = app.settings.preferred_editor.clone().unwrap_or_default();
-            app.open(Overlay::list(Purpose::Editor, list.at(&now)));
-        });
-    }
-
-    fn help(&mut self) {
-        let theme = &self.theme;
-        let mut rows = vec![
-            Line::styled("Basics", theme.accent.bold()),
-            Line::raw(
-                "  @path adds a file or folder, !command runs in your own shell, /command is one of these:",
-            ),
-            Line::EMPTY,
-            Line::styled("Commands", theme.accent.bold()),
-        ];
-        let row = |name: String, arguments: &str, summary: &str| {
-            let head = format!("  /{name} {arguments}");
-            Line::styled(format!("{head:<34} "), theme.accent).and(summary.to_owned(), theme.text)
-        };
-        for spec in TABLE {
-            rows.push(row(spec.name.to_owned(), spec.arguments, spec.summary));
-            for sub in spec.subcommands {
-                rows.push(row(format!("{} {}", spec.name, sub.name), sub.arguments, sub.summary));
-            }
-        }
-        rows.extend(self.custom_help());
-        rows.push(Line::EMPTY);
-        rows.extend(self.keymap.help_rows(&self.theme));
-        let width = self.width();
-        let rows = rows.iter().map(|row| super::cut(row.clone(), width)).collect();
-        self.say(rows);
-    }
-
     fn init(&mut self) {
         self.ask(Launch::init, |app, init| match init {
             Ok(Init::There(path)) => {
@@ -424,29 +209,6 @@ impl App {
             }
             Ok(Init::Prompt(prompt)) => app.submit(prompt.to_owned()),
             Err(failure) => app.error(failure.message),
-        });
-    }
-
-    fn memory(&mut self, whole: bool) {
-        self.ask_session(OpenSession::context_files, move |app, files| {
-            if files.is_empty() {
-                return app.info("No context file is read; `/init` writes one for the project.");
-            }
-            let mut rows = Vec::new();
-            for file in files {
-                let origin = format!(
-                    " ({}, about {} tokens)",
-                    file.tier.words(),
-                    super::lists::number(file.tokens)
-                );
-                let path = file.path.display().to_string();
-                rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
-                if whole {
-                    rows.extend(plain_rows(&file.text));
-                    rows.push(Line::EMPTY);
-                }
-            }
-            app.say_wrapped(rows);
         });
     }
 
@@ -482,110 +244,6 @@ impl App {
         });
     }
 
-    fn model_dialog(&mut self) {
-        let Some(launch) = &self.launch else { return self.too_early() };
-        let items = launch.model_choices().into_iter().map(|choice| {
-            let means = if choice.model == choice.name { String::new() } else { choice.model };
-            let window = format!("{} tokens", super::lists::number(choice.context));
-            let detail: Vec<String> =
-                [means, window, choice.doc].into_iter().filter(|part| !part.is_empty()).collect();
-            ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
-        });
-        let list = ListDialog::new("Which model?", items.collect())
-            .searched()
-            .hint("enter uses it now · ctrl+s also from now on · esc back")
-            .at(&self.facts.model);
-        self.open(Overlay::list(Purpose::Model, list));
-    }
-
-    pub(super) fn use_model(&mut self, name: &str, persist: bool) {
-        if name.is_empty() {
-            return self.error("Say which: `/model set NAME`.");
-        }
-        self.effect(Effect::Send(Op::SetModel(name.to_owned())));
-        self.facts.model = name.to_owned();
-        self.facts.routed = None;
-        if persist {
-            self.keep_setting("model.name", Some(Value::String(name.to_owned())));
-        }
-        self.toast(format!("model: {name}"));
-    }
-
-    fn permissions_dialog(&mut self) {
-        self.ask(
-            |launch| launch.trust_of(&launch.options().directory.clone()),
-            |app, trust| match trust {
-                Err(failure) => app.error(failure.message),
-                Ok(trust) => {
-                    let now = if trust.trusted { "It is trusted." } else { "It is not trusted." };
-                    let items = vec![
-                        ListItem::new("trust", "Trust this folder", ""),
-                        ListItem::new("parent", "Trust the folder above and all in it", ""),
-                        ListItem::new("deny", "Do not trust it", "nothing of it is read"),
-                        ListItem::new("forget", "Ask again next time", ""),
-                    ];
-                    let list = ListDialog::new("Trust of this folder", items)
-                        .intro(vec![Line::styled(now, app.theme.text)]);
-                    app.open(Overlay::list(Purpose::Permissions, list));
-                }
-            },
-        );
-    }
-
-    pub(super) fn permissions_chosen(&mut self, id: &str) {
-        let id = id.to_owned();
-        self.ask(
-            move |launch| {
-                let here = launch.options().directory.clone();
-                let (folder, level) = match id.as_str() {
-                    "trust" => (here, Some(TrustLevel::TrustFolder)),
-                    "parent" => {
-                        let parent = here.parent().map(std::path::Path::to_owned);
-                        (parent.unwrap_or(here), Some(TrustLevel::TrustFolder))
-                    }
-                    "deny" => (here, Some(TrustLevel::DoNotTrust)),
-                    "forget" => (here, None),
-                    other => (here.join(other), Some(TrustLevel::TrustFolder)),
-                };
-                launch.set_trust(&folder, level)
-            },
-            |app, said| match said {
-                Ok(_) => {
-                    app.info("Kept; it counts from the next session on (`/clear` begins one).")
-                }
-                Err(failure) => app.error(failure.message),
-            },
-        );
-    }
-
-    fn policies(&mut self) {
-        self.ask(Launch::rule_rows, |app, groups| {
-            let mut rows = Vec::new();
-            for (mode, rules) in groups {
-                let title = mode.map_or("In all modes", |mode| mode.as_str());
-                rows.push(Line::styled(title.to_owned(), app.theme.accent.bold()));
-                for rule in rules {
-                    let (word, style) = match rule.decision {
-                        parallax_protocol::policy::Decision::Allow => ("allow", app.theme.success),
-                        parallax_protocol::policy::Decision::Ask => ("ask  ", app.theme.warning),
-                        parallax_protocol::policy::Decision::Deny => ("deny ", app.theme.error),
-                    };
-                    rows.push(
-                        Line::styled(format!("  {:>7} ", rule.priority), app.theme.secondary)
-                            .and(format!("{word} "), style)
-                            .and(rule.rule, app.theme.text),
-                    );
-                }
-            }
-            app.say_wrapped(rows);
-        });
-    }
-
-    fn stats_rows(&mut self, part: stats_view::Part) {
-        let rows = stats_view::rows(&self.stats, part, self.width(), &self.theme);
-        self.say(rows);
-    }
-
     fn terminal_setup(&mut self) {
         let setup = |launch: &Launch| {
             let editor = launch.terminal_editor()?;
@@ -611,41 +269,6 @@ impl App {
         });
     }
 
-    pub(super) fn theme_dialog(&mut self) {
-        if theme::is_without_colour() {
-            return self.error("NO_COLOR is set: there are no themes without colours.");
-        }
-        let items = theme::names(&self.settings.custom_themes).into_iter().map(|(name, light)| {
-            let sample = theme::named(&name, &self.settings.custom_themes)
-                .map(|theme| super::theme_sample::rows(&theme, self.width().min(72)))
-                .unwrap_or_default();
-            let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
-            item.previewed(sample)
-        });
-        let list = ListDialog::new("Colours", items.collect())
-            .searched()
-            .hint("↑↓ shows it at once · enter keeps it · esc as before")
-            .at(&self.theme.name);
-        let before = Box::new(self.theme.clone());
-        self.open(Overlay::list(Purpose::Theme(before), list));
-    }
-
-    fn tools(&mut self, described: bool) {
-        self.ask_session(OpenSession::tools, move |app, tools| {
-            let mut rows = Vec::new();
-            for tool in tools {
-                rows.push(
-                    Line::styled(format!("  {}", tool.display_name), app.theme.accent)
-                        .and(format!(" ({})", tool.name), app.theme.secondary),
-                );
-                if described {
-                    rows.extend(plain_rows(&tool.description));
-                }
-            }
-            app.say_wrapped(rows);
-        });
-    }
-
     fn undo(&mut self, turn: &str) {
         let (turn, force) = match turn.strip_suffix("--force") {
             Some(turn) => (turn.trim(), true),
@@ -660,33 +283,4 @@ impl App {
         };
         self.effect(Effect::Send(Op::Undo { turn, force }));
     }
-
-    /// Rows into the transcript, wrapped.
-    pub(super) fn say_wrapped(&mut self, rows: Vec<Line>) {
-        let width = self.width();
-        let indent = [parallax_screen::Span::raw("  ")];
-        let rows = rows.iter().flat_map(|row| parallax_screen::wrap(row, width, &indent));
-        let rows = rows.collect();
-        self.say(rows);
-    }
-
-    /// The last words: what the session was, and how to go on with it.
-    pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
-        let mut rows = Vec::new();
-        if !self.stats.turns.is_empty() {
-            rows =
-                stats_view::rows(&self.stats, stats_view::Part::Session, self.width(), &self.theme);
-            let hint = match deleted {
-                true => "this session is deleted".to_owned(),
-                false => format!("go on with: parallax --resume {}", self.session),
-            };
-            rows.push(Line::styled(hint, self.theme.secondary));
-        }
-        rows
-    }
-}
-
-/// Text as rows, untouched but for tabs.
-fn plain_rows(text: &str) -> Vec<Line> {
-    text.lines().map(|line| Line::raw(format!("  {}", line.replace('\t', "    ")))).collect()
 }

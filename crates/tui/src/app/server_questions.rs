@@ -17,16 +17,27 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 const MOST: usize = 30;
 /// Characters of a server's text.
 const LONGEST: usize = 2_000;
+/// Characters, and rows, of a prompt for the model: the choices stay in the window.
+const SHOWN: usize = 700;
+const ROWS: usize = 8;
 
 /// A question, and how far it is answered.
 pub(crate) struct ServerQuestion {
     server: String,
     message: String,
-    url: Option<String>,
+    asked: Asked,
     /// What is still to be asked.
     fields: VecDeque<FormField>,
     values: Object,
     reply: oneshot::Sender<Answer>,
+}
+
+/// What kind of question it is.
+enum Asked {
+    Form,
+    Url(String),
+    /// To have the model answer; with what a person should know of it.
+    Sample(Vec<String>),
 }
 
 /// A field of a form.
@@ -55,10 +66,14 @@ impl App {
         question: Question,
         reply: oneshot::Sender<Answer>,
     ) {
-        let (message, url, fields) = match question {
-            Question::Url { message, url } => (message, Some(url), VecDeque::new()),
+        let (message, asked, fields) = match question {
+            Question::Url { message, url } => (message, Asked::Url(url), VecDeque::new()),
+            Question::Sample { system, prompt, tokens, left } => {
+                let (shown, facts) = sample_facts(&system, &prompt, tokens, left);
+                (shown, Asked::Sample(facts), VecDeque::new())
+            }
             Question::Form { message, schema } => match fields(&schema) {
-                Some(fields) => (message, None, fields),
+                Some(fields) => (message, Asked::Form, fields),
                 None => {
                     self.warn(format!("`{server}` asks something that no form here can hold."));
                     // Whoever asked may be gone.
@@ -73,7 +88,7 @@ impl App {
         self.server_questions.push_back(ServerQuestion {
             server,
             message,
-            url,
+            asked,
             fields,
             values,
             reply,
@@ -90,20 +105,32 @@ impl App {
         let text = self.theme.text;
         let mut intro: Vec<Line> =
             question.message.lines().map(|line| Line::styled(clean(line), text)).collect();
-        let items = match &question.url {
-            Some(url) => {
+        let mut title = format!("The MCP server `{}` asks", clean(&question.server));
+        let items = match &question.asked {
+            Asked::Url(url) => {
                 intro.push(Line::styled(clean(url), self.theme.link));
                 vec![
                     ListItem::new("no", "No", ""),
                     ListItem::new("yes", "Open this address in the browser", ""),
                 ]
             }
-            None => vec![
+            Asked::Sample(facts) => {
+                title.push_str(" for an answer of the model");
+                let facts =
+                    facts.iter().map(|fact| Line::styled(fact.clone(), self.theme.secondary));
+                intro.extend(facts);
+                vec![
+                    ListItem::new("no", "No", ""),
+                    ListItem::new("yes", "Answer this one", ""),
+                    ListItem::new("always", "Always for this server in this session", ""),
+                    ListItem::new("never", "Never for this server in this session", ""),
+                ]
+            }
+            Asked::Form => vec![
                 ListItem::new("yes", "Answer", "a field at a time"),
                 ListItem::new("no", "Do not answer", ""),
             ],
         };
-        let title = format!("The MCP server `{}` asks", clean(&question.server));
         let list = ListDialog::new(title, items).intro(intro);
         self.open(Overlay::list(Purpose::ServerQuestion, list));
     }
@@ -112,10 +139,16 @@ impl App {
     pub(super) fn server_question_taken(&mut self, id: &str) {
         self.overlay = None;
         match (id, self.server_questions.front()) {
-            ("yes", Some(ServerQuestion { url: Some(url), .. })) => {
+            ("yes", Some(ServerQuestion { asked: Asked::Url(url), .. })) => {
                 open_address(url);
                 self.reply(Answer::Accept);
             }
+            (_, Some(ServerQuestion { asked: Asked::Sample(_), .. })) => match id {
+                "yes" => self.reply(Answer::Accept),
+                "always" => self.reply(|_| Answer::Always),
+                "never" => self.reply(|_| Answer::Never),
+                _ => self.reply(|_| Answer::Decline),
+            },
             ("yes", Some(_)) => self.next_field(),
             _ => self.reply(|_| Answer::Decline),
         }
@@ -185,6 +218,34 @@ impl App {
         }
         self.next_server_question();
     }
+}
+
+/// The beginning of a prompt for the model, and what stands below it.
+fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, Vec<String>) {
+    let begin = |text: &str, most: usize| {
+        let rows = text.lines().take(ROWS).collect::<Vec<_>>().join("\n");
+        let shown: String = rows.chars().take(most).collect();
+        let left_out = text.trim_end().chars().count().saturating_sub(shown.chars().count());
+        (shown, left_out)
+    };
+    let mut facts = Vec::new();
+    let (shown, left_out) = begin(prompt, SHOWN);
+    if left_out > 0 {
+        facts.push(format!("(and {left_out} more characters)"));
+    }
+    if !system.trim().is_empty() {
+        let (system, left_out) = begin(system, SHOWN / 3);
+        let more = match left_out {
+            0 => String::new(),
+            _ => format!(" (and {left_out} more characters)"),
+        };
+        facts.push(format!("System prompt of the server: {}{more}", clean(&system)));
+    }
+    facts.push(format!(
+        "The answer goes to the server alone: at most {tokens} tokens, of {left} that it has left. \
+         Nothing of this session is sent with it."
+    ));
+    (shown, facts)
 }
 
 impl FormField {

@@ -5,6 +5,7 @@
 pub(crate) enum Command {
     About,
     Agents,
+    AgentsAccept,
     AgentsConfig,
     AgentsDisable,
     AgentsEnable,
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     ExtensionsConfig,
     ExtensionsDisable,
     ExtensionsEnable,
+    ExtensionsExplore,
     ExtensionsInstall,
     ExtensionsLink,
     ExtensionsReload,
@@ -186,6 +188,7 @@ const EXTENSIONS: &[CommandSpec] = &[
     plain("disable", Command::ExtensionsDisable, "Switch one off").takes("NAME [workspace]"),
     plain("config", Command::ExtensionsConfig, "Give its settings their values")
         .takes("NAME [SETTING]"),
+    plain("explore", Command::ExtensionsExplore, "Open the gallery in the browser"),
     plain("reload", Command::ExtensionsReload, "Read all of them again").aka(&["restart"]),
 ];
 
@@ -197,7 +200,11 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("reload", Command::AgentsReload, "Read their files again").aka(&["refresh"]),
         plain("enable", Command::AgentsEnable, "Let one be started").takes("NAME"),
         plain("disable", Command::AgentsDisable, "Switch one off").takes("NAME"),
-        plain("config", Command::AgentsConfig, "What one is made of").takes("NAME"),
+        plain("accept", Command::AgentsAccept, "Agree to agents of the project")
+            .takes("[NAME]")
+            .aka(&["acknowledge"]),
+        plain("config", Command::AgentsConfig, "See and change what one is set to")
+            .takes("NAME [SETTING VALUE]"),
     ]),
     plain("auth", Command::Auth, "Sign in").with(&[
         plain("signin", Command::Auth, "Sign in").aka(&["login"]),

@@ -238,7 +238,10 @@ impl Face {
                 true => SessionChoice::New,
                 false => SessionChoice::Resume(session.open.id.as_str().to_owned()),
             });
-            session.open.close().await;
+            match choice {
+                SessionChoice::Clear => session.open.clear().await,
+                _ => session.open.close().await,
+            }
         }
         self.app.forget();
         self.open_session(choice);

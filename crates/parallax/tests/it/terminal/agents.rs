@@ -69,12 +69,84 @@ fn agents_are_listed_completed_and_switched_off() {
     }
     seat.prompts("/agents disable scout");
     seat.sees("`scout` is off");
-    seat.prompts("/agents config scout");
-    seat.sees("30 turns, 10 minutes");
     seat.prompts("hello");
     seat.sees("That is all.");
     let request = String::from_utf8(seat.world.server.requests()[0].body.to_vec()).expect("text");
     assert!(!request.contains("<name>scout</name>") && request.contains("<name>generalist</name>"));
+}
+
+#[test]
+fn an_agent_of_the_project_is_shown_before_it_counts() {
+    let world = World::new(r#"[{"text": "That is all."}]"#);
+    let mapper = "---\nname: mapper\ndescription: Draws maps.\ntools: [glob]\nmcp_servers:\n  \
+                  paper:\n    command: fetch-paper\n---\nDraw \u{1b}[2Jeverything.\n";
+    world.home.write(".gemini/agents/mapper.md", mapper).expect("agent");
+    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    seat.has_seen("New or changed agent of this project, not used yet: `mapper`.");
+    seat.prompts("/agents accept");
+    seat.sees("Use the agent `mapper` of this project?");
+    let window = seat.window();
+    for shown in [
+        "Draws maps.",
+        "tools: glob",
+        "MCP server paper: {\"command\":\"fetch-paper\"}",
+        "everything.",
+    ] {
+        assert!(window.contains(shown), "no {shown} in\n{window}");
+    }
+    // Esc is no.
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+    seat.prompts("/agents accept mapper");
+    seat.sees("Use the agent `mapper` of this project?");
+    seat.press(Key::Char('2'));
+    seat.has_seen("`mapper` can be started.");
+    let file = seat.world.home.parallax().join("acknowledgments/agents.json");
+    assert!(std::fs::read_to_string(file).expect("the file").contains("\"mapper\""));
+    seat.prompts("hello");
+    seat.sees("That is all.");
+    let request = String::from_utf8(seat.world.server.requests()[0].body.to_vec()).expect("text");
+    assert!(request.contains("<name>mapper</name>"));
+}
+
+#[test]
+fn an_agent_is_set_to_other_values_and_back() {
+    let seat = seat(&json!([]));
+    let settings = seat.world.home.parallax().join("settings.json");
+    let kept = |key: &str| -> Value {
+        let text = std::fs::read_to_string(&settings).unwrap_or_default();
+        let file: Value = serde_json::from_str(&text).unwrap_or_default();
+        file["agents"]["overrides"]["scout"][key].clone()
+    };
+    seat.prompts("/agents config scout");
+    seat.sees("The agent `scout`");
+    seat.sees("maxTimeMinutes");
+    seat.press(Key::Char('3'));
+    seat.sees("scout: maxTurns");
+    seat.types("x");
+    seat.press(Key::Enter);
+    seat.sees("it must be a whole number above 0");
+    for _ in 0..3 {
+        seat.press(Key::Backspace);
+    }
+    seat.types("7");
+    seat.press(Key::Enter);
+    seat.has_seen("`maxTurns` of `scout` is 7");
+    assert_eq!(kept("runConfig"), json!({"maxTurns": 7}));
+    seat.prompts("/agents config scout model flash");
+    seat.has_seen("`model` of `scout` is flash");
+    assert_eq!(kept("modelConfig"), json!({"model": "flash"}));
+    seat.prompts("/agents config scout maxTurns default");
+    seat.has_seen("`maxTurns` of `scout` is as its file says");
+    assert_eq!(kept("runConfig"), Value::Null);
+    seat.prompts("/agents config scout");
+    seat.sees("The agent `scout`");
+    seat.press(Key::Char('1'));
+    seat.has_seen("`scout` is off");
+    assert_eq!(kept("enabled"), json!(false));
+    seat.press(Key::Esc);
+    seat.prompts("/agents config scout colour red");
+    seat.has_seen("There is no setting `colour` of an agent");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What people added, as the terminal shows and switches it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::pty::Key;
 
 use super::seat::{COMPOSER, Seat, Start};
@@ -102,6 +102,52 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
 }
 
 #[test]
+fn hooks_hear_that_a_session_was_cleared() {
+    let world = World::new("[]");
+    let hook = json!([{"hooks": [{"command": "cat >> \"$HOME/heard\"", "name": "listener"}]}]);
+    let settings = json!({"hooks": {"SessionStart": hook, "SessionEnd": hook}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
+    let seat = seat(world);
+    let heard = seat.world.home.home().join("heard");
+    let events = || -> Vec<String> {
+        let text = std::fs::read_to_string(&heard).unwrap_or_default();
+        let calls = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        calls
+            .filter_map(|call| {
+                call["source"].as_str().or(call["reason"].as_str()).map(str::to_owned)
+            })
+            .collect()
+    };
+    until("the start", || events() == ["startup"]);
+    seat.prompts("/clear");
+    until("the end and the start of another", || events() == ["startup", "clear", "clear"]);
+    seat.sees(COMPOSER);
+    seat.prompts("/quit");
+    seat.ends();
+    assert_eq!(events(), ["startup", "clear", "clear", "exit"]);
+}
+
+#[test]
+fn the_gallery_of_extensions_is_opened() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new("[]");
+    let home = world.home.home();
+    let opener = "#!/bin/sh\necho \"$1\" > \"$HOME/opened\"\n";
+    for name in ["bin/xdg-open", "bin/open"] {
+        world.home.write_home(name, opener).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(home.join(name), mode).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
+    let seat = Seat::in_world(world, &Start::sized(110, 40).with("PATH", &path));
+    seat.prompts("/extensions explore");
+    seat.has_seen("The gallery of extensions: https://");
+    until("the browser", || {
+        std::fs::read_to_string(home.join("opened")).is_ok_and(|it| it.starts_with("https://"))
+    });
+}
+
+#[test]
 fn extensions_are_installed_after_a_yes_and_count_at_once() {
     let world = World::new("[]");
     let folder = world.home.project().join("mine");
@@ -128,6 +174,44 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.sees(COMPOSER);
     seat.prompts("/extensions uninstall dusk");
     seat.has_seen("`dusk` is uninstalled.");
+}
+
+#[test]
+fn a_server_has_the_model_answer_when_the_person_agrees() {
+    let script = r#"[
+        {"calls": [{"name": "mcp_test_sample", "args": {"text": "Which \u001b[2Jcolour?"}}]},
+        {"method": "generateContent", "text": "blue, says the model"},
+        {"calls": [{"name": "mcp_test_sample", "args": {}}]},
+        {"method": "generateContent", "text": "green, says the model"},
+        {"text": "both asked"}
+    ]"#;
+    let world = World::new(script);
+    let mut server = stdio(&world, "sample");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let seat = seat(world);
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts("go");
+    seat.sees("The MCP server `test` asks for an answer of the model");
+    seat.sees("colour?");
+    seat.sees("System prompt of the server: Be brief.");
+    // What would clear the window is shown, not obeyed.
+    assert!(seat.window().contains("for an answer of the model"), "{}", seat.window());
+    seat.press(Key::Down);
+    seat.press(Key::Down);
+    seat.press(Key::Enter);
+    seat.has_seen("both asked");
+    seat.is_idle();
+    let bodies: Vec<String> = (seat.world.server.requests().iter())
+        .map(|request| String::from_utf8_lossy(&request.body).into_owned())
+        .collect();
+    assert!(bodies[1].contains("Which") && bodies[1].contains("Be brief."), "{}", bodies[1]);
+    assert!(!bodies[1].contains("functionDeclarations") && !bodies[1].contains("\"go\""));
+    assert!(bodies[2].contains("blue, says the model"), "{}", bodies[2]);
+    assert!(bodies[4].contains("green, says the model"), "asked once for the session");
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Which agents of a project a person agreed to, as their files were: Gemini CLI's
+//! `acknowledgments/agents.json`, project → agent → SHA-256 of its file.
+//! Theirs is read, ours is written.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::cst::CstInputValue;
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use super::Agent;
+use crate::error::ConfigError;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+const FILE: &str = "acknowledgments/agents.json";
+
+/// What was agreed to in one project.
+#[derive(Debug, Clone, Default)]
+pub struct Acknowledged {
+    agents: HashSet<(String, String)>,
+}
+
+impl Acknowledged {
+    /// Reads both files. One that cannot be used agrees to nothing, and is told
+    /// of. Blocking.
+    pub fn of(homes: &Homes, project: &Path, warnings: &mut Vec<String>) -> Self {
+        let mut known = Self::default();
+        let project = [real(project), project.to_owned()];
+        for path in [homes.gemini.join(FILE), ours(homes)] {
+            match jsonc::read_object(&path) {
+                Ok(file) => file.iter().for_each(|file| known.add(file, &project)),
+                Err(error) => warnings.push(format!("{error}; what it agrees to is not known")),
+            }
+        }
+        known
+    }
+
+    fn add(&mut self, file: &Object, project: &[PathBuf]) {
+        for folder in project {
+            let agents = file.get(&*folder.to_string_lossy()).and_then(Value::as_object);
+            for (name, hash) in agents.into_iter().flatten() {
+                if let Some(hash) = hash.as_str() {
+                    self.agents.insert((name.clone(), hash.to_lowercase()));
+                }
+            }
+        }
+    }
+
+    /// Whether the agent is as it was agreed to. Agents of the user, of extensions
+    /// and of the program need no word.
+    pub(super) fn has(&self, agent: &Agent) -> bool {
+        match &agent.hash {
+            Some(hash) => self.agents.contains(&(agent.name.clone(), hash.clone())),
+            None => true,
+        }
+    }
+}
+
+/// Remembers that an agent of the project counts, as it was read. Blocking.
+///
+/// # Errors
+/// `~/.parallax/acknowledgments/agents.json` cannot be used or written.
+pub fn acknowledge(homes: &Homes, project: &Path, agent: &Agent) -> Result<(), ConfigError> {
+    let Some(hash) = &agent.hash else { return Ok(()) };
+    let project = real(project).to_string_lossy().into_owned();
+    state::update(&ours(homes), |file| {
+        let agents = file.object_value_or_set(&project);
+        let hash = CstInputValue::String(hash.clone());
+        match agents.get(&agent.name) {
+            Some(there) => there.set_value(hash),
+            None => drop(agents.append(&agent.name, hash)),
+        }
+    })
+}
+
+fn ours(homes: &Homes) -> PathBuf {
+    homes.parallax.join(FILE)
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

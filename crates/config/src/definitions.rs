@@ -1,0 +1,75 @@
+//! Files that define something for the agent (sub-agents, skills, commands): in
+//! which folders they are, and how one is read.
+
+use std::path::{Path, PathBuf};
+
+use crate::homes::Homes;
+use crate::read::{self, ReadError};
+
+/// Whose a folder is, the weaker first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    User,
+    Project,
+}
+
+/// The folders called `name` in the homes of the user and, when it is trusted, of
+/// the project, the weakest first. `others` are homes of either that stand beside
+/// `.gemini` and `.parallax`.
+pub(crate) fn folders(
+    homes: &Homes,
+    cwd: &Path,
+    trusted: bool,
+    name: &str,
+    others: &[&str],
+) -> Vec<(Owner, PathBuf)> {
+    let mut folders: Vec<(Owner, PathBuf)> = [homes.gemini.clone(), homes.parallax.clone()]
+        .into_iter()
+        .chain(others.iter().map(|other| homes.user.join(other)))
+        .map(|home| (Owner::User, home.join(name)))
+        .collect();
+    if trusted && !homes.is_home(cwd) {
+        for home in [".gemini", ".parallax"].iter().chain(others) {
+            folders.push((Owner::Project, cwd.join(home).join(name)));
+        }
+    }
+    folders
+}
+
+/// What `pick` makes of the first `most` entries of a folder, sorted. A folder
+/// that is not there has none.
+pub(crate) fn files(
+    folder: &Path,
+    most: usize,
+    pick: impl Fn(PathBuf) -> Option<PathBuf>,
+) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.take(most).filter_map(|entry| pick(entry.path())).collect();
+    files.sort();
+    files
+}
+
+/// The text of a definition.
+///
+/// # Errors
+/// Why it has none, in words.
+pub(crate) fn text(file: &Path, largest: u64) -> Result<String, String> {
+    bytes(file, largest).map(|bytes| read::to_text(&bytes))
+}
+
+/// The bytes of a definition, for a hash of it.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(crate) fn bytes(file: &Path, largest: u64) -> Result<Vec<u8>, String> {
+    let too_large = || Err(format!("it is larger than {largest} bytes"));
+    match read::read_at_most(file, largest) {
+        Ok(Some(read)) if read.cut => too_large(),
+        Ok(Some(read)) => Ok(read.bytes),
+        Ok(None) => Err("the file is gone".to_owned()),
+        Err(ReadError::NotAFile) => Err("it is no regular file".to_owned()),
+        Err(ReadError::TooLarge) => too_large(),
+        Err(ReadError::Io(error)) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,143 @@
+//! What follows an attempt that gave no answer: wait, change something, or stop.
+
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{SYNTHETIC_SIGNATURE, Sealed};
+use parallax_protocol::event::{EndReason, EventBody, Failure, FailureKind, Level};
+use parallax_protocol::model::{ModelError, Retry};
+
+use crate::answer::Answer;
+use crate::session::Session;
+/// Attempts of one request whose stream broke or held no answer.
+const ATTEMPTS: u32 = 4;
+
+/// What to do after an attempt that gave no answer.
+pub(super) enum Again {
+    /// Wait and send the same again, not sooner than the service asks.
+    Wait(Failure, Option<Duration>),
+    /// Wait and send it with a note that asks for an answer.
+    Nudge(Failure),
+    /// The service does not like our signatures: replace them and send.
+    Unsign,
+    /// The service finds the request too long: make it shorter, once.
+    MakeRoom(Failure),
+    /// It is over.
+    Stop(Failure),
+}
+
+/// What a failed stream calls for.
+pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut u8) -> Again {
+    if let ModelError::BadRequest { message, status, .. } = error {
+        let lower = message.to_lowercase().replace('_', " ");
+        if lower.contains("thought signature") && *foreign_signature < 2 {
+            *foreign_signature += 1;
+            let failure =
+                Failure { kind: FailureKind::Api, message: message.clone(), status: Some(*status) };
+            // Once as it is, since the service is known to err; then without.
+            return if *foreign_signature == 1 {
+                Again::Wait(failure, None)
+            } else {
+                Again::Unsign
+            };
+        }
+    }
+    let failure = failure_of(error);
+    if is_overflow(error) {
+        return Again::MakeRoom(Failure { kind: FailureKind::Overflow, ..failure });
+    }
+    match error {
+        ModelError::Broken { retryable: true, delay, .. } if number < ATTEMPTS => {
+            Again::Wait(failure, *delay)
+        }
+        _ => Again::Stop(failure),
+    }
+}
+
+/// Whether the service refused a request for its length.
+fn is_overflow(error: &ModelError) -> bool {
+    let ModelError::BadRequest { message, status, .. } = error else { return false };
+    let lower = message.to_lowercase();
+    let counted =
+        lower.contains("token") && (lower.contains("exceed") || lower.contains("maximum"));
+    *status == 413 || counted || lower.contains("context length") || lower.contains("too long")
+}
+
+fn failure_of(error: &ModelError) -> Failure {
+    let kind = match error {
+        ModelError::Auth { .. } => FailureKind::Auth,
+        ModelError::Quota { .. } => FailureKind::Quota,
+        ModelError::Broken { status: None, .. } => FailureKind::InvalidStream,
+        _ => FailureKind::Api,
+    };
+    Failure { kind, message: error.to_string(), status: error.status() }
+}
+
+pub(super) fn blocked(reason: &str, answer: &Answer) -> Failure {
+    let mut message = format!("the service blocked the prompt (`{reason}`)");
+    if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
+        message.push_str(&format!(": {said}"));
+    }
+    Failure { kind: FailureKind::Blocked, message, status: None }
+}
+
+impl Session {
+    /// Waits 1, 2, 4 … times the base before another attempt.
+    pub(super) async fn wait(
+        &mut self,
+        failure: &Failure,
+        number: u32,
+        asked: Option<Duration>,
+        model: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let backoff = self.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
+        let delay = backoff.max(asked.unwrap_or_default());
+        self.hub.send(EventBody::Retry(Retry {
+            attempt: number,
+            max_attempts: ATTEMPTS,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            class: "stream".into(),
+            status: failure.status,
+            message: failure.message.clone(),
+            model: model.to_owned(),
+        }));
+        self.pause(delay, cancel).await
+    }
+
+    async fn pause(
+        &mut self,
+        delay: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let woken = async {
+            tokio::select! {
+                () = cancel.cancelled() => Err(EndReason::Cancelled),
+                () = tokio::time::sleep(delay) => Ok(()),
+            }
+        };
+        self.inbox.during(woken).await
+    }
+
+    /// Replaces every signature of the history by the synthetic one.
+    pub(super) fn unsign(&mut self) {
+        let text = "the service refused thought signatures of this session (another model, key or \
+                    endpoint made them); they are replaced";
+        self.inbox.notice(Level::Warning, text);
+        let contents = self.history.contents().iter().map(unsigned).collect();
+        self.history.replace(contents);
+    }
+}
+
+fn unsigned(content: &Sealed) -> Sealed {
+    if !content.json().contains("thoughtSignature") {
+        return content.clone();
+    }
+    let Ok(mut opened) = content.open() else { return content.clone() };
+    for part in &mut opened.parts {
+        if part.signature().is_some() {
+            *part = part.with_signature(SYNTHETIC_SIGNATURE);
+        }
+    }
+    opened.seal()
+}

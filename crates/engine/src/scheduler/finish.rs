@@ -1,0 +1,186 @@
+//! The ends of calls: every slot of a round gets its answer, also where the
+//! person interrupted or refused.
+
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{EventBody, ItemDone, ToolDone, ToolStatus};
+use parallax_protocol::store::{Record, ResultRecord};
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use serde_json::value::RawValue;
+
+use crate::board::{Board, Finish, Round};
+use crate::history::now;
+use crate::respond::{Answered, respond};
+use crate::session::Session;
+/// How long cancelled tools get to hand over what they have.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// The turn was interrupted: running tools hand over what they have, the
+    /// rest is answered as cancelled.
+    pub(super) async fn wind_up(&mut self, board: &mut Board<'_>) {
+        let asking: Vec<_> = board.asking.drain().collect();
+        for (ask, mut prepared) in asking {
+            self.hub.send(EventBody::AskClosed { ask, outcome: None });
+            // What a command did before it was asked about again is kept.
+            if let Some(refused) = prepared.again.refused.take() {
+                self.finish(board, prepared.index, refused.outcome, refused.finish);
+            }
+        }
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
+        let deadline = tokio::time::sleep(GRACE);
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.inbox.take_one() => {}
+                joined = board.tasks.join_next_with_id() => match joined {
+                    Some(joined) => self.joined(board, joined, &cancelled).await,
+                    None => break,
+                },
+                () = &mut deadline => {
+                    board.tasks.abort_all();
+                    break;
+                }
+            }
+        }
+        let open: Vec<usize> = (0..board.slots.len())
+            .filter(|index| board.slots.get(*index).is_some_and(Option::is_none))
+            .collect();
+        for index in open {
+            let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
+            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
+            let error = ToolError::new(
+                ToolErrorKind::ExecutionFailed,
+                "[Operation Cancelled] The user interrupted before this call finished.",
+            );
+            self.finish(board, index, Outcome::failure(error), finish);
+        }
+    }
+
+    /// These calls are not begun: the person refused one before them.
+    pub(super) fn leave_out(&mut self, board: &mut Board<'_>, indexes: &[usize]) {
+        for &index in indexes {
+            let title = board.calls.get(index).map_or_else(String::new, |call| call.name.clone());
+            let finish = Finish { cancelled: true, ..Finish::unjudged(None, title) };
+            let error = ToolError::new(
+                ToolErrorKind::ExecutionFailed,
+                "[Operation Cancelled] The user refused a call before this one.",
+            );
+            self.finish(board, index, Outcome::failure(error), finish);
+        }
+    }
+
+    /// Fills a slot: journal first, then the faces.
+    pub(crate) fn finish(
+        &mut self,
+        board: &mut Board<'_>,
+        index: usize,
+        outcome: Outcome,
+        finish: Finish,
+    ) {
+        let Some(call) = board.calls.get(index) else { return };
+        self.inbox.reach.leave(&call.item());
+        let mut outcome = outcome;
+        self.black_out(&mut outcome.for_model.output);
+        if let Some(Display::Text { text }) = &mut outcome.for_user {
+            self.black_out(text);
+        }
+        if let Some(error) = &mut outcome.error {
+            self.black_out(&mut error.message);
+        }
+        let status = match (&outcome.error, finish.cancelled) {
+            (_, true) => ToolStatus::Cancelled,
+            (Some(_), false) => ToolStatus::Error,
+            (None, false) => ToolStatus::Success,
+        };
+        board.acted += usize::from(status != ToolStatus::Cancelled);
+        let error = outcome.error.clone();
+        if let Some(error) = &error {
+            if error.kind.is_fatal() {
+                board.fatal = Some(error.clone());
+            } else if error.kind == ToolErrorKind::StopExecution {
+                board.stopped = Some(error.message.clone());
+            }
+        }
+        let display = outcome.for_user.clone();
+        if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
+            self.prompts.count_lines(diff);
+        }
+        let data = outcome.data.clone();
+        let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
+        let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
+        let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
+        let response = respond(
+            &Answered {
+                wire_id: call.wire_id.as_deref(),
+                name: &call.name,
+                nested_media: self.nested_media(),
+                may_inject: matches!(spec_name, "read_file" | "read_many_files"),
+            },
+            outcome,
+        );
+        self.history.record(&Record::Result(ResultRecord {
+            time: now(),
+            call: call.id.clone(),
+            index,
+            name: call.name.clone(),
+            wire: raw(&response.parts),
+            status: match status {
+                ToolStatus::Success => "success",
+                ToolStatus::Error => "error",
+                ToolStatus::Cancelled => "cancelled",
+            }
+            .to_owned(),
+            display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
+        }));
+        self.hub.send(EventBody::ItemDone {
+            item: call.item(),
+            done: ItemDone::Tool(Box::new(ToolDone {
+                call: call.id.clone(),
+                index,
+                name: call.name.clone(),
+                kind: finish.kind,
+                title: finish.title,
+                status,
+                decision: finish.decision,
+                verdict: finish.verdict,
+                display,
+                error: error.map(|error| (error.kind, error.message)),
+                for_model: response.text.clone(),
+                data,
+                duration_ms: finish.duration_ms,
+            })),
+        });
+        if let Some(slot) = board.slots.get_mut(index) {
+            *slot = Some(response);
+        }
+        if let Some(change) = change {
+            self.change(change);
+        }
+    }
+
+    pub(super) fn collect(&self, board: Board<'_>) -> Round {
+        let mut round = Round {
+            results: Vec::with_capacity(board.slots.len()),
+            texts: Vec::with_capacity(board.slots.len()),
+            injected: Vec::new(),
+            fatal: board.fatal,
+            stopped: board.stopped,
+            declined: board.declined && board.acted == 0,
+        };
+        for response in board.slots.into_iter().flatten() {
+            round.results.push(raw(&response.parts));
+            round.texts.push(response.text);
+            round.injected.extend(response.injected);
+        }
+        round
+    }
+}
+
+/// Parts as JSON. Objects of strings and values cannot fail to serialise.
+fn raw(parts: &[parallax_protocol::content::Part]) -> Box<RawValue> {
+    serde_json::value::to_raw_value(parts).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

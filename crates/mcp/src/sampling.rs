@@ -1,0 +1,252 @@
+//! A server wants the model to answer for it (sampling). A person agrees, for one
+//! request or for the session; a budget of tokens bounds each server. What the
+//! server sends reaches the model in a request of its own, without tools and
+//! without anything of the session, and only the server reads the answer.
+
+#![expect(deprecated, reason = "servers of today ask for it, whatever the newest protocol says")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::model::{Answer as Reply, Model, ModelError, Request, ToolSet};
+use parallax_protocol::{CancellationToken, Object};
+use rmcp::model::{
+    CreateMessageRequestParams, CreateMessageResult, ErrorCode, ErrorData, Role, SamplingMessage,
+    SamplingMessageContentBlock,
+};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::ask::{Answer, Asker, Question};
+use crate::handler::PATIENCE;
+
+/// The role of these requests in statistics, and the name of their alias in
+/// `modelConfigs`.
+const ROLE: &str = "mcp_sampling";
+/// Messages of one request.
+const MOST_MESSAGES: usize = 200;
+/// Base64 characters of pictures and sounds of one request.
+const MOST_MEDIA: usize = 8 * 1024 * 1024;
+/// What a picture or a sound is taken to need, in tokens.
+const TOKENS_OF_MEDIA: u64 = 1_000;
+/// Bytes that are taken for one token.
+const BYTES_OF_TOKEN: usize = 4;
+/// Requests of one server that wait for each other.
+const MOST_WAITING: usize = 8;
+/// The code of the protocol for what a person refused.
+const REFUSED: ErrorCode = ErrorCode(-1);
+
+/// What answers requests of servers.
+#[derive(Clone)]
+pub struct Sampling {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// The name of the session's model as it is now.
+    pub main: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Tokens that one server may use in the session, prompts and answers
+    /// together; 0: none is answered.
+    pub tokens: u64,
+}
+
+/// What one server has used, and what the person said.
+pub(crate) struct Allowance {
+    used: AtomicU64,
+    /// What holds for the session, once it was said. Held while a request is
+    /// answered: the next one counts what this one used.
+    standing: Mutex<Option<bool>>,
+    places: Semaphore,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            used: AtomicU64::new(0),
+            standing: Mutex::new(None),
+            places: Semaphore::new(MOST_WAITING),
+        }
+    }
+}
+
+/// A request of a server that was read.
+struct Wanted {
+    system: String,
+    contents: Vec<Sealed>,
+    /// The texts, for a person.
+    shown: String,
+    /// What the prompt is taken to need.
+    tokens: u64,
+}
+
+impl Allowance {
+    /// Answers a request of `server`, if the person agrees.
+    pub(crate) async fn answer(
+        &self,
+        server: &str,
+        params: CreateMessageRequestParams,
+        asker: Option<Arc<dyn Asker>>,
+        sampling: Option<Sampling>,
+        cancel: CancellationToken,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let Some((asker, sampling)) = asker.zip(sampling) else {
+            return Err(refused(
+                "sampling is refused: nobody can be asked here, and without a person's word the \
+                 model answers no server",
+            ));
+        };
+        if sampling.tokens == 0 {
+            return Err(refused("sampling is switched off (`mcp.samplingTokens` is 0)"));
+        }
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(refused("too many sampling requests wait already"));
+        };
+        let mut standing = self.standing.lock().await;
+        let left = sampling.tokens.saturating_sub(self.used.load(Ordering::Acquire));
+        let wanted = read(&params)?;
+        if wanted.tokens >= left {
+            return Err(refused(&format!(
+                "the tokens of this server for this session are used up ({left} of {} are left, \
+                 the prompt alone needs about {})",
+                sampling.tokens, wanted.tokens
+            )));
+        }
+        let longest = u64::from(params.max_tokens).clamp(1, left - wanted.tokens);
+        if standing.is_none() {
+            let question = Question::Sample {
+                system: wanted.system.clone(),
+                prompt: wanted.shown.clone(),
+                tokens: longest,
+                left,
+            };
+            let asking = tokio::time::timeout(PATIENCE, asker.ask(server, question));
+            let answer = tokio::select! {
+                biased;
+                () = cancel.cancelled() => Answer::Cancel,
+                answer = asking => answer.unwrap_or(Answer::Cancel),
+            };
+            match answer {
+                Answer::Accept(_) => {}
+                Answer::Always => *standing = Some(true),
+                Answer::Never => *standing = Some(false),
+                Answer::Decline | Answer::Cancel => {
+                    return Err(refused("the user refused the sampling request"));
+                }
+            }
+        }
+        if *standing == Some(false) {
+            return Err(refused("the user refused sampling for this session"));
+        }
+        let estimate = wanted.tokens;
+        let model = sampling.model.utility(ROLE, &(sampling.main)());
+        let request = request(model.clone(), wanted, &params, longest);
+        let reply = sampling.model.generate(request, cancel).await;
+        let used = match &reply {
+            Ok(reply) => reply.meta.usage.map_or(estimate, |usage| {
+                usage.total_token_count.max(usage.prompt_token_count + usage.candidates_token_count)
+            }),
+            // What was under way may have cost as much as the prompt.
+            Err(_) => estimate,
+        };
+        self.used.fetch_add(used, Ordering::AcqRel);
+        result(reply, model)
+    }
+}
+
+fn refused(why: &str) -> ErrorData {
+    ErrorData::new(REFUSED, why.to_owned(), None)
+}
+
+/// Reads the messages: texts, pictures and sounds. We offer no tools, so their
+/// calls and results have no place.
+fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
+    let invalid = |why: &str| ErrorData::invalid_params(why.to_owned(), None);
+    if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+        return Err(invalid("tools are not offered with sampling here"));
+    }
+    if params.messages.is_empty() {
+        return Err(invalid("a sampling request needs a message"));
+    }
+    if params.messages.len() > MOST_MESSAGES {
+        return Err(invalid("a sampling request has too many messages"));
+    }
+    let system = params.system_prompt.clone().unwrap_or_default();
+    let (mut contents, mut shown) = (Vec::new(), Vec::new());
+    let (mut bytes, mut media, mut pieces) = (system.len(), 0, 0);
+    for message in &params.messages {
+        let mut parts = Vec::new();
+        for block in message.content.clone().into_vec() {
+            let (kind, data) = match block {
+                SamplingMessageContentBlock::Text(text) => {
+                    bytes += text.text.len();
+                    shown.push(match message.role {
+                        Role::User => text.text.clone(),
+                        Role::Assistant => format!("(the model is to have said:) {}", text.text),
+                    });
+                    parts.push(Part::text(text.text));
+                    continue;
+                }
+                SamplingMessageContentBlock::Image(image) => (image.mime_type, image.data),
+                SamplingMessageContentBlock::Audio(audio) => (audio.mime_type, audio.data),
+                _ => return Err(invalid("only texts, images and sounds are taken here")),
+            };
+            media += data.len();
+            pieces += 1;
+            shown.push(format!("[{kind}]"));
+            parts.push(Part::inline_data(kind, &data));
+        }
+        if media > MOST_MEDIA {
+            return Err(invalid("the images and sounds of a sampling request are too large"));
+        }
+        contents.push(match message.role {
+            Role::User => Content::user(parts).seal(),
+            Role::Assistant => Content::model(parts).seal(),
+        });
+    }
+    let tokens = u64::try_from(bytes / BYTES_OF_TOKEN).unwrap_or(u64::MAX);
+    let tokens = tokens.saturating_add(TOKENS_OF_MEDIA * pieces);
+    Ok(Wanted { system, contents, shown: shown.join("\n\n"), tokens })
+}
+
+fn request(
+    model: String,
+    wanted: Wanted,
+    params: &CreateMessageRequestParams,
+    longest: u64,
+) -> Request {
+    let mut generation = Object::new();
+    generation.insert("maxOutputTokens".into(), json!(longest));
+    if let Some(temperature) = params.temperature.filter(|set| (0.0..=2.0).contains(set)) {
+        generation.insert("temperature".into(), json!(f64::from(temperature)));
+    }
+    let stop: Vec<&String> = params.stop_sequences.iter().flatten().take(5).collect();
+    if !stop.is_empty() {
+        generation.insert("stopSequences".into(), json!(stop));
+    }
+    Request {
+        model,
+        system: Arc::from(wanted.system),
+        contents: wanted.contents,
+        tools: ToolSet::None,
+        generation,
+        role: ROLE.to_owned(),
+        max_attempts: None,
+    }
+}
+
+fn result(
+    reply: Result<Reply, ModelError>,
+    model: String,
+) -> Result<CreateMessageResult, ErrorData> {
+    let failed = |why: String| ErrorData::internal_error(why, None::<Value>);
+    let reply = reply.map_err(|error| failed(format!("the model gave no answer: {error}")))?;
+    if let Some(reason) = &reply.meta.blocked {
+        return Err(failed(format!("the service refused the prompt ({reason})")));
+    }
+    let stopped = match reply.meta.finish.as_ref().map(|finish| finish.as_str()) {
+        Some("MAX_TOKENS") => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,
+        _ => CreateMessageResult::STOP_REASON_END_TURN,
+    };
+    let model = reply.meta.model_version.clone().unwrap_or(model);
+    let message = SamplingMessage::assistant_text(reply.text());
+    Ok(CreateMessageResult::new(message, model).with_stop_reason(stopped))
+}

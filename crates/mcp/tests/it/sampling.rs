@@ -1,0 +1,198 @@
+//! A server has the model answer for it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use parallax_mcp::{Answer, Asker, Question, Sampling};
+use parallax_protocol::content::Part;
+use parallax_protocol::model::{
+    Answer as Reply, Chunk, FinishReason, Limits, Model, ModelError, Request, StreamEvent, ToolSet,
+    Usage,
+};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+/// Says "blue", for 60 tokens.
+#[derive(Default)]
+struct Blue(Mutex<Vec<Request>>);
+
+impl Model for Blue {
+    fn stream(
+        &self,
+        _request: Request,
+        _cancel: CancellationToken,
+    ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
+        Box::pin(futures_util::stream::empty())
+    }
+
+    fn generate(
+        &self,
+        request: Request,
+        _cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Reply, ModelError>> {
+        self.0.lock().expect("no panic").push(request);
+        let usage = Usage { total_token_count: 60, ..Usage::default() };
+        let finish = Some(FinishReason("STOP".to_owned()));
+        let meta = Chunk { usage: Some(usage), finish, ..Chunk::default() };
+        Box::pin(async move { Ok(Reply { parts: vec![Part::text("blue")], meta }) })
+    }
+
+    fn limits(&self, _model: &str) -> Limits {
+        Limits { context: 1_000, output: 1_000, multimodal_tool_results: false }
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+/// Gives these answers, one after the other, and remembers what was asked.
+#[derive(Default)]
+struct Person {
+    answers: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<Question>>,
+}
+
+impl Asker for Person {
+    fn ask(&self, _server: &str, question: Question) -> BoxFuture<'static, Answer> {
+        self.asked.lock().expect("no panic").push(question);
+        let answer = self.answers.lock().expect("no panic").pop_front().unwrap_or(Answer::Cancel);
+        Box::pin(async move { answer })
+    }
+}
+
+struct Scene {
+    world: World,
+    model: Arc<Blue>,
+    person: Arc<Person>,
+}
+
+impl Scene {
+    async fn of(answers: Vec<Answer>, tokens: u64) -> Self {
+        let model = Arc::new(Blue::default());
+        let person = Arc::new(Person { answers: Mutex::new(answers.into()), ..Person::default() });
+        let sampling = Sampling {
+            model: Arc::clone(&model) as Arc<dyn Model>,
+            main: Arc::new(|| "the-model".to_owned()),
+            tokens,
+        };
+        let asker = Arc::clone(&person) as Arc<dyn Asker>;
+        let world = World::with_model("sample", Some(asker), Some(sampling));
+        world.servers.connect("s").await.expect("connected");
+        Self { world, model, person }
+    }
+
+    /// What the server got for an answer.
+    async fn sample(&self, args: Value) -> String {
+        self.world.call("mcp_s_sample", args).await.for_model.output
+    }
+
+    fn asked(&self) -> usize {
+        self.person.asked.lock().expect("no panic").len()
+    }
+
+    fn requests(&self) -> usize {
+        self.model.0.lock().expect("no panic").len()
+    }
+}
+
+fn yes() -> Answer {
+    Answer::Accept(parallax_protocol::Object::new())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_answers_when_a_person_agrees() {
+    let scene = Scene::of(vec![yes(), Answer::Decline], 10_000).await;
+    let got = scene.sample(json!({})).await;
+    for wanted in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""] {
+        assert!(got.contains(wanted), "{wanted}: {got}");
+    }
+    assert!(got.contains("\"model\": \"the-model\""), "{got}");
+    let asked = scene.person.asked.lock().expect("no panic").first().cloned();
+    let Some(Question::Sample { system, prompt, tokens, left }) = asked else {
+        unreachable!("another question")
+    };
+    assert_eq!((system.as_str(), prompt.as_str()), ("Be brief.", "Which colour?"));
+    assert_eq!((tokens, left), (100, 10_000));
+    {
+        let requests = scene.model.0.lock().expect("no panic");
+        let request = requests.first().expect("a request");
+        assert_eq!((request.model.as_str(), &*request.system), ("the-model", "Be brief."));
+        assert_eq!(request.contents.len(), 1, "nothing of the session goes with it");
+        assert!(matches!(request.tools, ToolSet::None));
+        assert_eq!(request.generation["maxOutputTokens"], 100);
+        assert_eq!(request.generation["temperature"], 0.5);
+    }
+    // Yes was for one: the next is asked about, and refused.
+    let got = scene.sample(json!({})).await;
+    assert!(got.contains("the user refused") && got.contains("-1"), "{got}");
+    assert_eq!((scene.asked(), scene.requests()), (2, 1));
+    scene.world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn always_and_never_hold_for_the_session() {
+    for (answer, requests) in [(Answer::Always, 3), (Answer::Never, 0)] {
+        let scene = Scene::of(vec![answer], 10_000).await;
+        for _ in 0..3 {
+            let got = scene.sample(json!({})).await;
+            assert_eq!(got.contains("blue"), requests > 0, "{got}");
+        }
+        assert_eq!((scene.asked(), scene.requests()), (1, requests));
+        scene.world.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_has_so_many_tokens_and_no_more() {
+    let scene = Scene::of(vec![Answer::Always], 100).await;
+    // A long answer is cut to what is left.
+    assert!(scene.sample(json!({"most": 5_000})).await.contains("blue"));
+    let longest = |at: usize| {
+        let requests = scene.model.0.lock().expect("no panic");
+        requests.get(at).map(|request| request.generation["maxOutputTokens"].clone())
+    };
+    assert_eq!(longest(0), Some(json!(95)));
+    assert!(scene.sample(json!({})).await.contains("blue"));
+    assert_eq!(longest(1), Some(json!(35)));
+    let got = scene.sample(json!({})).await;
+    assert!(got.contains("used up (0 of 100 are left"), "{got}");
+    assert_eq!(scene.requests(), 2);
+    scene.world.end().await;
+    // A prompt that needs more is not sent, and nobody is asked.
+    let scene = Scene::of(vec![Answer::Always], 100).await;
+    let got = scene.sample(json!({"text": "x".repeat(1_000)})).await;
+    assert!(got.contains("the prompt alone needs about 252"), "{got}");
+    assert_eq!((scene.asked(), scene.requests()), (0, 0));
+    scene.world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pictures_are_passed_on_and_calls_of_tools_refused() {
+    let scene = Scene::of(vec![Answer::Always], 10_000).await;
+    let picture = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    assert!(scene.sample(json!({"content": picture})).await.contains("blue"));
+    let sent = scene.model.0.lock().expect("no panic")[0].contents[0].json().to_owned();
+    assert!(sent.contains("inlineData") && sent.contains("iVBORw0KGgo="), "{sent}");
+    let call = json!({"type": "tool_use", "id": "1", "name": "x", "input": {}});
+    let got = scene.sample(json!({"content": call})).await;
+    assert!(got.contains("only texts, images and sounds"), "{got}");
+    scene.world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_can_agree_it_is_not_offered_and_refused() {
+    let world = World::started("sample").await;
+    let got = world.call("mcp_s_sample", json!({})).await.for_model.output;
+    assert!(got.contains("nobody can be asked here"), "{got}");
+    let told = std::fs::read_to_string(world.folder.path().join("log")).expect("the log");
+    let hello = told.lines().next().expect("a line");
+    assert!(hello.contains("\"initialize\"") && !hello.contains("sampling"), "{hello}");
+    world.end().await;
+    let scene = Scene::of(Vec::new(), 10_000).await;
+    let told = std::fs::read_to_string(scene.world.folder.path().join("log")).expect("the log");
+    assert!(told.lines().next().expect("a line").contains("\"sampling\": {}"), "{told}");
+    scene.world.end().await;
+}

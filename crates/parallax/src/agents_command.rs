@@ -1,0 +1,94 @@
+//! `parallax agents`: which sub-agents there are, and a person's word for those of
+//! the project.
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+use parallax_headless::one_line;
+use parallax_protocol::event::Failure;
+use parallax_sdk::Launch;
+use parallax_sdk::agents::Agent;
+use serde_json::{Value, json};
+
+use crate::extending::{Said, refused};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsAction {
+    /// List the agents
+    List,
+    /// Let agents of the project count as their files are now
+    #[command(alias = "acknowledge")]
+    Accept {
+        /// Their names; without one, all
+        names: Vec<String>,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// A name that no such agent has, a file that cannot be written.
+pub(crate) fn run(launch: &Launch, action: &AgentsAction) -> Result<Said, Failure> {
+    match action {
+        AgentsAction::List => Ok(list(launch)),
+        AgentsAction::Accept { names } => accept(launch, names),
+    }
+}
+
+fn list(launch: &Launch) -> Said {
+    let set = launch.agents();
+    let (mut text, mut json) = (String::new(), Vec::new());
+    for (agents, counts) in [(&set.agents, true), (&set.unacknowledged, false)] {
+        for agent in agents {
+            let state = match (counts, agent.disabled) {
+                (false, _) => "not accepted",
+                (true, true) => "off",
+                (true, false) => "on",
+            };
+            // Writing into a text cannot fail.
+            let _ = writeln!(text, "{} ({}, {state})", agent.name, agent.tier.as_str());
+            let _ = writeln!(text, "  {}", one_line(&agent.description));
+            if let Some(file) = &agent.file {
+                let _ = writeln!(text, "  {}", one_line(&file.display().to_string()));
+            }
+            json.push(to_json(agent, state));
+        }
+    }
+    for warning in &set.warnings {
+        let _ = writeln!(text, "note: {}", one_line(warning));
+    }
+    Said::new(text, json!({"agents": json, "warnings": set.warnings}))
+}
+
+fn to_json(agent: &Agent, state: &str) -> Value {
+    json!({
+        "name": agent.name,
+        "description": agent.description,
+        "source": agent.tier.as_str(),
+        "file": agent.file.as_ref().map(|file| file.to_string_lossy()),
+        "sha256": agent.hash,
+        "state": state,
+    })
+}
+
+fn accept(launch: &Launch, names: &[String]) -> Result<Said, Failure> {
+    let set = launch.agents();
+    for name in names {
+        if !set.unacknowledged.iter().chain(&set.agents).any(|agent| agent.name == *name) {
+            let name = one_line(name);
+            return Err(refused(format!("there is no agent `{name}`; see `parallax agents list`")));
+        }
+    }
+    let (mut text, mut accepted) = (String::new(), Vec::new());
+    for agent in &set.unacknowledged {
+        if names.is_empty() || names.contains(&agent.name) {
+            launch.acknowledge_agent(agent)?;
+            let _ = writeln!(text, "accepted: {}", agent.name);
+            accepted.push(agent.name.clone());
+        }
+    }
+    if accepted.is_empty() {
+        text.push_str("There is nothing to accept\n");
+    }
+    Ok(Said::new(text, json!({"accepted": accepted})))
+}

@@ -1,0 +1,195 @@
+//! `/agents config`: what an agent is set to, and other values for it.
+
+use parallax_screen::Line;
+use parallax_sdk::agents::{Agent, AgentSetting};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::app::lists::clean;
+use crate::app::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::effect::Effect;
+
+/// What takes a change back.
+const DEFAULT: &str = "default";
+
+impl App {
+    /// `NAME` opens the dialog, `NAME SETTING VALUE` sets one.
+    pub(in crate::app) fn agent_config(&mut self, arguments: &str) {
+        let mut words = arguments.splitn(3, char::is_whitespace).map(str::trim);
+        let name = words.next().unwrap_or_default();
+        let (setting, value) = (words.next(), words.next());
+        let Some(agent) = self.known_agent(name) else { return };
+        let Some(setting) = setting.filter(|word| !word.is_empty()) else {
+            return self.agent_dialog(&agent);
+        };
+        let names: Vec<&str> = AgentSetting::ALL.map(AgentSetting::as_str).to_vec();
+        match (AgentSetting::parse(setting), value.filter(|value| !value.is_empty())) {
+            (None, _) => self.error(format!(
+                "There is no setting `{}` of an agent; there are: {}.",
+                clean(setting),
+                names.join(", ")
+            )),
+            (Some(setting), None) => self.agent_field(&agent, setting),
+            (Some(setting), Some(value)) => {
+                if let Err(why) = self.set_agent(name, setting, value) {
+                    self.error(format!("`{}`: {why}.", setting.as_str()));
+                }
+            }
+        }
+    }
+
+    fn known_agent(&mut self, name: &str) -> Option<Agent> {
+        let agents = self.session_agents()?;
+        let set = agents.set();
+        let found = set.agents.iter().find(|agent| agent.name == name).cloned();
+        match (&found, name) {
+            (Some(_), _) => {}
+            (None, "") => self.error("Name the agent; `/agents` lists them."),
+            (None, name) => {
+                self.error(format!("There is no agent `{}`; `/agents` lists them.", clean(name)));
+            }
+        }
+        found
+    }
+
+    fn agent_dialog(&mut self, agent: &Agent) {
+        let items = AgentSetting::ALL
+            .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(agent, setting)))
+            .to_vec();
+        let title = format!("The agent `{}`", agent.name);
+        let list = ListDialog::new(title, items)
+            .intro(self.agent_facts(agent))
+            .hint("enter changes · ctrl+l back to what its file says · esc leaves");
+        self.open(Overlay::list(Purpose::AgentSettings(agent.name.clone()), list));
+    }
+
+    /// What its definition says.
+    fn agent_facts(&self, agent: &Agent) -> Vec<Line> {
+        let fact = |label: &str, value: String| {
+            Line::styled(format!("{label:<9}"), self.theme.secondary)
+                .and(clean(&value), self.theme.text)
+        };
+        let file = match &agent.file {
+            Some(file) => file.display().to_string(),
+            None => "in the program".to_owned(),
+        };
+        let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+        vec![
+            Line::styled(clean(&agent.description), self.theme.text),
+            fact("file", file),
+            fact("tools", tools),
+            fact("kept in", format!("agents.overrides.{}", agent.name)),
+        ]
+    }
+
+    /// Enter on a setting: the switch is switched, else a field opens.
+    pub(in crate::app) fn agent_setting_chosen(&mut self, name: &str, setting: &str) {
+        let Some(setting) = AgentSetting::parse(setting) else { return };
+        let Some(agent) = self.known_agent(name) else { return };
+        if setting == AgentSetting::Enabled {
+            let value = if agent.disabled { "true" } else { "false" };
+            // It can be read: it is ours.
+            let _ = self.set_agent(name, setting, value);
+            return;
+        }
+        self.agent_field(&agent, setting);
+    }
+
+    fn agent_field(&mut self, agent: &Agent, setting: AgentSetting) {
+        let intro = vec![format!("`{DEFAULT}`, or nothing: as its file says")];
+        let title = format!("{}: {}", agent.name, setting.as_str());
+        let dialog = FieldDialog::new(title, intro, Field::with(now(agent, setting)));
+        let purpose = Purpose::AgentSetting(agent.name.clone(), setting);
+        self.open(Overlay::field(purpose, dialog));
+    }
+
+    /// A value was typed.
+    pub(in crate::app) fn agent_setting_typed(
+        &mut self,
+        name: &str,
+        setting: AgentSetting,
+        typed: &str,
+    ) {
+        let value = if typed.trim().is_empty() { DEFAULT } else { typed };
+        match self.set_agent(name, setting, value) {
+            Ok(()) => self.overlay = None,
+            Err(why) => {
+                if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+                    field.problem = Some(why.to_owned());
+                }
+            }
+        }
+    }
+
+    /// The setting is taken back.
+    pub(in crate::app) fn reset_agent_setting(&mut self, name: &str, setting: &str) {
+        if let Some(setting) = AgentSetting::parse(setting) {
+            // Taking back needs no value.
+            let _ = self.set_agent(name, setting, DEFAULT);
+        }
+    }
+
+    /// Keeps a value in the user's settings, and shows the dialog with it if it is
+    /// open.
+    fn set_agent(
+        &mut self,
+        name: &str,
+        setting: AgentSetting,
+        value: &str,
+    ) -> Result<(), &'static str> {
+        let value = match value.trim() {
+            DEFAULT => None,
+            value => Some(setting.read(value)?),
+        };
+        let Some(agents) = self.session_agents() else { return Ok(()) };
+        let name = name.to_owned();
+        self.effect(Effect::Run(Box::new(move || {
+            let told = told(&name, setting, value.as_ref());
+            let told = agents
+                .change(&name, setting, value)
+                .map(|(file, set)| (format!("{told} ({}).", file.display()), set));
+            Box::new(move |app| {
+                app.agents_changed(told);
+                app.refresh_agent_dialog();
+            })
+        })));
+        Ok(())
+    }
+
+    fn refresh_agent_dialog(&mut self) {
+        let Some(Overlay { purpose: Purpose::AgentSettings(name), .. }) = &self.overlay else {
+            return;
+        };
+        let name = name.clone();
+        let Some(agent) = self.known_agent(&name) else { return };
+        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+            let items = AgentSetting::ALL.map(|setting| {
+                ListItem::new(setting.as_str(), setting.as_str(), now(&agent, setting))
+            });
+            list.replace(items.to_vec());
+        }
+    }
+}
+
+fn told(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
+    match (setting, value) {
+        (AgentSetting::Enabled, Some(Value::Bool(false))) => format!("`{name}` is off"),
+        (AgentSetting::Enabled, _) => format!("`{name}` can be started"),
+        (setting, None) => format!("`{}` of `{name}` is as its file says", setting.as_str()),
+        (setting, Some(value)) => {
+            let value = value.as_str().map_or_else(|| value.to_string(), clean);
+            format!("`{}` of `{name}` is {value}", setting.as_str())
+        }
+    }
+}
+
+/// What holds now.
+fn now(agent: &Agent, setting: AgentSetting) -> String {
+    match setting {
+        AgentSetting::Enabled => (!agent.disabled).to_string(),
+        AgentSetting::Model => agent.model.clone().unwrap_or_else(|| "inherit".to_owned()),
+        AgentSetting::MaxTurns => agent.max_turns.to_string(),
+        AgentSetting::MaxTimeMinutes => (agent.time.as_secs() / 60).to_string(),
+    }
+}

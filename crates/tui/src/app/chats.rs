@@ -1,0 +1,108 @@
+//! Conversations that are kept under a tag, and sessions written to files.
+
+use parallax_protocol::ids::SessionId;
+use parallax_sdk::SessionChoice;
+
+use super::App;
+use super::lists::clean;
+use super::overlay::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+impl App {
+    pub(super) fn tags_dialog(&mut self) {
+        self.ask(
+            |launch| {
+                let chats = launch.chats();
+                let item = |chat: &parallax_sdk::chats::SavedChat| {
+                    ListItem::new(chat.tag.clone(), clean(&chat.tag), chat.age())
+                };
+                chats.iter().map(item).collect::<Vec<_>>()
+            },
+            |app, items| {
+                if items.is_empty() {
+                    return app.info("Nothing is saved; `/chat save TAG` saves this conversation.");
+                }
+                let list = ListDialog::new("Saved conversations", items).searched();
+                app.open(Overlay::list(Purpose::Tags, list));
+            },
+        );
+    }
+
+    pub(super) fn save_chat(&mut self, tag: &str) {
+        if tag.is_empty() {
+            return self.error("Say under which tag: `/chat save TAG`.");
+        }
+        let (tag, session) = (tag.to_owned(), SessionId::new(self.session.clone()));
+        let replace = self.confirmed(&format!("save {tag}"));
+        let again = tag.clone();
+        self.ask(
+            move |launch| match launch.has_chat(&tag) && !replace {
+                true => None,
+                false => Some(launch.save_chat(&session, &tag, replace)),
+            },
+            move |app, saved| match saved {
+                None => {
+                    app.confirm = Some(format!("save {again}"));
+                    app.warn(format!("`{again}` is taken; the same command again replaces it."));
+                }
+                Some(Ok(_)) => app.info(format!("Saved as `{again}`.")),
+                Some(Err(failure)) => app.error(failure.message),
+            },
+        );
+    }
+
+    /// Whether this was asked for once before, just now.
+    fn confirmed(&mut self, what: &str) -> bool {
+        self.confirm.take().is_some_and(|asked| asked == what)
+    }
+
+    pub(super) fn resume_tag(&mut self, tag: &str) {
+        let tag = tag.to_owned();
+        self.ask(
+            move |launch| launch.find_chat(&tag),
+            |app, found| match found {
+                Ok(chat) => app.effect(Effect::Open(SessionChoice::Import(chat.path))),
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    pub(super) fn delete_chat(&mut self, tag: &str) {
+        if tag.is_empty() {
+            return self.error("Say which: `/chat delete TAG`.");
+        }
+        let tag = tag.to_owned();
+        self.ask(
+            move |launch| launch.delete_chat(&tag),
+            |app, deleted| match deleted {
+                Ok(chat) => app.info(format!("Deleted `{}`.", chat.tag)),
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    pub(super) fn share_chat(&mut self, file: &str) {
+        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
+        self.ask(
+            move |launch| launch.share_chat(&session, Some(&file)),
+            |app, written| match written {
+                Ok(path) => app.info(format!("Written to {}", path.display())),
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    pub(super) fn export_session(&mut self, file: &str) {
+        if file.is_empty() {
+            return self.error("Say where to: `/export-session FILE`.");
+        }
+        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
+        self.ask(
+            move |launch| launch.export_session(&session, &file),
+            |app, written| match written {
+                Ok(path) => app.info(format!("Written to {}", path.display())),
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+}

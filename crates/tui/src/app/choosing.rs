@@ -1,0 +1,125 @@
+//! Dialogs that choose one of a few: the model, the colours, the editor, trust.
+
+use parallax_protocol::op::Op;
+use parallax_screen::Line;
+use parallax_sdk::Launch;
+use parallax_sdk::trust::TrustLevel;
+use serde_json::Value;
+
+use super::App;
+use super::overlay::{Overlay, Purpose};
+use super::theme_choice as theme;
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+impl App {
+    pub(super) fn editor_dialog(&mut self) {
+        self.ask(Launch::editors, |app, editors| {
+            let items = editors.iter().map(|(editor, installed)| {
+                let mut item = ListItem::new(editor.id, editor.name, "");
+                if !installed {
+                    "not installed".clone_into(&mut item.detail);
+                    item.disabled = Some(format!("{} is not on the search path", editor.name));
+                }
+                item
+            });
+            let list = ListDialog::new("Which editor?", items.collect());
+            let now = app.settings.preferred_editor.clone().unwrap_or_default();
+            app.open(Overlay::list(Purpose::Editor, list.at(&now)));
+        });
+    }
+
+    pub(super) fn model_dialog(&mut self) {
+        let Some(launch) = &self.launch else { return self.too_early() };
+        let items = launch.model_choices().into_iter().map(|choice| {
+            let means = if choice.model == choice.name { String::new() } else { choice.model };
+            let window = format!("{} tokens", super::lists::number(choice.context));
+            let detail: Vec<String> =
+                [means, window, choice.doc].into_iter().filter(|part| !part.is_empty()).collect();
+            ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
+        });
+        let list = ListDialog::new("Which model?", items.collect())
+            .searched()
+            .hint("enter uses it now · ctrl+s also from now on · esc back")
+            .at(&self.facts.model);
+        self.open(Overlay::list(Purpose::Model, list));
+    }
+
+    pub(super) fn use_model(&mut self, name: &str, persist: bool) {
+        if name.is_empty() {
+            return self.error("Say which: `/model set NAME`.");
+        }
+        self.effect(Effect::Send(Op::SetModel(name.to_owned())));
+        self.facts.model = name.to_owned();
+        self.facts.routed = None;
+        if persist {
+            self.keep_setting("model.name", Some(Value::String(name.to_owned())));
+        }
+        self.toast(format!("model: {name}"));
+    }
+
+    pub(super) fn permissions_dialog(&mut self) {
+        self.ask(
+            |launch| launch.trust_of(&launch.options().directory.clone()),
+            |app, trust| match trust {
+                Err(failure) => app.error(failure.message),
+                Ok(trust) => {
+                    let now = if trust.trusted { "It is trusted." } else { "It is not trusted." };
+                    let items = vec![
+                        ListItem::new("trust", "Trust this folder", ""),
+                        ListItem::new("parent", "Trust the folder above and all in it", ""),
+                        ListItem::new("deny", "Do not trust it", "nothing of it is read"),
+                        ListItem::new("forget", "Ask again next time", ""),
+                    ];
+                    let list = ListDialog::new("Trust of this folder", items)
+                        .intro(vec![Line::styled(now, app.theme.text)]);
+                    app.open(Overlay::list(Purpose::Permissions, list));
+                }
+            },
+        );
+    }
+
+    pub(super) fn permissions_chosen(&mut self, id: &str) {
+        let id = id.to_owned();
+        self.ask(
+            move |launch| {
+                let here = launch.options().directory.clone();
+                let (folder, level) = match id.as_str() {
+                    "trust" => (here, Some(TrustLevel::TrustFolder)),
+                    "parent" => {
+                        let parent = here.parent().map(std::path::Path::to_owned);
+                        (parent.unwrap_or(here), Some(TrustLevel::TrustFolder))
+                    }
+                    "deny" => (here, Some(TrustLevel::DoNotTrust)),
+                    "forget" => (here, None),
+                    other => (here.join(other), Some(TrustLevel::TrustFolder)),
+                };
+                launch.set_trust(&folder, level)
+            },
+            |app, said| match said {
+                Ok(_) => {
+                    app.info("Kept; it counts from the next session on (`/clear` begins one).")
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    pub(super) fn theme_dialog(&mut self) {
+        if theme::is_without_colour() {
+            return self.error("NO_COLOR is set: there are no themes without colours.");
+        }
+        let items = theme::names(&self.settings.custom_themes).into_iter().map(|(name, light)| {
+            let sample = theme::named(&name, &self.settings.custom_themes)
+                .map(|theme| super::theme_sample::rows(&theme, self.width().min(72)))
+                .unwrap_or_default();
+            let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
+            item.previewed(sample)
+        });
+        let list = ListDialog::new("Colours", items.collect())
+            .searched()
+            .hint("↑↓ shows it at once · enter keeps it · esc as before")
+            .at(&self.theme.name);
+        let before = Box::new(self.theme.clone());
+        self.open(Overlay::list(Purpose::Theme(before), list));
+    }
+}

@@ -1,0 +1,205 @@
+//! Commands that tell how things stand: version, help, changes, memory, rules,
+//! tools, numbers.
+
+use parallax_screen::Line;
+use parallax_sdk::{Launch, OpenSession};
+
+use super::App;
+use crate::commands::TABLE;
+use crate::effect::Effect;
+use crate::stats_view;
+impl App {
+    pub(super) fn about(&mut self) {
+        let session = self.session.clone();
+        self.ask(Launch::about, move |app, about| {
+            let row = |label: &str, value: String| {
+                Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
+            };
+            let (asked, means) = &about.model;
+            let model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
+            let mut rows = vec![
+                Line::styled("Parallax", app.theme.accent.bold()),
+                row("version", about.version.clone()),
+                row("model", model),
+                row("sandbox", about.sandbox.clone()),
+                row("system", about.os.clone()),
+                row("sign-in", about.auth.clone()),
+                row("session", session),
+            ];
+            if let Some(commit) = about.commit {
+                rows.insert(2, row("commit", commit.to_owned()));
+            }
+            app.say(rows);
+        });
+    }
+
+    pub(super) fn bug(&mut self, title: &str) {
+        let title = if title.is_empty() { "a defect" } else { title }.to_owned();
+        self.ask(
+            move |launch| {
+                let about = launch.about();
+                let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
+                let info = format!(
+                    "Parallax {}{commit} · {} · {} · {}",
+                    about.version, about.os, about.model.1, about.sandbox
+                );
+                let url = launch.bug_url(&title, &info);
+                (title, info, url)
+            },
+            |app, (title, info, url)| match url {
+                Ok(Some(url)) => app.info(format!("Report it here: {url}")),
+                Ok(None) => {
+                    let report = format!("{title}\n\n{info}\n\nWhat I did, what came, what should come:\n");
+                    app.info(format!(
+                        "A report to fill in is in the clipboard. `advanced.bugCommand.urlTemplate` \
+                         would name where reports go.\n{title}\n{info}"
+                    ));
+                    app.effect(Effect::Copy(report));
+                }
+                Err(failure) => app.error(failure.message),
+            },
+        );
+    }
+
+    /// Diffs of this session, as its edits told them.
+    pub(super) fn diff(&mut self) {
+        let width = self.width();
+        let rows = self.transcript.diffs(width, &self.theme);
+        match rows.is_empty() {
+            true => self.info("No file was edited in this session; commands are not counted."),
+            false => self.say(rows),
+        }
+    }
+
+    pub(super) fn directories(&mut self) {
+        self.ask_session(OpenSession::directories, |app, folders| {
+            let mut rows = vec![Line::styled("Folders of the workspace", app.theme.text.bold())];
+            rows.extend(folders.iter().map(|path| Line::raw(format!("  {}", path.display()))));
+            app.say(rows);
+        });
+    }
+
+    pub(super) fn help(&mut self) {
+        let theme = &self.theme;
+        let mut rows = vec![
+            Line::styled("Basics", theme.accent.bold()),
+            Line::raw(
+                "  @path adds a file or folder, !command runs in your own shell, /command is one of these:",
+            ),
+            Line::EMPTY,
+            Line::styled("Commands", theme.accent.bold()),
+        ];
+        let row = |name: String, arguments: &str, summary: &str| {
+            let head = format!("  /{name} {arguments}");
+            Line::styled(format!("{head:<34} "), theme.accent).and(summary.to_owned(), theme.text)
+        };
+        for spec in TABLE {
+            rows.push(row(spec.name.to_owned(), spec.arguments, spec.summary));
+            for sub in spec.subcommands {
+                rows.push(row(format!("{} {}", spec.name, sub.name), sub.arguments, sub.summary));
+            }
+        }
+        rows.extend(self.custom_help());
+        rows.push(Line::EMPTY);
+        rows.extend(self.keymap.help_rows(&self.theme));
+        let width = self.width();
+        let rows = rows.iter().map(|row| super::cut(row.clone(), width)).collect();
+        self.say(rows);
+    }
+
+    pub(super) fn memory(&mut self, whole: bool) {
+        self.ask_session(OpenSession::context_files, move |app, files| {
+            if files.is_empty() {
+                return app.info("No context file is read; `/init` writes one for the project.");
+            }
+            let mut rows = Vec::new();
+            for file in files {
+                let origin = format!(
+                    " ({}, about {} tokens)",
+                    file.tier.words(),
+                    super::lists::number(file.tokens)
+                );
+                let path = file.path.display().to_string();
+                rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
+                if whole {
+                    rows.extend(plain_rows(&file.text));
+                    rows.push(Line::EMPTY);
+                }
+            }
+            app.say_wrapped(rows);
+        });
+    }
+
+    pub(super) fn policies(&mut self) {
+        self.ask(Launch::rule_rows, |app, groups| {
+            let mut rows = Vec::new();
+            for (mode, rules) in groups {
+                let title = mode.map_or("In all modes", |mode| mode.as_str());
+                rows.push(Line::styled(title.to_owned(), app.theme.accent.bold()));
+                for rule in rules {
+                    let (word, style) = match rule.decision {
+                        parallax_protocol::policy::Decision::Allow => ("allow", app.theme.success),
+                        parallax_protocol::policy::Decision::Ask => ("ask  ", app.theme.warning),
+                        parallax_protocol::policy::Decision::Deny => ("deny ", app.theme.error),
+                    };
+                    rows.push(
+                        Line::styled(format!("  {:>7} ", rule.priority), app.theme.secondary)
+                            .and(format!("{word} "), style)
+                            .and(rule.rule, app.theme.text),
+                    );
+                }
+            }
+            app.say_wrapped(rows);
+        });
+    }
+
+    pub(super) fn stats_rows(&mut self, part: stats_view::Part) {
+        let rows = stats_view::rows(&self.stats, part, self.width(), &self.theme);
+        self.say(rows);
+    }
+
+    pub(super) fn tools(&mut self, described: bool) {
+        self.ask_session(OpenSession::tools, move |app, tools| {
+            let mut rows = Vec::new();
+            for tool in tools {
+                rows.push(
+                    Line::styled(format!("  {}", tool.display_name), app.theme.accent)
+                        .and(format!(" ({})", tool.name), app.theme.secondary),
+                );
+                if described {
+                    rows.extend(plain_rows(&tool.description));
+                }
+            }
+            app.say_wrapped(rows);
+        });
+    }
+
+    /// Rows into the transcript, wrapped.
+    pub(super) fn say_wrapped(&mut self, rows: Vec<Line>) {
+        let width = self.width();
+        let indent = [parallax_screen::Span::raw("  ")];
+        let rows = rows.iter().flat_map(|row| parallax_screen::wrap(row, width, &indent));
+        let rows = rows.collect();
+        self.say(rows);
+    }
+
+    /// The last words: what the session was, and how to go on with it.
+    pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
+        let mut rows = Vec::new();
+        if !self.stats.turns.is_empty() {
+            rows =
+                stats_view::rows(&self.stats, stats_view::Part::Session, self.width(), &self.theme);
+            let hint = match deleted {
+                true => "this session is deleted".to_owned(),
+                false => format!("go on with: parallax --resume {}", self.session),
+            };
+            rows.push(Line::styled(hint, self.theme.secondary));
+        }
+        rows
+    }
+}
+
+/// Text as rows, untouched but for tabs.
+pub(super) fn plain_rows(text: &str) -> Vec<Line> {
+    text.lines().map(|line| Line::raw(format!("  {}", line.replace('\t', "    ")))).collect()
+}

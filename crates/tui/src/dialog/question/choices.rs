@@ -1,0 +1,114 @@
+//! The answers to a question: which there are, in which order, in which words.
+
+use parallax_protocol::event::{Ask, Question};
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::policy::RuleScope;
+use parallax_protocol::tool::Preview;
+
+use super::QuestionDialog;
+use crate::dialog::rule_text;
+use crate::hunks::Hunks;
+/// One answer that can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    Once,
+    Keep(RuleScope),
+    /// An MCP server's tool, or all its tools, for the session.
+    Outcome(AskOutcome),
+    Hunks,
+    Editor,
+    Tell,
+    No,
+}
+
+/// The answers that a question can have, in their order.
+pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
+    let has = |outcome| ask.outcomes.contains(&outcome);
+    let mut choices = vec![Choice::Once];
+    if ask.question == Question::Fallback {
+        let outcomes = [AskOutcome::ProceedAlways, AskOutcome::Retry];
+        choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::Outcome));
+        choices.push(Choice::No);
+        return choices;
+    }
+    if ask.question == Question::ExitPlanMode && has(AskOutcome::ProceedAlways) {
+        // The work begins either way; most people want to see the edits go by.
+        choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
+    }
+    if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
+        // Without a rule the engine goes over to auto-edit.
+        choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
+    }
+    if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
+        choices.push(Choice::Keep(RuleScope::Session));
+    } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
+        && has(AskOutcome::ProceedAlways)
+    {
+        choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
+    }
+    for outcome in [AskOutcome::ProceedAlwaysTool, AskOutcome::ProceedAlwaysServer] {
+        if has(outcome) {
+            choices.push(Choice::Outcome(outcome));
+        }
+    }
+    if has(AskOutcome::ProceedAlwaysAndSave) && !ask.rules.is_empty() {
+        choices.push(Choice::Keep(RuleScope::Project));
+        choices.push(Choice::Keep(RuleScope::Always));
+    }
+    if has(AskOutcome::ModifyWithEditor) {
+        if matches!(&ask.preview, Some(Preview::Diff(diff)) if Hunks::of(&diff.diff).len() > 1) {
+            choices.push(Choice::Hunks);
+        }
+        choices.push(Choice::Editor);
+    }
+    choices.push(Choice::Tell);
+    choices.push(Choice::No);
+    choices
+}
+
+impl QuestionDialog {
+    pub(super) fn label(&self, choice: Choice) -> String {
+        let rule = || self.draft().map(rule_text::words).unwrap_or_default();
+        if self.ask.question == Question::ExitPlanMode {
+            let words = match choice {
+                Choice::Outcome(_) => "Yes, and edits are applied without a question",
+                Choice::Editor => "Edit the plan first (ctrl+x)",
+                Choice::Tell => "No, and say what should be different",
+                Choice::No => "No, go on planning (esc)",
+                _ => "Yes, and edits are asked about",
+            };
+            return words.to_owned();
+        }
+        if self.ask.question == Question::Fallback {
+            let words = match choice {
+                Choice::Outcome(AskOutcome::Retry) => "Try the same model again",
+                Choice::Outcome(_) => "Yes, for the rest of this session",
+                Choice::No => "No, stop here (esc)",
+                _ => "Yes, for this prompt",
+            };
+            return words.to_owned();
+        }
+        match choice {
+            Choice::Once => "Yes, once".to_owned(),
+            Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
+            Choice::Keep(RuleScope::Project) => {
+                format!("Yes, and always in this project: {}", rule())
+            }
+            Choice::Keep(RuleScope::Always) => format!("Yes, and always, everywhere: {}", rule()),
+            Choice::Outcome(AskOutcome::ProceedAlwaysTool) => {
+                "Yes, and this tool of the server this session".to_owned()
+            }
+            Choice::Outcome(AskOutcome::ProceedAlwaysServer) => {
+                "Yes, and all tools of the server this session".to_owned()
+            }
+            Choice::Outcome(_) if self.ask.question == Question::Edit => {
+                "Yes, and all edits of this session (auto-edit mode)".to_owned()
+            }
+            Choice::Outcome(_) => "Yes, and its like this session".to_owned(),
+            Choice::Hunks => "Choose among the hunks".to_owned(),
+            Choice::Editor => "Edit it in the editor first".to_owned(),
+            Choice::Tell => "No, and tell the model what to do instead".to_owned(),
+            Choice::No => "No (esc)".to_owned(),
+        }
+    }
+}

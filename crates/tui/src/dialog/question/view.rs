@@ -1,0 +1,241 @@
+//! How a question looks: what would happen, why it is asked, the answers.
+
+use parallax_protocol::event::Question;
+use parallax_protocol::tool::Preview;
+use parallax_screen::{Line, Span, wrap};
+
+use super::choices::Choice;
+use super::{QuestionDialog, Typing};
+use crate::app::cut;
+use crate::dialog::DialogView;
+use crate::diff_view::{self, DiffLook};
+use crate::markdown::{Look, render};
+use crate::theme::Theme;
+impl QuestionDialog {
+    /// The rows, `height` at most: the answers are always in sight, what would
+    /// happen is scrolled where it does not fit.
+    pub(crate) fn view(
+        &self,
+        width: usize,
+        height: usize,
+        waiting: usize,
+        theme: &Theme,
+    ) -> DialogView {
+        if let Some(form) = &self.form {
+            return form.view(width, height, theme);
+        }
+        let mut head = self.head(width, waiting, theme);
+        let mut body = self.body(width, theme);
+        let (mut foot, cursor) = self.foot(width, theme);
+        let mut why = self.why(width, theme);
+        // In a low window the answers stay in sight, then what would happen, then
+        // why it is asked.
+        let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
+        if needs(&[&head, &why, &foot]) + body.len().min(3) > height {
+            why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(3)));
+        }
+        if needs(&[&head, &foot]) + 1 > height && self.typing.is_none() && self.hunks.is_none() {
+            head.truncate(1);
+            let room = height.saturating_sub(head.len() + usize::from(!body.is_empty())).max(1);
+            foot = self.answers_within(width, room, theme);
+        }
+        let room = height.saturating_sub(needs(&[&head, &why, &foot]));
+        let mut rows = head;
+        if body.len() <= room {
+            rows.append(&mut body);
+        } else if room > 0 {
+            let shown = room.saturating_sub(1).max(1);
+            let scroll = self.scroll.min(body.len() - shown);
+            let below = body.len() - shown - scroll;
+            rows.extend(body.into_iter().skip(scroll).take(shown));
+            if room > shown {
+                let hint = format!("  ↑ {scroll} more · ↓ {below} more · page up/down");
+                rows.push(Line::styled(hint, theme.secondary));
+            }
+        }
+        rows.append(&mut why);
+        let at = rows.len();
+        rows.extend(foot);
+        rows.truncate(height.max(1));
+        DialogView { rows, cursor: cursor.map(|(column, row)| (column, row + at)) }
+    }
+
+    /// Why it is asked, and by which rule.
+    fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let why = format!("why asked: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
+        wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")])
+    }
+
+    /// The answers in one row each, those around the cursor.
+    fn answers_within(&self, width: usize, rows: usize, theme: &Theme) -> Vec<Line> {
+        let rows = rows.min(self.choices.len()).max(1);
+        let last = self.choices.len().saturating_sub(rows);
+        let first = self.cursor.saturating_sub(rows / 2).min(last);
+        let shown = self.choices.iter().enumerate().skip(first).take(rows);
+        shown.map(|(index, choice)| cut(self.answer(index, *choice, theme), width)).collect()
+    }
+
+    fn answer(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
+        let chosen = index == self.cursor;
+        let sign = if chosen { "❯ " } else { "  " };
+        let style = if chosen { theme.selected } else { theme.text };
+        Line::styled(sign, theme.accent)
+            .and(format!("{}. {}", index + 1, self.label(choice)), style)
+    }
+
+    fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
+        let question = match self.ask.question {
+            Question::Edit => "Apply this change?",
+            Question::Exec => "Run this command?",
+            Question::Mcp => "Call this tool?",
+            Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
+            Question::Fallback => "Shall another model answer?",
+            Question::ExitPlanMode => "Shall the work on this plan begin?",
+            Question::AskUser => "Your answer?",
+            Question::Info => "Allow this?",
+        };
+        let mut title = Line::styled("? ", theme.warning.bold()).and(question, theme.text.bold());
+        if waiting > 1 {
+            title = title.and(format!("  1 of {waiting}"), theme.secondary);
+        }
+        let mut rows = vec![title];
+        if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
+            let place = Line::styled(path.display().to_string(), theme.secondary);
+            rows.extend(wrap(&place, width, &[Span::raw("  ")]));
+            return rows;
+        }
+        if self.ask.question == Question::Fallback {
+            let what = Line::styled(self.ask.title.clone(), theme.text);
+            rows.extend(wrap(&what, width, &[Span::raw("  ")]));
+            return rows;
+        }
+        if let Some(agent) = &self.ask.agent {
+            rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
+        }
+        let what = Line::styled(format!("{} ", self.ask.name), theme.text.bold())
+            .and(self.ask.title.clone(), theme.text);
+        if !matches!(self.ask.preview, Some(Preview::Command { .. })) {
+            rows.extend(wrap(&what, width, &[Span::raw("  ")]));
+        }
+        rows
+    }
+
+    fn body(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let mut rows = Vec::new();
+        let hang = [Span::raw("    ")];
+        match &self.ask.preview {
+            Some(Preview::Command { command, directory }) => {
+                for (index, line) in command.split('\n').enumerate() {
+                    let sign = if index == 0 { "  $ " } else { "    " };
+                    let line = Line::styled(sign, theme.accent).and(tabs(line), theme.text.bold());
+                    rows.extend(wrap(&line, width, &hang));
+                }
+                let place = format!("  in {}", directory.display());
+                rows.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
+                self.parts(&mut rows, width, theme);
+            }
+            Some(Preview::Diff(diff)) => {
+                rows.extend(diff_view::rows(diff, &DiffLook::new(theme, width)));
+            }
+            Some(Preview::Urls { prompt, urls }) => {
+                for url in urls {
+                    let line = Line::styled("  ", theme.text).and(url.clone(), theme.link);
+                    rows.extend(wrap(&line, width, &hang));
+                    if !url.is_ascii() || url.contains("xn--") {
+                        let warning = "    the address has letters that may look like others";
+                        rows.push(Line::styled(warning, theme.warning));
+                    }
+                }
+                let line = Line::styled(format!("  {}", tabs(prompt)), theme.secondary);
+                rows.extend(wrap(&line, width, &hang));
+            }
+            Some(Preview::Mcp { server, tool, description, arguments }) => {
+                let of = format!("  {} of {}", tabs(tool), tabs(server));
+                rows.extend(wrap(&Line::styled(of, theme.text.bold()), width, &hang));
+                for line in description.lines() {
+                    let line = Line::styled(format!("  {}", tabs(line)), theme.secondary);
+                    rows.extend(wrap(&line, width, &hang));
+                }
+                for (name, value) in arguments {
+                    let line = Line::styled(format!("  {}: ", tabs(name)), theme.accent)
+                        .and(tabs(&value.to_string()), theme.text);
+                    rows.extend(wrap(&line, width, &hang));
+                }
+            }
+            Some(Preview::Plan { text, .. }) => rows = self.plan_rows(text, width, theme),
+            // These have a dialog of their own.
+            Some(Preview::Questions { .. }) | None => {}
+        }
+        if let Some(hunks) = &self.hunks {
+            rows = hunks.rows(width, theme);
+        }
+        let leave = self.ask.permissions.words();
+        if !leave.is_empty() {
+            let line =
+                Line::styled("  needs ", theme.warning).and(leave.join(", "), theme.warning.bold());
+            rows.extend(wrap(&line, width, &hang));
+        }
+        for what in &self.ask.not_undoable {
+            let line = Line::styled(format!("  cannot be undone: {what}"), theme.warning);
+            rows.extend(wrap(&line, width, &hang));
+        }
+        rows
+    }
+
+    fn plan_rows(&self, text: &str, width: usize, theme: &Theme) -> Vec<Line> {
+        let mut made = self.plan.borrow_mut();
+        if made.0 != width {
+            *made = (width, render(text, &Look::new(theme, width)));
+        }
+        made.1.clone()
+    }
+
+    /// What a line of several parts runs and writes.
+    fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
+        for part in &self.ask.verdict.parts {
+            let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
+            let line = Line::styled("  · ", theme.border).and(tabs(part), style);
+            rows.extend(wrap(&line, width, &[Span::raw("    ")]));
+        }
+    }
+
+    fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
+        let hang = [Span::raw("  ")];
+        let mut rows = Vec::new();
+        if self.hunks.is_some() {
+            let hint = "space take or leave · ↑↓ hunks · enter apply what is taken · esc back";
+            rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
+            return (rows, None);
+        }
+        if let Some(typing) = &self.typing {
+            let (label, field, problem) = match typing {
+                Typing::Rule(field, problem) => ("rule: ", field, problem.as_deref()),
+                Typing::Feedback(field) => ("tell the model: ", field, None),
+            };
+            if let Some(problem) = problem {
+                rows.extend(wrap(&Line::styled(problem.to_owned(), theme.error), width, &hang));
+            }
+            let (text, column) = field.row(width.saturating_sub(label.len() + 1));
+            let at = (label.len() + column, rows.len());
+            rows.push(Line::styled(label, theme.accent).and(text, theme.text));
+            rows.push(Line::styled("enter accept · esc back", theme.secondary));
+            return (rows, Some(at));
+        }
+        for (index, choice) in self.choices.iter().enumerate() {
+            let line = self.answer(index, *choice, theme);
+            rows.extend(wrap(&line, width, &[Span::raw("     ")]));
+        }
+        if self.draft().is_some() {
+            let widen =
+                if self.ask.rules.len() > 1 { "←→ narrower or wider rule · " } else { "" };
+            let hint = format!("{widen}e edit the rule · esc no");
+            rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
+        }
+        (rows, None)
+    }
+}
+
+/// Tabs as spaces; other control characters are the screen's business.
+fn tabs(text: &str) -> String {
+    text.replace('\t', "    ")
+}
