@@ -81,6 +81,12 @@ impl Facts {
     }
 }
 
+/// Makes a folder and those above it, for their owner alone.
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// One entry of a directory.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -107,13 +113,21 @@ pub struct Confined {
     path: PathBuf,
     anchor: PathBuf,
     relative: PathBuf,
+    /// Whether the folder that it is opened from is the program's own, so that
+    /// a write may make it.
+    own: bool,
 }
 
 impl Confined {
     /// `None` when the path is not below the anchor.
     pub(crate) fn new(shown: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
         let relative = path.strip_prefix(&anchor).ok()?.to_path_buf();
-        Some(Self { shown, path, anchor, relative })
+        Some(Self { shown, path, anchor, relative, own: false })
+    }
+
+    /// The same, in a folder of the program's own that may not be there yet.
+    pub(crate) fn own(self, own: bool) -> Self {
+        Self { own, ..self }
     }
 
     /// The real path: absolute, links resolved. For effects, keys and rules.
@@ -134,7 +148,14 @@ impl Confined {
     /// The folder that holds the file, and the file's name in it.
     pub(crate) fn parent(&self, create: bool) -> Result<(OwnedFd, OsString), FileError> {
         let (folder, name) = split(&self.relative);
-        let root = self.open_anchor()?;
+        let root = match self.open_anchor() {
+            Err(FileError::NotFound { .. }) if create && self.own => {
+                make_private(&self.anchor)
+                    .map_err(|error| FileError::from_io(&self.shown, "create", error))?;
+                self.open_anchor()
+            }
+            opened => opened,
+        }?;
         let folder = folder_beneath(&root, folder, create)
             .map_err(|error| self.error(if create { "create" } else { "open" }, error))?;
         Ok((folder, name))

@@ -213,7 +213,9 @@ impl Workspace {
             None => None,
         };
         let anchor = anchor.ok_or_else(outside)?;
-        Confined::new(shown.clone(), real, anchor).ok_or_else(outside)
+        let own = self.temp.iter().chain(&self.notes).any(|place| place.real == anchor);
+        let confined = Confined::new(shown.clone(), real, anchor).ok_or_else(outside)?;
+        Ok(confined.own(own))
     }
 
     /// Whether a path is inside the workspace folders proper.

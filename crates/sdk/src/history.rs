@@ -11,7 +11,9 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
     CompactionRecord, PromptMark, Record, SessionHead, Store as _, pins,
 };
-use parallax_store::{FindError, Journal, LoadedSession, OpenError, Origin, SessionEntry};
+use parallax_store::{
+    FindError, Journal, LoadError, LoadedSession, OpenError, Origin, SessionEntry,
+};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -54,7 +56,8 @@ pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
         SessionChoice::WithId(id) => with_id(launch, id),
         SessionChoice::Resume(selector) => resume(launch, selector),
         SessionChoice::Import(path) => {
-            let loaded = parallax_store::import(path).map_err(input)?;
+            let loaded = parallax_store::import(path).and_then(|it| sound(it, path));
+            let loaded = loaded.map_err(input)?;
             Ok(fork(launch, new_id(), loaded, path.display().to_string()))
         }
         SessionChoice::Fork { from, keep } => {
@@ -145,9 +148,12 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
         return adopt(launch, &entry);
     }
     match Journal::open_append(&entry.path) {
+        Ok((_, loaded)) if !parallax_store::is_sound(&loaded.contents) => {
+            in_a_copy(launch, &entry, loaded)
+        }
         Ok((journal, loaded)) => Ok(taken(loaded.head.session_id.clone(), journal, loaded)),
         Err(OpenError::InUse { .. }) => {
-            let loaded = parallax_store::load(&entry.path).map_err(input)?;
+            let loaded = loaded(&entry)?;
             let id = new_id();
             let notice = format!(
                 "the session `{}` is in use by another process: this run continues a copy of it, `{id}`",
@@ -159,6 +165,24 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
         }
         Err(error) => Err(input(error)),
     }
+}
+
+/// Goes on with a session whose file has holes. The file stays as it is, for
+/// whoever wants to look at it.
+fn in_a_copy(
+    launch: &Launch,
+    entry: &SessionEntry,
+    loaded: LoadedSession,
+) -> Result<Resumed, Failure> {
+    let (id, from) = (new_id(), entry.id.clone());
+    let notice = format!(
+        "the file of the session `{from}` is damaged: this run goes on in a copy, `{id}`, in which \
+         what did not fit together was put right"
+    );
+    let mended = parallax_store::mended(loaded, &entry.path).map_err(input)?;
+    let mut resumed = fork(launch, id, mended, from);
+    resumed.notices.push(notice);
+    Ok(resumed)
 }
 
 /// Why a session file of Parallax CLI with this very name is not in the list.
@@ -187,10 +211,18 @@ pub(crate) fn found(launch: &Launch, selector: &str) -> Result<SessionEntry, Fai
 /// What its file tells.
 pub(crate) fn loaded(entry: &SessionEntry) -> Result<LoadedSession, Failure> {
     match entry.origin {
-        Origin::Parallax => parallax_store::load(&entry.path),
+        Origin::Parallax => parallax_store::load(&entry.path).and_then(|it| sound(it, &entry.path)),
         Origin::GeminiCli | Origin::ParallaxCli => parallax_store::import(&entry.path),
     }
     .map_err(input)
+}
+
+/// The session, put right where its file has holes.
+fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
+    match parallax_store::is_sound(&loaded.contents) {
+        true => Ok(loaded),
+        false => parallax_store::mended(loaded, path),
+    }
 }
 
 /// Takes back in a session of ours what came after its first contents.
@@ -202,6 +234,10 @@ fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
         )));
     }
     let (journal, mut loaded) = Journal::open_append(&entry.path).map_err(input)?;
+    if !parallax_store::is_sound(&loaded.contents) {
+        loaded.cut(keep);
+        return in_a_copy(launch, &entry, loaded);
+    }
     if keep < loaded.contents.len() {
         journal.append(&Record::Truncate { keep }).map_err(input)?;
         loaded.cut(keep);

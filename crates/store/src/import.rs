@@ -26,28 +26,28 @@ const MAX_FILE: u64 = 512 * 1024 * 1024;
 
 /// One message of a foreign session.
 #[derive(Debug, Default)]
-struct Message {
-    time: String,
-    is_model: bool,
-    parts: Vec<Part>,
+pub(crate) struct Message {
+    pub(crate) time: String,
+    pub(crate) is_model: bool,
+    pub(crate) parts: Vec<Part>,
     /// What the person typed.
-    display: Option<String>,
-    synthetic: bool,
-    model: Option<String>,
-    usage: Option<Usage>,
-    thoughts: Vec<String>,
+    pub(crate) display: Option<String>,
+    pub(crate) synthetic: bool,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) thoughts: Vec<String>,
     /// Results that the record keeps beside the calls.
-    results: Vec<CallResult>,
+    pub(crate) results: Vec<CallResult>,
 }
 
 /// The result of one call.
 #[derive(Debug)]
-struct CallResult {
-    id: Option<String>,
-    name: String,
-    parts: Vec<Part>,
-    failed: bool,
-    display: Option<String>,
+pub(crate) struct CallResult {
+    pub(crate) id: Option<String>,
+    pub(crate) name: String,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) failed: bool,
+    pub(crate) display: Option<String>,
 }
 
 /// Reads any session file: a journal of ours, a record of Gemini CLI (both
@@ -179,7 +179,7 @@ fn read_parts(raw: &RawValue) -> Vec<Part> {
 
 /// Puts the messages together so that roles alternate and every call has its
 /// one response.
-fn build(
+pub(crate) fn build(
     head: SessionHead,
     messages: Vec<Message>,
     path: &Path,

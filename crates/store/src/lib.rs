@@ -15,6 +15,7 @@ mod inputs;
 mod journal;
 mod list;
 mod load;
+mod mend;
 mod moving;
 mod outputs;
 mod paths;
@@ -35,6 +36,7 @@ pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, s
 pub use journal::{Journal, OpenError, record_line};
 pub use list::{Origin, SessionEntry, list, list_all, note_folders};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
+pub use mend::{is_sound, mended};
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{OUTPUTS_LIMIT, keep_output, trim_outputs};
 pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder, project_hash};

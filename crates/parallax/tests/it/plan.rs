@@ -172,3 +172,25 @@ fn plans_of_a_session_are_its_own_unless_the_project_has_a_place() {
     assert!(done.out().contains("plan mode is switched off"), "{}", done.out());
     assert!(!declared(&off, 0).iter().any(|tool| tool.ends_with("plan_mode")));
 }
+
+/// The folder for plans that the system prompt of a request names.
+fn named_folder(world: &World, request: usize) -> String {
+    let body: Value = serde_json::from_slice(&world.server.requests()[request].body).expect("json");
+    let system = body["systemInstruction"].to_string();
+    let end = system.find("/plans").expect("a folder") + "/plans".len();
+    let start = system[..end].rfind(['`', ' ', '"', '\'']).expect("a start") + 1;
+    system[start..end].to_owned()
+}
+
+#[test]
+fn a_plan_can_be_written_where_nothing_was_kept_before() {
+    let first = World::new(&script(&[]));
+    first.run_well(&["-p", "begin", "--approval-mode", "plan", "--session-id", "planned"]);
+    let plan = format!("{}/p.md", named_folder(&first, 0));
+    assert!(plan.starts_with('/') && !std::path::Path::new(&plan).exists(), "{plan}");
+    let steps = script(&[write(&plan, "# The plan\n"), exit(&plan)]);
+    let world = World::in_home(first.home, &steps);
+    world.run_well(&["-r", "planned", "-p", "plan it", "--approval-mode", "plan"]);
+    assert_eq!(std::fs::read_to_string(&plan).expect("the plan"), "# The plan\n");
+    world.server.assert_clean();
+}

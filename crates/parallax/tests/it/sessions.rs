@@ -173,3 +173,37 @@ fn what_is_written_is_for_the_user_alone() {
         assert!(!text.contains(testkit::API_KEY), "the key is in {}", path.display());
     }
 }
+
+/// A hole in the middle of a journal: the conversation goes on in a copy that
+/// the service takes.
+#[test]
+fn a_journal_with_holes_is_put_right_in_a_copy() {
+    const WORK: &str = r#"[
+        {"calls":[{"name":"read_file","args":{"file_path":"a.txt"}},{"name":"list_directory","args":{"dir_path":"."}}]},
+        {"text":"looked","repeat":0}]"#;
+    const AFTER: &str = r#"[{"text":"and went on"}]"#;
+    let mut world = World::new(WORK);
+    world.home.write("a.txt", "one").expect("file");
+    world.run_well(&["-p", "look", "--session-id", "whole"]);
+    world.run_well(&["-r", "whole", "-p", "again"]);
+    let file = journals(&world).pop().expect("a journal");
+    let text = std::fs::read_to_string(&file).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    for at in 1..lines.len() {
+        for doubled in [false, true] {
+            let mut broken = lines.clone();
+            match doubled {
+                true => broken.insert(at, lines[at]),
+                false => drop(broken.remove(at)),
+            }
+            std::fs::write(&file, broken.join("\n") + "\n").expect("written");
+            // A server of its own: it looks at pairs of calls and results, at
+            // speakers, and at what was sent before.
+            world = World::in_home(world.home, AFTER);
+            let done = world.run_well(&["-r", "whole", "-p", "and now?"]);
+            assert_eq!(done.out(), "and went on\n", "line {at}: {}", done.err());
+            let sent = raw_contents(world.server.requests().last().expect("a request"));
+            assert!(sent.last().expect("a content").contains("and now?"), "line {at}");
+        }
+    }
+}
