@@ -151,11 +151,12 @@ def call(params, session, identity):
         return None
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
-        for step in range(1, 4):
+        for step in range(1, arguments.get("steps", 3) + 1):
             session.send({"jsonrpc": "2.0", "method": "notifications/progress",
-                          "params": {"progressToken": token, "progress": step, "total": 4,
+                          "params": {"progressToken": token, "progress": step,
+                                     "total": arguments.get("steps", 3) + 1,
                                      "message": f"step {step}"}})
-            time.sleep(0.05)
+            time.sleep(arguments.get("pause", 0.05))
         return text("slow done")
     if name == "bump":
         STATE["extra"] = True

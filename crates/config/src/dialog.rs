@@ -77,6 +77,7 @@ const SHOWN: &[(&str, &str, Counts)] = &[
     ("ui.footer.hideContextPercentage", "Footer without the context used", Now),
     ("ui.showMemoryUsage", "Memory usage in the footer", Now),
     ("ui.showLineNumbers", "Line numbers in code", Now),
+    ("ui.showCitations", "Sources under an answer", Now),
     ("ui.useAlternateBuffer", "Full-screen mode", Restart),
     ("ui.inlineThinkingMode", "Show thoughts", Now),
     ("ui.accessibility.screenReader", "Screen reader mode", Restart),

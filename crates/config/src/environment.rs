@@ -101,7 +101,10 @@ impl Environment {
             if self.process.contains_key(&name) || excluded.contains(&name) {
                 continue;
             }
-            if of_project && (is_for_the_user(&name) || self.sends_keys_away(&name, &names)) {
+            let is_refused = is_for_the_user(&name)
+                || names_a_prompt_file(&name, &value)
+                || self.sends_keys_away(&name, &names);
+            if of_project && is_refused {
                 refused.push(name);
                 continue;
             }
@@ -136,6 +139,15 @@ fn is_for_the_user(name: &str) -> bool {
                 rest,
                 "TRUST_WORKSPACE" | "HOME" | "SYSTEM_SETTINGS_PATH" | "SYSTEM_DEFAULTS_PATH"
             ))
+}
+
+/// Whether the variable names a file to read the system prompt from, or to write
+/// it to. A project may switch its own file on (`1`); which other files of the
+/// user's are read or written is not for it to say.
+fn names_a_prompt_file(name: &str, value: &str) -> bool {
+    let switch = value.trim().to_ascii_lowercase();
+    matches!(name, "GEMINI_SYSTEM_MD" | "GEMINI_WRITE_SYSTEM_MD")
+        && !matches!(switch.as_str(), "" | "0" | "1" | "true" | "false")
 }
 
 /// What decides which `.env` counts.

@@ -42,6 +42,12 @@ pub enum ConfigError {
         /// The path.
         path: PathBuf,
     },
+    /// A file of a project that is a link to one outside of it.
+    #[error("`{path}` is not read: it is a link to what lies outside the project")]
+    LeadsOut {
+        /// The path.
+        path: PathBuf,
+    },
     /// Far larger than anything a person writes.
     #[error("Error in {path}: the file is larger than {limit} bytes; shorten it and try again")]
     TooLarge {

@@ -73,6 +73,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("tools.allowed", &["[]"]),
     ("tools.sandboxAllowedPaths", &["[]"]),
     ("tools.sandboxNetworkAccess", &["false"]),
+    // Agents of the user would get other servers, tools and limits.
+    ("agents.overrides", &["{}"]),
     // Programs that run without a question.
     ("tools.discoveryCommand", &[]),
     ("tools.callCommand", &[]),

@@ -115,6 +115,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     warnings.extend(search.read_into(&mut environment));
 
     let settings = Settings::from_layers(layers, &environment, &mut warnings);
+    warnings.extend(crate::ui::footer_warning(&settings));
     Ok(Config {
         cwd,
         homes,

@@ -70,7 +70,12 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
             ));
             None
         }
-        Said::Default => Some(standard.clone()),
+        Said::Default => {
+            if leads_out(&standard, places.cwd) {
+                return Err(ConfigError::LeadsOut { path: standard });
+            }
+            Some(standard.clone())
+        }
         Said::File(path) => Some(path),
     };
     if let Some(path) = file {
@@ -92,11 +97,21 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
     let homes = [places.homes.gemini.clone(), places.homes.parallax.clone()];
     let own = FOLDERS.map(|folder| places.cwd.join(folder));
     let own = own.into_iter().filter(|folder| places.trusted && !homes.contains(folder));
-    for folder in homes.iter().cloned().chain(own) {
-        found.append.extend(found_text(&folder.join(APPEND), &mut found.warnings));
-        sections_of(&folder.join("prompt"), places, &mut found);
+    for (folder, of_project) in
+        homes.iter().cloned().map(|it| (it, false)).chain(own.map(|it| (it, true)))
+    {
+        let root = of_project.then_some(places.cwd);
+        found.append.extend(found_text(&folder.join(APPEND), root, &mut found.warnings));
+        sections_of(&folder.join("prompt"), root, places, &mut found);
     }
     Ok(found)
+}
+
+/// Whether a file of a project is really another: its name may be a link to the
+/// user's own keys.
+fn leads_out(path: &Path, root: &Path) -> bool {
+    let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    std::fs::canonicalize(path).is_ok_and(|real| !real.starts_with(root))
 }
 
 /// The project's file for the whole system prompt.
@@ -105,10 +120,15 @@ pub fn default_prompt_file(cwd: &Path) -> PathBuf {
 }
 
 /// Takes the sections of a folder, which win over those found before.
-fn sections_of(folder: &Path, places: &PromptPlaces<'_>, found: &mut PromptFiles) {
+fn sections_of(
+    folder: &Path,
+    root: Option<&Path>,
+    places: &PromptPlaces<'_>,
+    found: &mut PromptFiles,
+) {
     for section in places.sections {
         let file = folder.join(format!("{section}.md"));
-        if let Some(text) = found_text(&file, &mut found.warnings) {
+        if let Some(text) = found_text(&file, root, &mut found.warnings) {
             found.sections.insert((*section).to_owned(), text);
         }
     }
@@ -127,7 +147,12 @@ fn sections_of(folder: &Path, places: &PromptPlaces<'_>, found: &mut PromptFiles
     }
 }
 
-fn found_text(path: &Path, warnings: &mut Vec<String>) -> Option<String> {
+/// The text of a file; one of a project is really in its `root`.
+fn found_text(path: &Path, root: Option<&Path>, warnings: &mut Vec<String>) -> Option<String> {
+    if root.is_some_and(|root| leads_out(path, root)) {
+        warnings.push(ConfigError::LeadsOut { path: path.to_owned() }.to_string());
+        return None;
+    }
     match read_text(path, LIMIT) {
         Ok(text) => text.filter(|text| !text.trim().is_empty()),
         Err(error) => {

@@ -213,6 +213,16 @@ impl FooterItem {
         }
     }
 
+    /// The words of a list that name nothing which the footer can show.
+    pub fn unknown(words: &[String]) -> Vec<&str> {
+        words.iter().map(String::as_str).filter(|word| Self::parse(word).is_none()).collect()
+    }
+
+    /// All words of `ui.footer.items`, for a sentence.
+    pub fn words() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+
     fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|item| item.as_str() == word)
     }
@@ -288,6 +298,28 @@ impl UiSettings {
     }
 }
 
+/// What people should hear of `ui.footer.items`: words that name nothing.
+pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
+    const KEY: &str = "ui.footer.items";
+    let items = settings.list(KEY);
+    let unknown = FooterItem::unknown(&items);
+    let first = unknown.first()?;
+    let file = match settings.origins(KEY).last() {
+        Some(origin) => format!("{}: ", origin.file.display()),
+        None => String::new(),
+    };
+    let more = match unknown.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    // A word of a project's may hold anything.
+    let first: String = first.chars().filter(|char| !char.is_control()).take(40).collect();
+    Some(format!(
+        "{file}`{KEY}` names `{first}`{more}, which the footer cannot show; it can show {}",
+        FooterItem::words()
+    ))
+}
+
 /// `ui.footer.items` where it is set (unknown names left out), else our own row
 /// less what the single switches take out of it.
 fn footer(settings: &Settings) -> Vec<FooterItem> {
@@ -349,6 +381,8 @@ mod tests {
         assert_eq!(ui(switched).footer, Some(left));
         let listed = serde_json::json!({"ui": {"footer": {"items": ["quota", "x", "workspace"]}}});
         assert_eq!(ui(listed).footer, Some(vec![Quota, Workspace]));
+        let words = ["quota", "x\u{1b}[2J", "y"].map(str::to_owned);
+        assert_eq!(FooterItem::unknown(&words), ["x\u{1b}[2J", "y"]);
         assert_eq!(ui(serde_json::json!({"ui": {"hideFooter": true}})).footer, None);
         for item in FooterItem::ALL {
             assert_eq!(FooterItem::parse(item.as_str()), Some(item));

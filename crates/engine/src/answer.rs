@@ -5,6 +5,9 @@ use parallax_protocol::model::{Chunk, Citation, FinishReason, Usage};
 
 use crate::model_hooks::{replace_text, visible};
 
+/// Sources of one answer that are kept.
+const MOST_SOURCES: usize = 500;
+
 /// A visible piece of a response, as it came.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Piece {
@@ -41,6 +44,10 @@ impl Answer {
         self.blocked = chunk.blocked.or(self.blocked.take());
         self.model_version = chunk.model_version.or(self.model_version.take());
         self.citations.extend(chunk.citations);
+        if let Some(grounding) = &chunk.grounding {
+            self.citations.extend(Citation::of_grounding(grounding));
+        }
+        self.citations.truncate(MOST_SOURCES);
         pieces
     }
 

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use parallax_protocol::Object;
 use parallax_protocol::policy::{ApprovalMode, Decision};
 
+use crate::arguments_text::arguments_text;
 use crate::build_guard::BuildFileGuard;
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::Commands;
@@ -28,6 +30,9 @@ pub struct PolicyOptions {
     pub confirmation_required: Vec<String>,
     /// MCP servers with `trust`: their tools do not ask.
     pub trusted_servers: Vec<String>,
+    /// Agents, and MCP servers of their own with `trust`: their tools do not ask
+    /// there.
+    pub agent_servers: Vec<(String, String)>,
     /// MCP servers that are allowed by name (`mcp.allowed`): their tools do not
     /// ask.
     pub allowed_servers: Vec<String>,
@@ -89,10 +94,21 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         }
     }
 
+    for (agent, server) in &options.agent_servers {
+        let name = format!("MCP server `{server}` of `{agent}` is trusted");
+        let mut rule = settings_rule(&name, "mcp_servers.trust", 4200, Decision::Allow);
+        rule.conditions.tools = vec![ToolPattern::of_server(server, "*")];
+        rule.conditions.server = Some(server.clone());
+        rule.conditions.agent = Some(agent.clone());
+        rule.conditions.modes = NOT_PLAN.to_vec();
+        rules.push(rule);
+    }
+
     for skill in &options.built_in_skills {
         // The whole of the arguments: no other key can bring the name in.
-        let name = serde_json::Value::from(skill.as_str()).to_string();
-        let pattern = format!(r#"^\{{"name":\s*{}\}}$"#, regex::escape(&name));
+        let mut arguments = Object::new();
+        arguments.insert("name".to_owned(), skill.as_str().into());
+        let pattern = format!("^{}$", regex::escape(&arguments_text(&arguments, None)));
         let Ok(pattern) = pattern::compile(&pattern) else { continue };
         let mut rule = Rule::new("the program's own skills", BUILT_IN_SKILL, Decision::Allow);
         rule.conditions.tools = vec![ToolPattern::Exact("activate_skill".to_owned())];

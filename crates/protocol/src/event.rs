@@ -9,7 +9,7 @@ use crate::Object;
 use crate::agent::AgentProgress;
 use crate::context::ContextPicture;
 use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
-use crate::model::{Retry, Usage};
+use crate::model::{Citation, Retry, Usage};
 use crate::op::AskOutcome;
 use crate::permissions::Permissions;
 use crate::policy::{ApprovalMode, RuleDraft, Verdict};
@@ -90,6 +90,8 @@ pub enum EventBody {
     },
     /// A model request ended (well or not), utility calls included.
     ModelCall(ModelCall),
+    /// Where the answer that was just told has its words from, each source once.
+    Sources(Vec<Citation>),
     /// How full the model's context is.
     ContextUsed(ContextUsed),
     /// What fills the model's context, when it was asked for.

@@ -128,6 +128,20 @@ pub struct Citation {
     pub uri: String,
 }
 
+impl Citation {
+    /// The sources that `groundingMetadata` names, in its order, since other fields
+    /// point to them by number; one that lacks an address has an empty one.
+    pub fn of_grounding(grounding: &Value) -> impl Iterator<Item = Self> {
+        let chunks = grounding.get("groundingChunks").and_then(Value::as_array);
+        chunks.into_iter().flatten().map(|chunk| {
+            let source =
+                ["web", "retrievedContext", "maps"].iter().find_map(|kind| chunk.get(kind));
+            let field = |name: &str| source?.get(name)?.as_str().map(str::to_owned);
+            Self { title: field("title"), uri: field("uri").unwrap_or_default() }
+        })
+    }
+}
+
 /// What a stream yields.
 #[derive(Debug, Clone)]
 pub enum StreamEvent {

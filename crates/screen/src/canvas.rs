@@ -193,7 +193,7 @@ impl Canvas {
             Some(broken) if usize::from(broken.columns) == columns => broken.up,
             _ => {
                 let rows = self.region.painted().rows_above_cursor(columns, reflows);
-                isize::try_from(rows).unwrap_or(0)
+                isize::try_from(rows + self.region.gone(columns)).unwrap_or(0)
             }
         }
     }
@@ -283,6 +283,7 @@ impl Canvas {
                 }
             } else {
                 self.broken = Some(sent.replayed(*place));
+                self.region.strayed();
                 self.held.splice(0..0, sent.commit);
                 shared.window_changed();
             }

@@ -43,6 +43,10 @@ pub struct Region {
     moves: Vec<Vertical>,
     /// Nothing is known about the cursor's row and those below it.
     fresh: bool,
+    /// Rows that were painted and that a lower window pushed out at its top: they
+    /// stand in the scrollback, next above the region. A window that grows may bring
+    /// them back.
+    gone: usize,
 }
 
 impl Region {
@@ -58,6 +62,7 @@ impl Region {
             visible: true,
             moves: Vec::new(),
             fresh: true,
+            gone: 0,
         }
     }
 
@@ -98,6 +103,10 @@ impl Region {
             new.push(Arc::default());
         }
 
+        if committed > 0 {
+            // They stand between the region and what has gone.
+            self.gone = 0;
+        }
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
         if self.fresh {
             painter.out.extend_from_slice(b"\r\x1b[J");
@@ -221,7 +230,7 @@ impl Region {
     /// it begins anew there. What is above stays, the rest goes with the next frame.
     /// `reflows`: the terminal wraps rows that have become too long.
     pub fn resize(&mut self, columns: usize, height: usize, reflows: bool) -> Vec<u8> {
-        let up = self.painted().rows_above_cursor(columns, reflows);
+        let up = self.painted().rows_above_cursor(columns, reflows) + self.gone(columns);
         self.begin_anew(columns, height);
         upward(isize::try_from(up).unwrap_or(0))
     }
@@ -229,9 +238,28 @@ impl Region {
     /// Begins anew in the cursor's row, which is known to be the region's first, in a
     /// window of another size. What is there and below goes with the next frame.
     pub(crate) fn begin_anew(&mut self, columns: usize, height: usize) {
-        let visible = self.visible;
+        let (visible, height) = (self.visible, height.max(1));
+        // The terminal keeps the cursor in the window: at least what is further above
+        // it than that has left. What a window grew by may have come back.
+        let gone = self.gone(columns).saturating_sub(height.saturating_sub(self.height));
+        let left = match columns == self.columns {
+            true => self.y.saturating_sub(height - 1),
+            // How rows were wrapped is a guess, and no row of others may be erased.
+            false => 0,
+        };
         self.restart(columns, height);
-        self.visible = visible;
+        (self.visible, self.gone) = (visible, gone + left);
+    }
+
+    /// How many rows of ours may stand next above the region, in a window that has
+    /// become `columns` wide.
+    pub(crate) fn gone(&self, columns: usize) -> usize {
+        if columns == self.columns { self.gone } else { 0 }
+    }
+
+    /// The region is not where it was thought to be.
+    pub(crate) fn strayed(&mut self) {
+        self.gone = 0;
     }
 
     /// Begins anew in the cursor's row, wherever something else has left it.

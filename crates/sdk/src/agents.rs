@@ -135,6 +135,20 @@ fn unacknowledged(set: &AgentSet) -> Option<String> {
     })
 }
 
+/// Servers of agents whose tools do not ask: the agent, and its server. What is
+/// the project's or an extension's cannot say that of its own.
+pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
+    let own = set.agents.iter().filter(|agent| agent.tier == AgentTier::User);
+    own.flat_map(|agent| {
+        let trusted = agent
+            .mcp_servers
+            .iter()
+            .filter(|(_, server)| server.get("trust").and_then(Value::as_bool) == Some(true));
+        trusted.map(|(server, _)| (agent.name.clone(), server.clone()))
+    })
+    .collect()
+}
+
 /// The agents that a session can start.
 pub struct SessionAgents {
     launch: Launch,
@@ -286,11 +300,14 @@ impl Agents for SessionAgents {
             schema: output.schema.clone(),
         });
         let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
-        let (servers, problems) =
+        let (servers, mut problems) =
             self.launch.agent_servers(found, &self.workspace, processes, sandbox);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
-            tools.extend(runtime.block_on(servers::tools_of(&servers)));
+            let (own, failed) = runtime.block_on(servers::tools_of(&servers));
+            tools.extend(own);
+            let of = |why: String| format!("the agent `{}`: {why}", found.name);
+            problems.extend(failed.into_iter().map(of));
             let close: CloseAgent =
                 Box::new(move || Box::pin(async move { servers.close().await }));
             close

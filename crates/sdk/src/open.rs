@@ -21,13 +21,14 @@ use parallax_protocol::op::Op;
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::store::{NoStore, Record, Store};
 
-use crate::agents::SessionAgents;
+use crate::agents::{SessionAgents, trusted_servers};
 use crate::custom_commands::{self, Commands};
 use crate::discovery::MoreTools;
 use crate::expand::Expander;
 use crate::found_context::FoundContext;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, SessionChoice, failure};
+use crate::rules::Unasked;
 use crate::versions::{self, Versions};
 use crate::{OpSender, hooks, model, session_names, skills, system, toolbox};
 
@@ -178,13 +179,17 @@ impl Launch {
             main: toolbox.main_model(Arc::clone(&metered_model)),
             tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
         });
-        let (policy, notices) =
-            self.policy_for(Some(plans.clone()), skills::of_the_program(&skills));
-        let judge: Arc<dyn Judge> = Arc::new(policy);
-        warnings.extend(notices);
         warnings.extend(self.sandbox_table().1);
         let (agents, notices) =
             self.session_agents(&workspace, toolbox.processes(), shell.sandbox.clone());
+        warnings.extend(notices);
+        let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
+        let (policy, notices) = self.policy_for(Unasked {
+            plans: Some(plans.clone()),
+            skills: skills::of_the_program(&skills),
+            agent_servers: trusted_servers(&set),
+        });
+        let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
         let (servers, notices) =
             self.open_servers(&workspace, toolbox.processes(), shell.sandbox.clone());

@@ -10,26 +10,34 @@ use parallax_policy::{BuildFileGuard, Policy, PolicyOptions, RuleFile, Tier};
 use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
 
 use crate::launch::Launch;
-use crate::skills;
+use crate::{agents, skills};
 
 /// The file of rules that were agreed to.
 const SAVED: &str = "auto-saved.toml";
+
+/// What of a session needs no question.
+pub(crate) struct Unasked {
+    /// The folder of plans.
+    pub(crate) plans: Option<PathBuf>,
+    /// Skills of the program.
+    pub(crate) skills: Vec<String>,
+    /// Agents, and servers of their own that are trusted.
+    pub(crate) agent_servers: Vec<(String, String)>,
+}
 
 impl Launch {
     /// The policy, and what people should hear about its files.
     pub fn policy(&self) -> (Policy, Vec<String>) {
         // The folder of plans of a session is known to the session only.
-        let skills = skills::of_the_program(&self.skills());
-        self.policy_for(self.set_plans_folder().ok().flatten(), skills)
+        self.policy_for(Unasked {
+            plans: self.set_plans_folder().ok().flatten(),
+            skills: skills::of_the_program(&self.skills()),
+            agent_servers: agents::trusted_servers(&self.agents()),
+        })
     }
 
-    /// The policy of a session whose plans are in that folder, and which has these
-    /// skills of the program.
-    pub(crate) fn policy_for(
-        &self,
-        plans: Option<PathBuf>,
-        built_in_skills: Vec<String>,
-    ) -> (Policy, Vec<String>) {
+    /// The policy of a session with these things of its own.
+    pub(crate) fn policy_for(&self, unasked: Unasked) -> (Policy, Vec<String>) {
         let settings = &self.config.settings;
         let mut allowed = settings.allowed_tools();
         allowed.extend(self.options.allowed_tools.iter().cloned());
@@ -45,12 +53,13 @@ impl Launch {
             confirmation_required: settings.confirmation_required(),
             trusted_servers,
             allowed_servers,
-            built_in_skills,
+            built_in_skills: unasked.skills,
+            agent_servers: unasked.agent_servers,
             build_file_guard: match settings.build_file_guard() {
                 true => BuildFileGuard::Ask,
                 false => BuildFileGuard::Off,
             },
-            plans_directory: plans,
+            plans_directory: unasked.plans,
             home: self.home_folder(),
             workspace_may_allow: self.accepted(&files),
             disable_always_allow: settings.flag("security.disableAlwaysAllow"),

@@ -151,17 +151,42 @@ pub(crate) fn prompt(material: Material) -> Box<dyn Fn(ApprovalMode) -> Arc<str>
     })
 }
 
-/// Writes the built-in prompt where `GEMINI_WRITE_SYSTEM_MD` wants it. Blocking.
+/// How the built-in prompt begins, in all its forms.
+const BEGINNING: &str = "You are Parallax";
+
+/// Writes the built-in prompt where `GEMINI_WRITE_SYSTEM_MD` wants it; over an
+/// earlier one of its kind, never over anything else. Blocking.
 pub(crate) fn write_built_in(material: &Material, mode: ApprovalMode) -> Result<(), Failure> {
     let Some(path) = &material.files.write_to else { return Ok(()) };
+    let text = material.built_in(mode);
+    let is_other = |there: std::fs::Metadata| {
+        let same = || std::fs::read_to_string(path).is_ok_and(|there| there == text);
+        !there.is_file() || !(is_built_in(path) || same())
+    };
+    if path.symlink_metadata().is_ok_and(is_other) {
+        let message = format!(
+            "`GEMINI_WRITE_SYSTEM_MD`: `{}` is there and holds something else; move it away, or \
+             name another file",
+            path.display()
+        );
+        return Err(failure(FailureKind::Config, message));
+    }
     let written = path
         .parent()
         .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(path, material.built_in(mode)));
+        .and_then(|()| std::fs::write(path, &text));
     written.map_err(|error| {
         let message = format!("cannot write the system prompt to `{}`: {error}", path.display());
         failure(FailureKind::Config, message)
     })
+}
+
+/// Whether a file begins as the built-in prompt does.
+fn is_built_in(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut start = [0; BEGINNING.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == *BEGINNING.as_bytes()
 }
 
 impl Launch {

@@ -69,7 +69,7 @@ pub fn mended(session: LoadedSession, path: &Path) -> Result<LoadedSession, Load
             message.display = record.display.clone();
             message.synthetic = record.synthetic;
             message.model = record.model.clone();
-            message.usage = record.usage.clone();
+            message.usage = record.usage;
             message.thoughts = record.thoughts.clone();
         }
         messages.push(message);

@@ -2,7 +2,7 @@
 //! supported segment, and a list of sources at the end.
 
 use parallax_protocol::content::PartView;
-use parallax_protocol::model::Answer;
+use parallax_protocol::model::{Answer, Citation};
 use serde_json::Value;
 
 /// Most supports looked at; an answer has some dozens.
@@ -68,19 +68,15 @@ impl Cited {
 }
 
 fn sources(grounding: &Value) -> Vec<Source> {
-    let chunks = grounding.get("groundingChunks").and_then(Value::as_array);
-    chunks
-        .into_iter()
-        .flatten()
+    let put = |text: &str, absent: &str| {
+        let line = one_line(text);
+        if line.is_empty() { absent.to_owned() } else { line }
+    };
+    Citation::of_grounding(grounding)
         .take(MAX_SOURCES)
-        .map(|chunk| {
-            let web = chunk.get("web").or_else(|| chunk.get("retrievedContext"));
-            let read = |key: &str, absent: &str| {
-                let text = web.and_then(|web| web.get(key)).and_then(Value::as_str).unwrap_or("");
-                let line = one_line(text);
-                if line.is_empty() { absent.to_owned() } else { line }
-            };
-            Source { title: read("title", "Untitled"), uri: read("uri", "no address") }
+        .map(|source| Source {
+            title: put(source.title.as_deref().unwrap_or(""), "Untitled"),
+            uri: put(&source.uri, "no address"),
         })
         .collect()
 }

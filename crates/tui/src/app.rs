@@ -57,7 +57,7 @@ pub(crate) use view::{Layout, cut};
 use crate::completion::Completion;
 use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
-use crate::dialog::{ListItem, QuestionDialog};
+use crate::dialog::{ListDialog, ListItem, QuestionDialog};
 use crate::effect::Effect;
 use crate::footer::Facts;
 use crate::keymap::Keymap;
@@ -165,6 +165,11 @@ pub(crate) struct App {
     browsed: std::sync::Arc<[parallax_sdk::SessionEntry]>,
     /// What takes effect when it is asked for once more.
     confirm: Option<String>,
+    /// The list of settings, while a dialog that it opened has its place.
+    pub(crate) settings_list: Option<ListDialog>,
+    /// Ctrl+O: the newest item that was cut when the walk back began, and the one
+    /// shown last.
+    unfolding: Option<(usize, usize)>,
     pub(crate) terminal_background: Option<(u8, u8, u8)>,
     /// Commands of people's own, by name, with what they are for.
     pub(crate) custom: Vec<(String, String)>,
@@ -263,6 +268,8 @@ impl App {
             past_prompts: Vec::new(),
             browsed: std::sync::Arc::default(),
             confirm: None,
+            settings_list: None,
+            unfolding: None,
             terminal_background: None,
             custom: Vec::new(),
             prompts: Vec::new(),

@@ -9,7 +9,7 @@ use parallax_protocol::tool::FileDiff;
 use parallax_screen::{Line, Span, Style};
 
 use crate::clean;
-use crate::highlight::{Highlighter, wait_a_moment};
+use crate::highlight::Highlighter;
 use crate::layout::{count, hard_wrap, shortened};
 use crate::theme::Theme;
 use hunks::{Change, Row};
@@ -56,7 +56,6 @@ pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
 fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     let name = path.extension().or_else(|| path.file_name()).unwrap_or_default();
     let mut highlighter = Highlighter::new(&name.to_string_lossy());
-    wait_a_moment();
     for row in changes {
         let Row::Line { text, new, .. } = row else { continue };
         if page.is_full() {

@@ -1,5 +1,6 @@
-//! Code in colours. The grammars are loaded at the first code on a thread of
-//! their own; until then, and past the limits, code is plain.
+//! Code in colours. The grammars are loaded on a thread of their own when the first
+//! turn begins, so that they are there before the model writes code; until then,
+//! and past the limits, code is plain.
 //!
 //! A grammar's scopes are mapped to a few [`Role`]s, and the theme says how a
 //! role looks: no colours come from anywhere else.
@@ -10,7 +11,7 @@ mod scopes;
 use parallax_screen::Style;
 use syntect::parsing::{ParseState, ScopeStack};
 
-pub(crate) use load::wait_a_moment;
+pub(crate) use load::{is_loaded, wait_a_moment, when_loaded};
 pub use load::{load, wait_until_loaded};
 
 use crate::theme::Theme;

@@ -25,6 +25,7 @@ mod table;
 use parallax_screen::{Line, Style};
 
 pub(crate) use code::code_spans;
+pub(crate) use links::href;
 pub use streamed::StreamedMarkdown;
 
 use crate::theme::Theme;

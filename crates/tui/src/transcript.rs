@@ -19,6 +19,7 @@ mod page;
 mod past;
 mod query;
 mod release;
+mod source_rows;
 mod tool;
 mod tool_rows;
 mod topic_rows;

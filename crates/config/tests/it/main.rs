@@ -211,6 +211,23 @@ fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
 }
 
 #[test]
+fn a_projects_dotenv_names_no_file_for_the_system_prompt() {
+    let world = World::new();
+    world.trust();
+    for name in ["GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD"] {
+        for (value, counts) in [("1", true), ("false", true), ("~/.bashrc", false), ("/x", false)] {
+            world.write("project/.env", &format!("{name}={value}\n"));
+            let config = world.load(&[]).expect("loaded");
+            let refused = config.warnings.iter().any(|text| text.contains("may not set"));
+            assert_eq!(config.environment.get(name).is_some(), counts, "{name}={value}");
+            assert_eq!(refused, !counts, "{name}={value}");
+        }
+        let config = world.load(&[(name, "/mine")]).expect("loaded");
+        assert_eq!(config.environment.get(name), Some("/mine"));
+    }
+}
+
+#[test]
 fn a_setting_is_changed_in_our_file_and_nothing_else_of_it() {
     let world = World::new();
     world.trust();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::agent::{AgentDefinition, AgentEnd, AgentResult, CloseAgent};
+use parallax_protocol::agent::{AgentDefinition, AgentEnd, AgentKit, AgentResult, CloseAgent};
 use parallax_protocol::event::{
     EndReason, Event, EventBody, ItemDone, Level, ModelCall, TurnEnded,
 };
@@ -91,7 +91,7 @@ impl Child {
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, close) = match self.options(&prompt).await {
             Ok(equipped) => equipped,
-            Err(why) => return Ending { end: AgentEnd::Error, text: why },
+            Err(ending) => return ending,
         };
         let keep = options.room.keep_output.clone();
         let hub = EventHub::new();
@@ -126,14 +126,28 @@ impl Child {
         ending
     }
 
-    async fn options(&self, prompt: &str) -> Result<(SessionOptions, Option<CloseAgent>), String> {
+    async fn options(&self, prompt: &str) -> Result<(SessionOptions, Option<CloseAgent>), Ending> {
         let mut options = self.family.options();
         let (family, agent) = (Arc::clone(&self.family), Arc::clone(&self.agent));
         let (result, prompt) = (self.result.clone(), prompt.to_owned());
-        let equipping = tokio::task::spawn_blocking(move || {
+        let mut equipping = tokio::task::spawn_blocking(move || {
             family.agents.equip(&agent, &prompt, family.tools(), result)
         });
-        let kit = equipping.await.map_err(|error| format!("the agent cannot start: {error}"))?;
+        // Its servers may take their time.
+        let kit = tokio::select! {
+            kit = &mut equipping => kit.map_err(|error| Ending {
+                end: AgentEnd::Error,
+                text: format!("the agent cannot start: {error}"),
+            })?,
+            () = self.cancel.cancelled() => {
+                tokio::spawn(async move {
+                    if let Ok(AgentKit { close: Some(close), .. }) = equipping.await {
+                        close().await;
+                    }
+                });
+                return Err(aborted());
+            }
+        };
         options.tools = kit.tools;
         options.system = Box::new(move |_| Arc::clone(&kit.system));
         options.preface = kit.preface;

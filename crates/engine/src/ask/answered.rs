@@ -6,10 +6,10 @@ use std::sync::Arc;
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, FunctionCall, PartView};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::model::Citation;
 
 use super::Reply;
 use super::stream::Attempt;
-use crate::answer::Answer;
 use crate::board::Call;
 use crate::history::Remarks;
 use crate::session::Session;
@@ -21,7 +21,7 @@ impl Session {
             attempt.answer.finish.as_ref().is_some_and(|reason| reason.as_str() == "MAX_TOKENS");
         let item = attempt.text.take();
         let mut answer = attempt.answer;
-        let citations = citations(&mut answer);
+        let sources = sources(std::mem::take(&mut answer.citations));
         let remarks = Remarks {
             model: Some(model.to_owned()),
             usage: answer.usage,
@@ -56,8 +56,8 @@ impl Session {
             let text = "the answer was cut at the model's output limit (`MAX_TOKENS`)";
             self.inbox.notice(Level::Warning, text);
         }
-        if let Some(citations) = citations {
-            self.inbox.notice(Level::Info, citations);
+        if !sources.is_empty() {
+            self.hub.send(EventBody::Sources(sources));
         }
         if calls.is_empty() { Reply::Final } else { Reply::Calls(calls) }
     }
@@ -112,18 +112,10 @@ pub(super) fn text_of(content: Content) -> String {
     text
 }
 
-/// The sources of an answer as one block, sorted and without repeats.
-fn citations(answer: &mut Answer) -> Option<String> {
-    let mut sources = std::mem::take(&mut answer.citations);
+/// The sources of an answer, sorted and without repeats.
+fn sources(mut sources: Vec<Citation>) -> Vec<Citation> {
     sources.retain(|source| !source.uri.is_empty());
     sources.sort();
     sources.dedup();
-    if sources.is_empty() {
-        return None;
-    }
-    let lines = sources.iter().map(|source| match &source.title {
-        Some(title) => format!("({title}) {}", source.uri),
-        None => source.uri.clone(),
-    });
-    Some(format!("Citations:\n{}", lines.collect::<Vec<_>>().join("\n")))
+    sources
 }

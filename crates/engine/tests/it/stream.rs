@@ -1,7 +1,7 @@
 //! Streams that break, say nothing, or are refused.
 
 use parallax_protocol::event::{EndReason, EventBody, FailureKind, ItemDone};
-use parallax_protocol::model::ModelError;
+use parallax_protocol::model::{Chunk, Citation, ModelError};
 use parallax_protocol::tool::Sharing;
 
 use crate::support::*;
@@ -102,4 +102,24 @@ async fn foreign_signatures_are_replaced_after_one_more_try() {
     let contents = rig.script.contents();
     assert!(contents[2][1].contains("c2ln"));
     assert!(contents[3][1].contains("skip_thought_signature_validator"));
+}
+
+#[tokio::test]
+async fn the_sources_of_an_answer_are_told_once_each() {
+    let source = |title: &str, uri: &str| Citation { title: Some(title.into()), uri: uri.into() };
+    let told = Step::Chunk(Box::new(Chunk {
+        citations: vec![source("b", "http://b.example/"), source("lost", "")],
+        grounding: Some(serde_json::json!({"groundingChunks": [
+            {"web": {"title": "a", "uri": "http://a.example/"}},
+            {"web": {"title": "b", "uri": "http://b.example/"}},
+        ]})),
+        ..Chunk::default()
+    }));
+    let mut rig =
+        rig(vec![[vec![told], says("so it is")].into_iter().flatten().collect()], Setup::default());
+    rig.prompt("go").await;
+    let event = rig.until(|body| matches!(body, EventBody::Sources(_))).await;
+    let EventBody::Sources(sources) = event.body else { unreachable!() };
+    assert_eq!(sources, [source("a", "http://a.example/"), source("b", "http://b.example/")]);
+    rig.finish().await;
 }

@@ -83,6 +83,23 @@ async fn progress_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn progress_gives_a_call_its_time_anew() {
+    let world = World::of("", 600, None, None);
+    world.servers.connect("s").await.expect("connected");
+    // Longer than the timeout in all, and no pause is as long as it.
+    let got = world.call("mcp_s_slow", json!({"steps": 5, "pause": 0.2})).await;
+    assert!(got.for_model.output.contains("slow done"), "{got:?}");
+    let error = world.call("mcp_s_slow", json!({"steps": 1, "pause": 5})).await.error;
+    let error = error.expect("it took too long");
+    assert!(
+        error.message.contains("600 ms") || error.message.contains("0.6 s"),
+        "{}",
+        error.message
+    );
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_server_learns_the_folders() {
     let world = World::started("roots").await;
     let got = world.call("mcp_s_roots", json!({})).await;

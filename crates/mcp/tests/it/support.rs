@@ -32,11 +32,22 @@ impl World {
         asker: Option<Arc<dyn Asker>>,
         sampling: Option<Sampling>,
     ) -> Self {
+        Self::of(r#do, 600_000, asker, sampling)
+    }
+
+    /// The same with a timeout, in milliseconds.
+    pub fn of(
+        r#do: &str,
+        timeout: u64,
+        asker: Option<Arc<dyn Asker>>,
+        sampling: Option<Sampling>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
         let script = script.canonicalize().expect("the server");
         let log = folder.path().join("log");
-        let value = json!({"command": "python3", "args": [script, "--do", r#do, "--log", log]});
+        let args = json!([script, "--do", r#do, "--log", log]);
+        let value = json!({"command": "python3", "args": args, "timeout": timeout});
         let server = McpServer::read("s", &value, McpSource::User).expect("a server");
         let processes = Processes::new(folder.path().join("processes"));
         let root = folder.path().to_owned();

@@ -107,6 +107,95 @@ fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
     assert!(done.err().contains(notice) && !knows(2));
 }
 
+/// How many processes have a text in their command line.
+fn running(text: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
+}
+
+/// An agent of the user's with a server of its own.
+fn with_server(world: &World, agent: &str, r#do: &str, trust: bool) {
+    let server = crate::mcp::stdio(world, r#do);
+    let text = format!(
+        "---\nname: {agent}\ndescription: Fetches paper.\ntools: [read_file]\nmcp_servers:\n  \
+         paper:\n    command: python3\n    trust: {trust}\n    args: {}\n---\nYou are the {agent}.\n",
+        server["args"]
+    );
+    world.home.write_home(&format!(".parallax/agents/{agent}.md"), &text).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn servers_of_an_agent_are_its_own_and_end_with_it() {
+    let calls = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
+    let world = World::new(
+        &json!([
+            {"calls": [invoke("clerk", "fetch it")]},
+            calls("mcp_paper_echo", json!({"text": "fine"})),
+            calls("complete_task", json!({"result": "fetched"})),
+            {"chunks": [{"gate": "after"}, {"text": "all done"}, {"finish": "STOP"}]}
+        ])
+        .to_string(),
+    );
+    with_server(&world, "clerk", "", true);
+    let log = world.home.root().join("log").display().to_string();
+    // No question is put: the server is trusted, and it is the user's own agent.
+    let run = world.start(&["-p", "go"]);
+    world.at_gate("after");
+    assert!(!tools(&body(&world, 0)).iter().any(|name| name.starts_with("mcp_")));
+    let request = body(&world, 1);
+    let own = tools(&request).iter().filter(|name| name.starts_with("mcp_paper_")).count();
+    assert!(own > 5, "{:?}", tools(&request));
+    assert!(last(&world, 2).contains("echo: fine"), "{}", last(&world, 2));
+    assert!(last(&world, 3).contains("fetched"), "{}", last(&world, 3));
+    assert_eq!(running(&log), 0, "the server ended with its agent");
+    world.server.open_gate("after");
+    drop(run);
+}
+
+#[test]
+fn servers_of_an_agent_ask_unless_they_are_trusted_and_failures_are_told() {
+    let script = json!([
+        {"calls": [invoke("clerk", "fetch it")]},
+        {"calls": [{"name": "mcp_paper_echo", "args": {"text": "fine"}}]},
+        {"calls": [{"name": "complete_task", "args": {"result": "no paper"}}]},
+        {"text": "all done"}
+    ]);
+    let world = World::new(&script.to_string());
+    with_server(&world, "clerk", "", false);
+    world.run_well(&["-p", "go"]);
+    assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
+    // A trusted server of an agent is trusted there only.
+    let world = World::in_home(world.home, &script.to_string());
+    with_server(&world, "other", "", true);
+    world.run_well(&["-p", "go"]);
+    assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
+    let world = World::in_home(world.home, &script.to_string());
+    with_server(&world, "clerk", "die", true);
+    let done = world.run_well(&["-p", "go"]);
+    let told = "the agent `clerk`: the MCP server `paper` is not there: ";
+    assert!(done.err().contains(told), "{}", done.err());
+    assert!(last(&world, 2).contains("not found"), "{}", last(&world, 2));
+}
+
+#[test]
+fn an_agent_that_waits_for_its_server_can_be_interrupted() {
+    let script = json!([{"calls": [invoke("clerk", "fetch it")]}, {"text": "all done"}]);
+    let world = World::new(&script.to_string());
+    with_server(&world, "clerk", "mute", true);
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let log = world.home.root().join("log");
+    crate::support::until("the start of its server", || log.exists());
+    let begun = std::time::Instant::now();
+    face.say(&json!({"type": "interrupt"}));
+    face.next("result");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
+    face.end();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(6), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn agents_without_turns_tools_or_sense_give_a_clear_result() {
     let look = |n: u64| json!({"calls": [{"name": "read_file", "args": {"file_path": format!("{n}.txt")}}]});

@@ -67,6 +67,25 @@ fn a_context_file_that_links_out_of_the_project_is_not_read() {
 }
 
 #[test]
+fn the_built_in_prompt_is_written_over_nothing_of_the_users() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    let kept = world.home.write_home(".bashrc", "alias x=y\n").expect("file");
+    world.home.write(".gemini/x", "").expect("file");
+    std::os::unix::fs::symlink(&kept, world.home.project().join(".gemini/system.md")).expect("link");
+    for (value, code) in [("~/.bashrc", 52), ("1", 52), ("~/new.md", 0), ("~/new.md", 0)] {
+        let mut command = world.command(&["-p", "go"]);
+        command.env("GEMINI_WRITE_SYSTEM_MD", value);
+        let done = crate::support::finish(command);
+        assert_eq!(done.code(), code, "{value}: {}", done.err());
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("kept"), "alias x=y\n");
+    let mut command = world.command(&["-p", "go"]);
+    command.env("GEMINI_SYSTEM_MD", "1");
+    let done = crate::support::finish(command);
+    assert!(done.code() == 52 && done.err().contains("outside"), "{}", done.err());
+}
+
+#[test]
 fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
     let world = World::new(r#"[{"text":"done"}]"#);
     let text = "Only ${read_file_ToolName}.\n${AvailableTools}";

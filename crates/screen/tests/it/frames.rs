@@ -172,3 +172,67 @@ proptest! {
         }
     }
 }
+
+/// Rows of which no two are alike.
+fn numbered(name: &str, from: usize, count: usize) -> Vec<String> {
+    (from..from + count).map(|number| format!("{name}{number}")).collect()
+}
+
+fn lines(rows: &[String]) -> Vec<Line> {
+    rows.iter().cloned().map(Line::raw).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn live_rows_that_a_low_window_pushed_out_go_when_it_grows(
+        steps in prop::collection::vec((2..40_usize, 1..50_usize), 1..12),
+    ) {
+        const HIGHEST: usize = 60;
+        let mut emulators = Emulators::new(40, HIGHEST);
+        let mut region = Region::new(40, HIGHEST, LOOK);
+        let document = numbered("row", 0, 80);
+        emulators.feed(&region.frame(&Frame { commit: &lines(&document), live: &[], cursor: None }));
+        let mut made = 0;
+        for (height, count) in steps.into_iter().chain([(HIGHEST, 3)]) {
+            emulators.resize(40, height);
+            let mut bytes = region.resize(40, height, true);
+            let live = numbered("live", made, count.min(height));
+            made += live.len();
+            let cursor = Some((0, u16::try_from(live.len() - 1).unwrap()));
+            bytes.extend(region.frame(&Frame { commit: &[], live: &lines(&live), cursor }));
+            emulators.feed(&bytes);
+            if height == HIGHEST {
+                let rows: Vec<String> = document.iter().chain(&live).cloned().collect();
+                prop_assert_eq!(emulators.joined(), rows);
+            }
+        }
+    }
+
+    #[test]
+    fn finished_rows_stand_once_however_the_height_changes(
+        steps in prop::collection::vec(
+            (2..40_usize, 1..50_usize, 0..6_usize, any::<prop::sample::Index>()), 1..12),
+    ) {
+        let mut emulators = Emulators::new(40, 40);
+        let mut region = Region::new(40, 40, LOOK);
+        let mut document = numbered("row", 0, 60);
+        emulators.feed(&region.frame(&Frame { commit: &lines(&document), live: &[], cursor: None }));
+        let mut made = 0;
+        for (height, count, finished, cursor) in steps {
+            emulators.resize(40, height);
+            let mut bytes = region.resize(40, height, true);
+            let commit = numbered("row", document.len(), finished);
+            let live = numbered("live", made, count.min(height));
+            made += live.len();
+            let cursor = Some((0, u16::try_from(cursor.index(live.len())).unwrap()));
+            bytes.extend(region.frame(&Frame { commit: &lines(&commit), live: &lines(&live), cursor }));
+            emulators.feed(&bytes);
+            document.extend(commit);
+            let mut seen = emulators.joined();
+            seen.retain(|row| row.starts_with("row"));
+            prop_assert_eq!(&seen, &document);
+        }
+    }
+}

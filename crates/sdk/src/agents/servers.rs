@@ -63,26 +63,22 @@ impl Launch {
     }
 }
 
-/// Starts servers and gives their tools, as far as they come in time.
-pub(super) async fn tools_of(servers: &Servers) -> Vec<Arc<dyn Tool>> {
-    let connecting: Vec<_> = servers
-        .status()
-        .into_iter()
-        .map(|status| {
-            let servers = servers.clone();
-            async move {
-                if let Ok(Err(why)) =
-                    tokio::time::timeout(WAIT, servers.connect(&status.config.name)).await
-                {
-                    tracing::warn!(
-                        server = status.config.name,
-                        why,
-                        "a server of an agent is not there"
-                    );
-                }
-            }
-        })
-        .collect();
-    futures_util::future::join_all(connecting).await;
-    servers.tools()
+/// Starts servers and gives their tools, as far as they come in time; and why
+/// others did not.
+pub(super) async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
+    let connecting = servers.status().into_iter().map(|status| {
+        let (servers, name) = (servers.clone(), status.config.name);
+        async move {
+            let why = match tokio::time::timeout(WAIT, servers.connect(&name)).await {
+                Ok(Ok(())) => return None,
+                Ok(Err(why)) => why,
+                Err(_) => format!("it gave no answer within {} s", WAIT.as_secs()),
+            };
+            Some((name, why))
+        }
+    });
+    let failed = futures_util::future::join_all(connecting).await.into_iter().flatten();
+    let problems = failed.map(|(name, why)| format!("the MCP server `{name}` is not there: {why}"));
+    let problems = problems.collect();
+    (servers.tools(), problems)
 }

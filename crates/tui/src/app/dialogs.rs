@@ -49,9 +49,12 @@ impl App {
             Purpose::Trust => self.effect(Effect::Quit { delete: false }),
             Purpose::LooseSettings => self.loose_settings_answer(false),
             Purpose::PolicyUpdate => self.policy_update_answer(false),
-            Purpose::Theme(before) => self.theme = *before,
+            Purpose::Theme(before) => {
+                self.theme = *before;
+                self.after_theme();
+            }
             Purpose::Key(_) => self.auth_dialog(None),
-            Purpose::SettingValue(_) => self.settings_dialog(),
+            Purpose::SettingValue(_) => self.settings_again(),
             Purpose::RewindHow(_) => self.rewind_dialog(),
             Purpose::DeleteSession(_) => self.sessions_dialog(),
             Purpose::CustomShell => self.custom_answer("no"),
@@ -61,6 +64,13 @@ impl App {
             Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, false),
             Purpose::ServerQuestion | Purpose::ServerField => self.server_question_left(),
             _ => {}
+        }
+    }
+
+    /// Back to the settings, where the colours were chosen from there.
+    fn after_theme(&mut self) {
+        if self.settings_list.is_some() {
+            self.settings_again();
         }
     }
 
@@ -92,6 +102,7 @@ impl App {
             Purpose::Theme(_) => {
                 self.overlay = None;
                 self.keep_theme(id);
+                self.after_theme();
             }
             Purpose::Sessions => {
                 self.overlay = None;

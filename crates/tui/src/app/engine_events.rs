@@ -89,6 +89,9 @@ impl App {
                     working.retry = None;
                 }
             }
+            EventBody::Sources(sources) if self.settings.citations => {
+                self.transcript.push(LocalItem::Sources(sources.clone()));
+            }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
             EventBody::ContextPicture(picture) => self.context_is(picture),
             EventBody::Retry(retry) => {
@@ -132,6 +135,8 @@ impl App {
 
     fn begin(&mut self) {
         self.anchor = Anchor::Bottom;
+        // While the model thinks about its first words.
+        crate::highlight::load();
         if self.settings.model_in_chat {
             let model = self.facts.model.clone();
             self.transcript.push(LocalItem::ModelChanged { model });

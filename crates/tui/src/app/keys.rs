@@ -168,7 +168,8 @@ impl App {
     }
 
     /// Ctrl+O: what is under way whole, or short again. What went to the
-    /// scrollback stays as it is: the last of it that was cut is shown anew.
+    /// scrollback stays as it is: the last of it that was cut is shown anew, and
+    /// with each further press the one before.
     fn show_more(&mut self) {
         let under_way = self.is_busy() || self.shell.is_some();
         if self.settings.alternate_buffer || under_way {
@@ -181,9 +182,27 @@ impl App {
             });
         }
         let width = usize::from(self.size.0).saturating_sub(1).max(1);
-        match self.transcript.last_folded(width, &self.theme) {
-            Some(rows) => self.say(rows),
-            None => self.toast("nothing was cut"),
+        let folded = |app: &Self, before| app.transcript.folded_before(before, width, &app.theme);
+        let Some((newest, rows)) = folded(self, usize::MAX) else {
+            return self.toast("nothing was cut");
+        };
+        // Where something new was cut since, it begins there again.
+        let walk = self.unfolding.filter(|(began, _)| *began == newest);
+        let (at, rows) = match walk {
+            None => (newest, rows),
+            Some((_, at)) => match folded(self, at) {
+                Some(before) => before,
+                None => {
+                    self.unfolding = None;
+                    return self.toast("nothing before that was cut");
+                }
+            },
+        };
+        self.unfolding = Some((newest, at));
+        self.say(rows);
+        if folded(self, at).is_some() {
+            let key = self.keymap.key_of(KeyCommand::ShowMoreLines);
+            self.toast(format!("{key} again: what was cut before that"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The dialog of settings: search, toggle, choose, type.
 
-use parallax_sdk::settings::{Kind, SettingRow};
+use parallax_sdk::settings::{FooterItem, Kind, SettingRow};
 use serde_json::Value;
 
 use super::App;
@@ -8,14 +8,38 @@ use super::lists::clean;
 use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
+/// The one setting whose words are checked here.
+const FOOTER: &str = "ui.footer.items";
+
 impl App {
     pub(super) fn settings_dialog(&mut self) {
+        self.settings_list = None;
+        self.settings_again();
+    }
+
+    /// The list of settings after a dialog that it opened: at the same place, with
+    /// the same search.
+    pub(super) fn settings_again(&mut self) {
         let Some(launch) = &self.launch else { return self.too_early() };
         let items = launch.setting_rows().iter().map(|row| self.setting_item(row)).collect();
-        let list = ListDialog::new("Settings", items)
-            .searched()
-            .hint("type to search · enter changes · ctrl+l back to the default · esc leaves");
+        let list = match self.settings_list.take() {
+            Some(mut list) => {
+                list.replace(items);
+                list
+            }
+            None => ListDialog::new("Settings", items)
+                .searched()
+                .hint("type to search · enter changes · ctrl+l back to the default · esc leaves"),
+        };
         self.open(Overlay::list(Purpose::Settings, list));
+    }
+
+    /// Puts the list of settings aside for a dialog that it opens.
+    fn settings_aside(&mut self) {
+        self.settings_list = match self.overlay.take() {
+            Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(list),
+            _ => None,
+        };
     }
 
     /// The dialog shows what holds now.
@@ -67,9 +91,15 @@ impl App {
                     None => return,
                 }
             }
-            _ if key == "ui.theme" => return self.theme_dialog(),
+            _ if key == "ui.theme" => {
+                self.settings_aside();
+                return self.theme_dialog();
+            }
             _ => {
-                let intro = vec![row.doc.to_owned(), format!("default: {}", shown(&row.default))];
+                let mut intro =
+                    vec![row.doc.to_owned(), format!("default: {}", shown(&row.default))];
+                intro.extend(wanted(key, row.kind));
+                self.settings_aside();
                 let now = if row.value.is_null() { String::new() } else { shown(&row.value) };
                 let dialog = FieldDialog::new(row.label, intro, Field::with(now));
                 return self.open(Overlay::field(Purpose::SettingValue(key.to_owned()), dialog));
@@ -81,9 +111,9 @@ impl App {
     /// A value was typed.
     pub(super) fn setting_typed(&mut self, key: &str, text: &str) {
         let Some(row) = self.setting_row(key) else { return };
-        match value(row.kind, text) {
+        match value(row.kind, text).and_then(|value| check(key, value)) {
             Ok(value) => {
-                self.settings_dialog();
+                self.settings_again();
                 self.keep_setting(key, value);
             }
             Err(why) => {
@@ -107,6 +137,33 @@ fn shown(value: &Value) -> String {
         Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
+}
+
+/// How a value is typed, where that is not plain.
+fn wanted(key: &str, kind: Kind) -> Option<String> {
+    match kind {
+        _ if key == FOOTER => {
+            Some(format!("names in order, with commas between: {}", FooterItem::words()))
+        }
+        Kind::Texts | Kind::List => Some("several, with commas between".to_owned()),
+        Kind::TextOrTexts => Some("one, or several with commas between".to_owned()),
+        Kind::Object => Some("a JSON object".to_owned()),
+        _ => None,
+    }
+}
+
+/// The value, unless it holds words that mean nothing.
+fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
+    if key == FOOTER
+        && let Some(Value::Array(items)) = &value
+    {
+        let words: Vec<String> =
+            items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        if let Some(word) = FooterItem::unknown(&words).first() {
+            return Err(format!("the footer cannot show `{}`", clean(word)));
+        }
+    }
+    Ok(value)
 }
 
 /// What was typed, as the setting's kind has it; nothing typed takes the
@@ -152,6 +209,9 @@ mod tests {
         assert_eq!(value(Kind::Number, "0.5"), Ok(Some(Value::from(0.5))));
         assert!(value(Kind::Number, "many").is_err());
         assert_eq!(value(Kind::Texts, "a, b,"), Ok(Some(serde_json::json!(["a", "b"]))));
+        let listed = value(Kind::Texts, "mode, moon").expect("a list");
+        assert!(check(FOOTER, listed.clone()).is_err_and(|why| why.contains("`moon`")));
+        assert_eq!(check("context.fileName", listed.clone()), Ok(listed));
         assert_eq!(value(Kind::Text, ""), Ok(None));
         assert_eq!(value(Kind::FlagOr(&["docker"]), "true"), Ok(Some(Value::Bool(true))));
     }

@@ -65,6 +65,9 @@ impl Face {
             app.warn(format!("keybindings.json: {more} more of this kind"));
         }
         let (jobs, received) = mpsc::channel(JOBS);
+        // A job that does nothing: the frame after it is what counts.
+        let deliver = super::Deliver(jobs.clone());
+        crate::highlight::when_loaded(move || deliver.send_soon(Box::new(|_| {})));
         let mut face = Self {
             app,
             screen,

@@ -1,4 +1,5 @@
-//! The grammars: loaded once, on a thread, when code is first seen.
+//! The grammars: loaded once, on a thread of their own, when a turn begins or code
+//! is first seen.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
@@ -15,6 +16,8 @@ static LOADED: OnceLock<Syntaxes> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
 static WAITED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+/// What is done when they are there.
+static THEN: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 /// All grammars, and what their scopes mean.
 pub(super) struct Syntaxes {
@@ -32,6 +35,10 @@ pub fn load() {
         let set = two_face::syntax::extra_newlines();
         let _ = LOADED.set(Syntaxes { set, roles: Roles::new() });
         finish();
+        let then = THEN.lock().ok().and_then(|mut then| then.take());
+        if let Some(then) = then {
+            then();
+        }
     });
     if loading.is_err() {
         finish();
@@ -50,7 +57,21 @@ pub(super) fn loaded() -> Option<&'static Syntaxes> {
     LOADED.get()
 }
 
-/// Before rows become final: gives the grammars up to 50 ms, the first time.
+/// Says what is done, on a thread of its own, when the grammars are there: rows
+/// that were plain can have their colours then.
+pub(crate) fn when_loaded(then: impl FnOnce() + Send + 'static) {
+    if let Ok(mut place) = THEN.lock() {
+        *place = Some(Box::new(then));
+    }
+}
+
+/// Whether the grammars are there.
+pub(crate) fn is_loaded() -> bool {
+    LOADED.get().is_some()
+}
+
+/// Before rows of an earlier run become final, which no key waits for: gives the
+/// grammars up to 50 ms, the first time.
 pub(crate) fn wait_a_moment() {
     if LOADED.get().is_none() && !WAITED.swap(true, Ordering::Relaxed) {
         load();

@@ -85,8 +85,6 @@ impl<'input> BrokenLinkCallback<'input> for Known<'_> {
 pub(super) struct Context<'c> {
     pub(super) look: &'c Look<'c>,
     pub(super) codes: &'c mut Codes,
-    /// Whether the rows are final: code may wait for its colours.
-    pub(super) last: bool,
 }
 
 /// Renders complete blocks. `flow` says what came before, and is moved on; the
@@ -440,7 +438,7 @@ impl<'w> Writer<'w, '_> {
         self.begin_block(Kind::Apart, at);
         let columns = self.columns();
         let code = clean::lines(&code);
-        let lines = self.context.codes.lines(&language, &code, self.context.last);
+        let lines = self.context.codes.lines(&language, &code);
         let mut rows = Vec::with_capacity(lines.len());
         for (index, (text, pieces)) in lines.iter().enumerate() {
             rows.extend(code_rows(text, pieces, index + 1, columns, self.look));

@@ -4,7 +4,7 @@ use parallax_screen::{Line, Span};
 
 use super::Look;
 use crate::clean;
-use crate::highlight::{Highlighter, Pieces, wait_a_moment};
+use crate::highlight::{Highlighter, Pieces};
 use crate::layout::hard_wrap;
 
 /// How far code stands in.
@@ -86,12 +86,8 @@ impl Codes {
     }
 
     /// The next block's lines with their pieces. Lines that were there the last
-    /// time are not highlighted again. With `last` the rows will be final, so the
-    /// grammars are given a moment to load.
-    pub(super) fn lines(&mut self, language: &str, code: &str, last: bool) -> &[(String, Pieces)] {
-        if last {
-            wait_a_moment();
-        }
+    /// time are not highlighted again.
+    pub(super) fn lines(&mut self, language: &str, code: &str) -> &[(String, Pieces)] {
         let at = self.next;
         self.next += 1;
         if self.blocks.get(at).is_none_or(|known| known.language != language) {

@@ -7,7 +7,7 @@ const MAX_ADDRESS: usize = 2_000;
 
 /// The address for the terminal, if it is of a kind that is safe to open. Given
 /// without control characters.
-pub(super) fn href(target: &str) -> Option<Arc<str>> {
+pub(crate) fn href(target: &str) -> Option<Arc<str>> {
     let scheme = target.split(':').next()?.to_ascii_lowercase();
     let safe = matches!(scheme.as_str(), "http" | "https" | "mailto" | "file" | "ftp");
     let fits = target.len() <= MAX_ADDRESS && !target.contains(char::is_whitespace);

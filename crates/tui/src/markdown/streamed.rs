@@ -18,7 +18,7 @@ use super::code::{Codes, code_rows};
 use super::open_block::{self, Fence};
 use super::{Look, raw};
 use crate::clean;
-use crate::highlight::{Highlighter, wait_a_moment};
+use crate::highlight::Highlighter;
 
 /// The most that one block may grow to, in bytes.
 const MAX_BLOCK: usize = 64 * 1024;
@@ -149,7 +149,7 @@ impl StreamedMarkdown {
             return source.lines().flat_map(|line| raw::row(line, look)).collect();
         }
         let mut flow = self.flow;
-        let mut context = Context { look, codes: &mut self.codes, last: false };
+        let mut context = Context { look, codes: &mut self.codes };
         // Definitions of an open block count for it, and are not kept.
         let mut definitions = self.definitions.clone();
         block::render(&source, &mut context, &mut flow, &mut definitions)
@@ -254,7 +254,6 @@ impl StreamedMarkdown {
             return;
         }
         let text = code.fence.content(line);
-        wait_a_moment();
         let pieces = code.highlighter.line(text);
         if !look.raw {
             self.ready.extend(separator(self.flow, code.lines));
@@ -277,7 +276,7 @@ impl StreamedMarkdown {
                 Flow { last: Some(Kind::Text), blank: block::ends_blank(&text), number: None };
             return;
         }
-        let mut context = Context { look, codes: &mut self.codes, last: true };
+        let mut context = Context { look, codes: &mut self.codes };
         let rows = block::render(&text, &mut context, &mut self.flow, &mut self.definitions);
         self.ready.extend(rows);
         self.codes.clear();

@@ -18,7 +18,7 @@ fn rendered(text: &str, width: usize) -> Vec<String> {
 /// The text parsed as one.
 fn parsed_whole(text: &str, look: &Look<'_>) -> Vec<Line> {
     let mut codes = Codes::default();
-    let mut context = Context { look, codes: &mut codes, last: true };
+    let mut context = Context { look, codes: &mut codes };
     block::render(text, &mut context, &mut Flow::START.clone(), &mut Definitions::default())
 }
 

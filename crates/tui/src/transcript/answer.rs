@@ -6,6 +6,7 @@ use parallax_screen::{Line, Span};
 
 use super::ViewOptions;
 use super::draw::Draw;
+use crate::highlight::{is_loaded, wait_a_moment};
 use crate::layout::prefixed;
 use crate::markdown::{self, StreamedMarkdown};
 
@@ -35,6 +36,8 @@ struct Seen {
     width: usize,
     theme: String,
     options: ViewOptions,
+    /// Whether code in it could have its colours.
+    coloured: bool,
 }
 
 #[derive(Debug)]
@@ -117,7 +120,12 @@ impl Answer {
         }
         let rows = match stream {
             Some(mut stream) => stream.finish(&look(draw)),
-            None if first => markdown::render(self.text(), &look(draw)),
+            None if first => {
+                if ["```", "~~~"].iter().any(|fence| self.text().contains(fence)) {
+                    wait_a_moment();
+                }
+                markdown::render(self.text(), &look(draw))
+            }
             None => Vec::new(),
         };
         self.given |= !rows.is_empty();
@@ -153,6 +161,7 @@ impl Answer {
             seen.width == draw.width
                 && seen.options == draw.options
                 && seen.theme == draw.theme.name
+                && seen.coloured == is_loaded()
         });
         let mut seen = current.unwrap_or_else(|| {
             Box::new(Seen {
@@ -162,6 +171,7 @@ impl Answer {
                 width: draw.width,
                 theme: draw.theme.name.clone(),
                 options: draw.options,
+                coloured: is_loaded(),
             })
         });
         seen.stream.push(text.get(seen.fed..).unwrap_or(""));

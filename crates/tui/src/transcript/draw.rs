@@ -4,7 +4,7 @@ use parallax_protocol::event::Level;
 use parallax_screen::{Line, Span, Style, truncate, wrap};
 
 use super::item::{Item, Shell};
-use super::{Thoughts, ViewOptions, tool_rows, words};
+use super::{Thoughts, ViewOptions, source_rows, tool_rows, words};
 use crate::clean;
 use crate::layout::{padded, prefixed, shortened};
 use crate::theme::Theme;
@@ -123,6 +123,7 @@ impl<'a> Draw<'a> {
                 let style = self.theme.secondary;
                 (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
             }
+            Item::Sources(sources) => (source_rows::rows(sources, self), Shape::Block),
             Item::Rows(rows) => {
                 (rows.iter().flat_map(|row| self.wrapped(row)).collect(), Shape::Block)
             }

@@ -84,6 +84,7 @@ impl Transcript {
             EventBody::SessionReady(_)
             | EventBody::ModelCall(_)
             | EventBody::ContextUsed(_)
+            | EventBody::Sources(_)
             | EventBody::ContextPicture(_)
             | EventBody::SteerEnded(_)
             | EventBody::Prompts { .. }

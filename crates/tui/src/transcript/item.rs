@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax_protocol::event::{Level, ShellDone};
+use parallax_protocol::model::Citation;
 use parallax_protocol::shell::ShellEnding;
 use parallax_screen::Line;
 
@@ -54,6 +55,8 @@ pub enum LocalItem {
     },
     /// Files that were read for a prompt.
     Read(Vec<String>),
+    /// Where an answer has its words from.
+    Sources(Vec<Citation>),
     /// A hint of a person for the running turn.
     Hint(String),
 }
@@ -84,6 +87,7 @@ pub(super) enum Item {
         text: Arc<str>,
     },
     Rows(Arc<[Line]>),
+    Sources(Arc<[Citation]>),
 }
 
 /// A command that a person ran.
@@ -189,6 +193,7 @@ impl From<LocalItem> for Item {
             LocalItem::Read(names) => {
                 Self::Remark { sign: "↳", word: "Read:", text: read_text(&names).into() }
             }
+            LocalItem::Sources(sources) => Self::Sources(sources.into()),
             LocalItem::Hint(text) => Self::Remark { sign: "↳", word: "Hint:", text: text.into() },
         }
     }

@@ -8,6 +8,7 @@ use parallax_screen::Line;
 use super::draw::{Draw, Shape};
 use super::item::Item;
 use super::{Transcript, ViewOptions};
+use crate::highlight::is_loaded;
 use crate::theme::Theme;
 
 /// How many rows of items are remembered.
@@ -50,6 +51,8 @@ pub(super) struct Memory {
     width: usize,
     theme: String,
     options: ViewOptions,
+    /// Whether code in them could have its colours.
+    coloured: bool,
 }
 
 impl Memory {
@@ -61,13 +64,18 @@ impl Memory {
     }
 
     fn is_for(&mut self, draw: &Draw<'_>) {
-        if self.width != draw.width || self.theme != draw.theme.name || self.options != draw.options
+        let coloured = is_loaded();
+        if self.width != draw.width
+            || self.theme != draw.theme.name
+            || self.options != draw.options
+            || self.coloured != coloured
         {
             self.rows.clear();
             self.kept = 0;
             self.width = draw.width;
             self.theme.clone_from(&draw.theme.name);
             self.options = draw.options;
+            self.coloured = coloured;
         }
     }
 }

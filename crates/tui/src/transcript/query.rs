@@ -19,17 +19,24 @@ impl Transcript {
         }
     }
 
-    /// The last finished call or command of which rows were left out, whole.
-    pub fn last_folded(&self, width: usize, theme: &Theme) -> Option<Vec<Line>> {
+    /// The last finished call or command before item `before` of which rows were
+    /// left out: which item it is, and all its rows.
+    pub fn folded_before(
+        &self,
+        before: usize,
+        width: usize,
+        theme: &Theme,
+    ) -> Option<(usize, Vec<Line>)> {
         let whole = ViewOptions { expanded: true, ..self.options };
         let folded = Draw::new(theme, width, self.options, 0);
         let whole = Draw::new(theme, width, whole, 0);
-        self.items.iter().rev().find_map(|item| {
+        let items = self.items.iter().enumerate().take(before);
+        items.rev().find_map(|(at, item)| {
             if item.is_open() || !matches!(item, Item::Tool(_) | Item::Shell(_)) {
                 return None;
             }
             let rows = whole.item(item).0;
-            (rows.len() > folded.item(item).0.len()).then_some(rows)
+            (rows.len() > folded.item(item).0.len()).then_some((at, rows))
         })
     }
 

@@ -13,7 +13,7 @@ use parallax_protocol::event::{
     ItemStart, Level, Question, ToolDone, ToolStart, ToolStatus, TurnEnded,
 };
 use parallax_protocol::ids::{AskId, CallId, ItemId};
-use parallax_protocol::model::Retry;
+use parallax_protocol::model::{Citation, Retry};
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
@@ -406,4 +406,25 @@ fn a_screen_reader_gets_words() {
     show.call("c", "run_shell_command", json!({"command": "ls"})).end(done);
     show.start("t", ItemStart::Text).delta("t", "- a").text("t", "- a", false);
     assert_eq!(show.take(), ["You: hi", "", "done: Shell  ls", "a", "b", "", "Model:", "- a"]);
+}
+
+#[test]
+fn sources_are_links_and_nothing_in_them_is_a_sequence() {
+    let mut show = Show::default();
+    let source = |title: Option<&str>, uri: &str| Citation {
+        title: title.map(str::to_owned),
+        uri: uri.to_owned(),
+    };
+    show.transcript.push(LocalItem::Sources(vec![
+        source(Some("The sun"), "https://sun.example/facts"),
+        source(Some("evil\u{1b}[2J\n"), "javascript:alert(1)"),
+        source(None, "https://bare.example/"),
+    ]));
+    let rows = show.transcript.take_finished(60, &show.theme);
+    let text: Vec<String> = rows.iter().map(Line::text).collect();
+    assert_eq!(text[1], "  1. The sun https://sun.example/facts");
+    assert_eq!(text[3], "  3. https://bare.example/");
+    assert!(!text[2].contains('\u{1b}') && !text[2].contains('\n'), "{text:?}");
+    let links = |row: &Line| row.spans.iter().filter_map(|span| span.link.clone()).count();
+    assert_eq!(rows.iter().map(links).collect::<Vec<_>>(), [0, 2, 0, 1]);
 }

@@ -177,6 +177,28 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
 }
 
 #[test]
+fn the_progress_of_a_server_is_seen_while_its_tool_runs() {
+    let script = r#"[
+        {"calls": [{"name": "mcp_test_slow", "args": {"steps": 400, "pause": 0.02}}]},
+        {"text": "that is all"}
+    ]"#;
+    let world = World::new(script);
+    let mut server = stdio(&world, "");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let seat = seat(world);
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.prompts("go");
+    seat.sees("step 20 (5 %)");
+    seat.press(Key::Esc);
+    seat.is_idle();
+    seat.sees("Request cancelled");
+}
+
+#[test]
 fn a_server_has_the_model_answer_when_the_person_agrees() {
     let script = r#"[
         {"calls": [{"name": "mcp_test_sample", "args": {"text": "Which \u001b[2Jcolour?"}}]},

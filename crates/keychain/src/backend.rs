@@ -1,0 +1,156 @@
+//! The programs of the stores, and how each is talked to.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::program::{Ended, run};
+
+/// How long a store may take that is known to have something: the person may
+/// have to unlock it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// What our secrets are filed under.
+const SERVICE: &str = "parallax";
+/// What `security` ends with when it has no such item.
+const NOT_FOUND: i32 = 44;
+
+/// A store.
+#[derive(Debug, Clone)]
+pub(crate) enum Backend {
+    /// The Secret Service, by this `secret-tool`.
+    SecretTool(PathBuf),
+    /// The keychain of macOS, by this `security`.
+    Security(PathBuf),
+}
+
+impl Backend {
+    /// The one of this system.
+    pub(crate) fn find(path: Option<&OsStr>) -> Option<Self> {
+        if cfg!(target_os = "macos") {
+            // Not what a `PATH` says: this one is asked for passwords.
+            let program = Path::new("/usr/bin/security");
+            return program.is_file().then(|| Self::Security(program.to_owned()));
+        }
+        std::env::split_paths(path?)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join("secret-tool"))
+            .find(|program| program.is_file())
+            .map(Self::SecretTool)
+    }
+
+    /// The secret of an account, if it is there.
+    pub(crate) fn get(&self, account: &str, limit: Duration) -> Result<Option<String>, String> {
+        match self {
+            Self::SecretTool(program) => {
+                let ended = run(program, &attributes("lookup", account), "", limit)?;
+                match (ended.code, ended.stderr.trim()) {
+                    (Some(0), _) => Ok(Some(ended.stdout)),
+                    // Nothing is there; a store that cannot be reached says so.
+                    (Some(1), "") => Ok(None),
+                    _ => Err(ended.why()),
+                }
+            }
+            Self::Security(program) => {
+                let account = plain(account);
+                let words = ["find-generic-password", "-s", SERVICE, "-a", &account, "-w"];
+                let ended = run(program, &words, "", limit)?;
+                match ended.code {
+                    Some(0) => from_hexadecimal(ended.stdout.trim_end_matches('\n')).map(Some),
+                    Some(NOT_FOUND) => Ok(None),
+                    _ => Err(ended.why()),
+                }
+            }
+        }
+    }
+
+    /// Keeps a secret. Whether it is there must be read.
+    pub(crate) fn set(&self, account: &str, label: &str, secret: &str) -> Result<(), String> {
+        match self {
+            Self::SecretTool(program) => {
+                let label = format!("--label={label}");
+                let mut words = attributes("store", account);
+                words.insert(1, &label);
+                run(program, &words, secret, PATIENCE)?.well()
+            }
+            Self::Security(program) => {
+                // All of it hexadecimal or plain, so that nothing needs quotes.
+                let (account, label) = (plain(account), plain(label));
+                let secret = hexadecimal(secret);
+                let order = format!(
+                    "add-generic-password -U -s {SERVICE} -a {account} -l {label} -w {secret}\n"
+                );
+                run(program, &["-i"], &order, PATIENCE)?.well()
+            }
+        }
+    }
+
+    /// Forgets a secret, if it is there.
+    pub(crate) fn forget(&self, account: &str) -> Result<(), String> {
+        match self {
+            Self::SecretTool(program) => {
+                let ended = run(program, &attributes("clear", account), "", PATIENCE)?;
+                match (ended.code, ended.stderr.trim()) {
+                    (Some(1), "") => Ok(()),
+                    _ => ended.well(),
+                }
+            }
+            Self::Security(program) => {
+                let account = plain(account);
+                let words = ["delete-generic-password", "-s", SERVICE, "-a", &account];
+                let ended = run(program, &words, "", PATIENCE)?;
+                if ended.code == Some(NOT_FOUND) { Ok(()) } else { ended.well() }
+            }
+        }
+    }
+}
+
+impl Ended {
+    fn well(self) -> Result<(), String> {
+        if self.code == Some(0) { Ok(()) } else { Err(self.why()) }
+    }
+
+    /// Its own words, for people.
+    fn why(&self) -> String {
+        let words: String =
+            self.stderr.trim().chars().filter(|char| !char.is_control()).take(300).collect();
+        match (words.as_str(), self.code) {
+            ("", Some(code)) => format!("it ended with exit code {code}"),
+            ("", None) => "it was ended by a signal".to_owned(),
+            (words, _) => words.to_owned(),
+        }
+    }
+}
+
+fn attributes<'a>(order: &'a str, account: &'a str) -> Vec<&'a str> {
+    vec![order, "service", SERVICE, "account", account]
+}
+
+/// A name as one plain word.
+fn plain(name: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-:/@".contains(char);
+    let mut word = String::new();
+    for char in name.chars() {
+        if is_plain(char) {
+            word.push(char);
+        } else {
+            word.push_str(&format!("%{:x}", u32::from(char)));
+        }
+    }
+    word
+}
+
+fn hexadecimal(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hexadecimal(text: &str) -> Result<String, String> {
+    let digit = |char: Option<u8>| char.and_then(|char| char::from(char).to_digit(16));
+    let mut bytes = Vec::new();
+    let mut left = text.bytes();
+    while let Some(high) = left.next() {
+        let pair = digit(Some(high)).zip(digit(left.next()));
+        let byte = pair.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+        bytes.push(byte.ok_or("what it holds is not of this program")?);
+    }
+    String::from_utf8(bytes).map_err(|_| "what it holds is no text".to_owned())
+}

@@ -1,0 +1,32 @@
+//! Where an answer has its words from: one source a row, each a link.
+
+use parallax_protocol::model::Citation;
+use parallax_screen::{Line, Span, wrap};
+
+use super::draw::{Draw, cut};
+use crate::clean;
+use crate::markdown::href;
+
+/// The list under its heading, numbered.
+pub(super) fn rows(sources: &[Citation], draw: &Draw<'_>) -> Vec<Line> {
+    let indent = if draw.options.screen_reader { "" } else { "  " };
+    let mut rows = vec![Line::styled(format!("{indent}Sources"), draw.theme.secondary.bold())];
+    let digits = sources.len().to_string().len();
+    for (index, source) in sources.iter().enumerate() {
+        let number = format!("{indent}{:>digits$}. ", index + 1);
+        let hang = [Span::raw(" ".repeat(number.len()))];
+        let uri = clean::one_row(&source.uri).into_owned();
+        let link = href(&uri);
+        let title = source.title.as_deref().map(clean::one_row).unwrap_or_default();
+        let title = title.trim();
+        let mut line = Line::styled(number, draw.theme.secondary);
+        if !title.is_empty() && title != uri {
+            let title = Span::styled(title.to_owned(), draw.theme.text);
+            line.push(Span { link: link.clone(), ..title });
+            line.push(Span::raw(" "));
+        }
+        line.push(Span { link, ..Span::styled(uri, draw.theme.link) });
+        rows.extend(wrap(&line, draw.width, &hang).iter().map(|row| cut(row, draw.width)));
+    }
+    rows
+}
