@@ -126,13 +126,26 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
         || parallax_store::list(&launch.homes(), project(launch))
             .iter()
             .any(|entry| entry.id == id);
-    if taken {
-        return Err(input(format!(
+    let is_taken = || {
+        input(format!(
             "the session id `{id}` is already used in this project; continue that session with \
              `--resume {id}`, or choose another id"
-        )));
+        ))
+    };
+    if taken {
+        return Err(is_taken());
     }
-    Ok(fresh(launch, session, Vec::new()))
+    let mut resumed = fresh(launch, session, Vec::new());
+    if launch.options.ephemeral {
+        return Ok(resumed);
+    }
+    match resumed.journal.reserve() {
+        Ok(()) => {}
+        // Another process began it at this very moment.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(is_taken()),
+        Err(error) => resumed.notices.push(format!("this session is not saved: {error}")),
+    }
+    Ok(resumed)
 }
 
 fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {

@@ -50,6 +50,8 @@ struct Inner {
     length: u64,
     /// Whether the folder still has to be made durable.
     new_entry: bool,
+    /// The file that holds nothing yet but the head, to be removed again.
+    reserved: Option<PathBuf>,
     /// Recording has stopped for good; the reason was told once.
     off: bool,
 }
@@ -57,8 +59,23 @@ struct Inner {
 impl Journal {
     /// A new journal. Nothing is written until the first record.
     pub fn create(path: impl Into<PathBuf>, head: SessionHead) -> Self {
-        let inner = Inner { head: Some(head), file: None, length: 0, new_entry: false, off: false };
+        let inner = Inner { head: Some(head), file: None, length: 0, new_entry: false, reserved: None, off: false };
         Self { path: path.into(), inner: Mutex::new(inner) }
+    }
+
+    /// Makes the file now, so that the session's id is nobody else's from here on.
+    /// Without a record it is removed again.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when somebody has it; what the disk says.
+    pub fn reserve(&self) -> io::Result<()> {
+        let mut inner = self.lock();
+        if inner.file.is_none() {
+            inner.file = Some(self.make()?);
+            inner.new_entry = true;
+            inner.reserved = Some(self.path.clone());
+        }
+        Ok(())
     }
 
     /// Opens a journal to continue it: locks it, reads it, and cuts a torn last
@@ -86,7 +103,7 @@ impl Journal {
             length += 1;
         }
         set_mode(&path, 0o600).map_err(failed)?;
-        let inner = Inner { head: None, file: Some(file), length, new_entry: false, off: false };
+        let inner = Inner { head: None, file: Some(file), length, new_entry: false, reserved: None, off: false };
         Ok((Self { path, inner: Mutex::new(inner) }, loaded))
     }
 
@@ -144,6 +161,10 @@ impl Journal {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(path) = &self.reserved {
+            // Nobody opens an empty file to go on with it.
+            let _ = std::fs::remove_file(path);
+        }
         // Closing alone is not enough: a child being started at this moment
         // shares the open file, and with it the lock, until it runs.
         if let Some(file) = &self.file {
@@ -221,6 +242,7 @@ impl Store for Journal {
             }
             inner.new_entry = true;
         }
+        inner.reserved = None;
         if let Some(head) = inner.head.clone() {
             let head = line_of(&Record::Session(head))
                 .map_err(|error| self.error("write to", &error.into()))?;

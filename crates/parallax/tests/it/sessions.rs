@@ -207,3 +207,23 @@ fn a_journal_with_holes_is_put_right_in_a_copy() {
         }
     }
 }
+
+#[test]
+fn an_id_that_many_want_at_once_is_given_to_one() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    for round in 0..5 {
+        let id = format!("same{round}");
+        let runs: Vec<_> =
+            (0..4).map(|_| world.start(&["-p", "mine", "--session-id", &id])).collect();
+        let codes: Vec<i32> = runs
+            .into_iter()
+            .map(|run| run.finish(Duration::from_secs(20)).expect("finished").code())
+            .collect();
+        let given = codes.iter().filter(|code| **code == 0).count();
+        assert!(given == 1 && codes.iter().all(|code| [0, 42].contains(code)), "{codes:?}");
+    }
+    assert_eq!((journals(&world).len(), world.server.requests().len()), (5, 5));
+    // One that comes to nothing leaves nothing.
+    world.run(&["-p", "/nothing", "--session-id", "empty"]);
+    assert_eq!(journals(&world).len(), 5);
+}
