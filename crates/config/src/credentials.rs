@@ -2,16 +2,22 @@
 //! its owner alone. Variables of the environment go before it.
 //!
 //! `~/.parallax/credentials.json` is `{"version": 1, "method":
-//! "gemini-api-key" | "vertex-ai", "key": "…"}`.
+//! "gemini-api-key" | "vertex-ai", "key": "…"}`; with `"keychain": true` in the
+//! place of the key it is in the system's keychain.
 
 use std::path::PathBuf;
 
+use parallax_keychain::Keychain;
+use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::{Value, json};
 
 use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
+
+/// The name of the key in the keychain.
+const NAME: &str = "api-key";
 
 /// What a key opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +59,8 @@ pub fn credentials_file(homes: &Homes) -> PathBuf {
 /// The key that is kept, if there is one. Blocking.
 ///
 /// # Errors
-/// A file that is there and cannot be used.
-pub fn stored_key(homes: &Homes) -> Result<Option<StoredKey>, ConfigError> {
+/// A file that is there and cannot be used, a keychain that does not answer.
+pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
     let path = credentials_file(homes);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
     let wrong = |why: &str| ConfigError::Credentials { path: path.clone(), why: why.to_owned() };
@@ -64,6 +70,13 @@ pub fn stored_key(homes: &Homes) -> Result<Option<StoredKey>, ConfigError> {
     let method = fields.get("method").and_then(Value::as_str).and_then(KeyKind::parse);
     let kind =
         method.ok_or_else(|| wrong("its `method` is neither `gemini-api-key` nor `vertex-ai`"))?;
+    if is_elsewhere(&fields) {
+        return match keychain.get(NAME) {
+            Ok(Some(key)) => Ok(Some(StoredKey { kind, key })),
+            Ok(None) => Err(wrong("the keychain of the system holds the key no more")),
+            Err(error) => Err(wrong(&format!("the key cannot be read: {error}"))),
+        };
+    }
     let key = fields.get("key").and_then(Value::as_str).unwrap_or_default().trim();
     if key.is_empty() {
         return Err(wrong("it holds no `key`"));
@@ -71,14 +84,27 @@ pub fn stored_key(homes: &Homes) -> Result<Option<StoredKey>, ConfigError> {
     Ok(Some(StoredKey { kind, key: Secret::new(key) }))
 }
 
-/// Keeps the key in the place of the one that is kept. Blocking.
+fn is_elsewhere(fields: &Object) -> bool {
+    fields.get("keychain") == Some(&Value::Bool(true))
+}
+
+/// Keeps the key in the place of the one that is kept: in the keychain where there
+/// is one, else in the file. Blocking.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn store_key(homes: &Homes, stored: &StoredKey) -> Result<(), ConfigError> {
+pub fn store_key(
+    homes: &Homes,
+    keychain: &Keychain,
+    stored: &StoredKey,
+) -> Result<(), ConfigError> {
     let path = credentials_file(homes);
-    let fields =
-        json!({"version": 1, "method": stored.kind.as_str(), "key": stored.key.expose().trim()});
+    let key = Secret::new(stored.key.expose().trim());
+    let mut fields = json!({"version": 1, "method": stored.kind.as_str()});
+    match kept_elsewhere(keychain, NAME, "Parallax: API key", &key) {
+        true => fields["keychain"] = Value::Bool(true),
+        false => fields["key"] = key.expose().into(),
+    }
     // What stood there, broken or not, counts no more.
     state::rewrite(&path, |_| Ok(format!("{fields:#}\n")))
 }
@@ -87,13 +113,28 @@ pub fn store_key(homes: &Homes, stored: &StoredKey) -> Result<(), ConfigError> {
 ///
 /// # Errors
 /// The file cannot be removed.
-pub fn forget_key(homes: &Homes) -> Result<bool, ConfigError> {
+pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigError> {
     let path = credentials_file(homes);
+    if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_elsewhere))
+        && let Err(error) = keychain.forget(NAME)
+    {
+        return Err(ConfigError::Credentials { path, why: error.to_string() });
+    }
     match std::fs::remove_file(&path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(source) => Err(ConfigError::Unwritable { path, source }),
     }
+}
+
+/// Puts a secret into the keychain, if there is one; `false`: it must go to a file.
+pub(crate) fn kept_elsewhere(
+    keychain: &Keychain,
+    name: &str,
+    label: &str,
+    secret: &Secret,
+) -> bool {
+    keychain.is_usable() && keychain.set(name, label, secret).is_ok()
 }
 
 #[cfg(test)]
@@ -108,11 +149,12 @@ mod tests {
             gemini: folder.path().join(".gemini"),
             parallax: folder.path().join(".parallax"),
         };
-        assert_eq!(stored_key(&homes).expect("nothing yet"), None);
+        let none = Keychain::default();
+        assert_eq!(stored_key(&homes, &none).expect("nothing yet"), None);
         for kind in [KeyKind::GeminiApi, KeyKind::VertexExpress] {
             let given = StoredKey { kind, key: Secret::new(" hunter2 ") };
-            store_key(&homes, &given).expect("stored");
-            let kept = stored_key(&homes).expect("read").expect("a key");
+            store_key(&homes, &none, &given).expect("stored");
+            let kept = stored_key(&homes, &none).expect("read").expect("a key");
             assert_eq!((kept.kind, kept.key.expose()), (kind, "hunter2"));
             assert!(!format!("{kept:?}").contains("hunter2"));
         }
@@ -123,9 +165,46 @@ mod tests {
             assert_eq!(facts.permissions().mode() & 0o777, 0o600);
         }
         std::fs::write(credentials_file(&homes), "{\"version\": 2}").expect("written");
-        let error = stored_key(&homes).expect_err("another version").to_string();
+        let error = stored_key(&homes, &none).expect_err("another version").to_string();
         assert!(error.contains("credentials.json") && error.contains("version"), "{error}");
-        assert!(forget_key(&homes).expect("forgotten"));
-        assert!(!forget_key(&homes).expect("nothing left"));
+        assert!(forget_key(&homes, &none).expect("forgotten"));
+        assert!(!forget_key(&homes, &none).expect("nothing left"));
+    }
+
+    /// A `secret-tool` with files in its folder.
+    #[cfg(unix)]
+    fn fake(folder: &std::path::Path) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let text = "#!/bin/sh\nfile=\"$(dirname \"$0\")/kept\"\ncase $1 in store) cat > \"$file\" ;;\n\
+                    lookup) case \"$*\" in *api-key*) [ -f \"$file\" ] && cat \"$file\" ;; *) exit 1 ;; \
+                    esac ;;\nclear) rm -f \"$file\" ;;\nesac\n";
+        let program = folder.join("secret-tool");
+        std::fs::write(&program, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("a mode");
+        program
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn where_there_is_a_keychain_the_file_holds_no_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let homes = Homes {
+            user: folder.path().to_owned(),
+            gemini: folder.path().join(".gemini"),
+            parallax: folder.path().join(".parallax"),
+        };
+        let program = fake(folder.path());
+        let keychain = || Keychain::secret_tool(&homes.parallax, program.clone());
+        let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
+        store_key(&homes, &keychain(), &given).expect("stored");
+        let text = std::fs::read_to_string(credentials_file(&homes)).expect("the file");
+        assert!(!text.contains("hunter2") && text.contains("\"keychain\": true"), "{text}");
+        assert_eq!(stored_key(&homes, &keychain()).expect("read"), Some(given.clone()));
+        let error = stored_key(&homes, &Keychain::default()).expect_err("out of reach").to_string();
+        assert!(error.contains("give the key anew"), "{error}");
+        assert!(forget_key(&homes, &keychain()).expect("forgotten"));
+        assert!(!folder.path().join("kept").exists());
+        assert_eq!(stored_key(&homes, &keychain()).expect("nothing"), None);
     }
 }

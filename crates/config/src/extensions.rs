@@ -251,7 +251,7 @@ impl Config {
             return found;
         }
         let enablement = Enablement::read(&self.homes, &mut found.warnings);
-        let values = ValueFile::read(&self.homes, &mut found.warnings);
+        let values = ValueFile::read(&self.homes, &self.keychain, &mut found.warnings);
         let mut names: HashMap<String, ExtensionHome> = HashMap::new();
         for (installed, home) in places {
             match self.extension(&installed, home, &enablement, &values) {
@@ -300,7 +300,8 @@ impl Config {
         let mut manifest = Manifest::read(&folder)?;
         let mut notes = std::mem::take(&mut manifest.notes);
         let name = manifest.name.clone();
-        let known = values.of(&name, installed, &self.cwd);
+        let (known, missing) = values.of(&name, installed, &self.cwd);
+        notes.extend(missing);
         let of_project = self.environment.dotenv_file() == Some(self.cwd.join(".env").as_path());
         let value = |setting: &ExtensionSetting| {
             let here = of_project

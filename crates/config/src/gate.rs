@@ -68,6 +68,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     // A project may not spend more of the user's money than the user said.
     ("budget", &["{}"]),
     ("modelConfigs.prices", &["{}"]),
+    // Whom it would have answer without a question.
+    ("modelConfigs.modelChains", &["{}"]),
     ("policyPaths", &["[]"]),
     ("adminPolicyPaths", &["[]"]),
     ("tools.allowed", &["[]"]),

@@ -153,6 +153,7 @@ pub const KEYS: &[Key] = &[
         "\"on\"",
         "How `auto` chooses: rules and in doubt a small model, rules only, not at all (ours)",
     ),
+    key("model.routingTimeoutMs", Num, "1500", "How long the small model that is asked has (ours)"),
     key("model.routingThreshold", Num, "90", "Of 100, from which the strong model answers (ours)"),
     key(
         "model.fallback",
@@ -358,6 +359,12 @@ pub const KEYS: &[Key] = &[
         Choice(&["ask", "off"]),
         "\"ask\"",
         "Edits of build files ask (ours)",
+    ),
+    key(
+        "security.secretStorage",
+        Choice(&["auto", "file"]),
+        "\"auto\"",
+        "Where keys and tokens are kept: the keychain of the system where there is one, or files (ours)",
     ),
     key(
         "security.environmentVariableRedaction.enabled",

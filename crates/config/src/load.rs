@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use parallax_keychain::Keychain;
 use serde_json::Value;
 
 use crate::environment::{DotenvSearch, Environment};
@@ -45,6 +46,8 @@ pub struct Config {
     pub trusted_folders: Vec<PathBuf>,
     /// The settings of all layers.
     pub settings: Settings,
+    /// The system's store of secrets, unless secrets are to stay in files.
+    pub keychain: Keychain,
     /// Settings of the project that do not count, for they loosen what may
     /// happen and nobody accepted them.
     pub loose: Vec<LooseSettings>,
@@ -116,9 +119,11 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 
     let settings = Settings::from_layers(layers, &environment, &mut warnings);
     warnings.extend(crate::ui::footer_warning(&settings));
+    let keychain = keychain(&settings, &environment, &homes);
     Ok(Config {
         cwd,
         homes,
+        keychain,
         environment,
         trust,
         trusted_folders: folders,
@@ -126,6 +131,18 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         loose,
         warnings,
     })
+}
+
+/// Nothing is looked for before a secret is kept or needed.
+fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Keychain {
+    let forced = environment.of_process("GEMINI_FORCE_FILE_STORAGE");
+    let forced = forced.is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
+    match forced || settings.text("security.secretStorage").as_deref() == Some("file") {
+        true => Keychain::default(),
+        false => Keychain::of_system(&homes.parallax, &|name| {
+            environment.of_process(name).map(OsString::from)
+        }),
+    }
 }
 
 /// Whether folders must be trusted, from the layers outside the project.

@@ -105,6 +105,8 @@ pub fn survey(folder: &Path) -> Survey {
                 ".parallax/system.append.md",
                 ".claude/CLAUDE.md",
             ]),
+            // In small letters they count where the others are absent.
+            looker.there_without(&[("gemini.md", "GEMINI.md"), ("agents.md", "AGENTS.md")]),
             looker.paths(&[(".gemini/prompt", ".md"), (".parallax/prompt", ".md")]),
         ]
         .concat(),

@@ -213,6 +213,27 @@ impl FooterItem {
         }
     }
 
+    /// What it tells, for people who choose.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Mode => "what runs without a question",
+            Self::Trust => "whether the folder is trusted",
+            Self::Workspace => "the folder of the project",
+            Self::GitBranch => "the branch of git",
+            Self::Sandbox => "how commands are confined",
+            Self::ModelName => "the model, and which one `auto` chose",
+            Self::ContextUsed => "how much of the model's window is used",
+            Self::Cost => "what the session has cost",
+            Self::Quota => "what is left of a quota, where the service tells it",
+            Self::MemoryUsage => "the memory that this program uses",
+            Self::SessionId => "the beginning of the session's id",
+            Self::Hostname => "the name of this machine",
+            Self::Auth => "how you are signed in",
+            Self::CodeChanges => "lines that the session's edits added and removed",
+            Self::TokenCount => "tokens sent, how many of them were cached, and received",
+        }
+    }
+
     /// The words of a list that name nothing which the footer can show.
     pub fn unknown(words: &[String]) -> Vec<&str> {
         words.iter().map(String::as_str).filter(|word| Self::parse(word).is_none()).collect()
@@ -223,7 +244,8 @@ impl FooterItem {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
-    fn parse(word: &str) -> Option<Self> {
+    /// The item of a word in `ui.footer.items`.
+    pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|item| item.as_str() == word)
     }
 }

@@ -37,7 +37,7 @@ impl Session {
         self.choose_model(cancel).await?;
         self.avoid_trouble(cancel).await?;
         let mut model = self.main_model();
-        self.may_spend(&model)?;
+        self.may_spend(&model, cancel).await?;
         self.make_room(cancel).await?;
         let mut nudged = false;
         let mut foreign_signature = 0u8;
@@ -109,7 +109,7 @@ impl Session {
                         return Err(EndReason::Failed(failure));
                     }
                     model = self.main_model();
-                    self.may_spend(&model)?;
+                    self.may_spend(&model, cancel).await?;
                     number = 0;
                 }
                 Again::Unsign => self.unsign(),

@@ -61,7 +61,12 @@ impl Availability {
 
     /// Whether the model may stand in for another now.
     pub(crate) fn is_ready(&self, model: &str) -> bool {
-        self.trouble(model).is_none() && !self.left.iter().any(|left| left == model)
+        self.trouble(model).is_none() && !self.was_left(model)
+    }
+
+    /// Whether the model failed in this prompt.
+    pub(crate) fn was_left(&self, model: &str) -> bool {
+        self.left.iter().any(|left| left == model)
     }
 
     /// A model answered.

@@ -1,13 +1,17 @@
 //! What a session may spend, and what it has spent: money, tokens, time.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+mod ledger;
+mod raise;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{
-    BudgetKind, BudgetScope, BudgetSpent, EndReason, Failure, FailureKind, Level, ModelCall,
-};
+use parallax_protocol::budget::{BudgetKind, BudgetSpent, BudgetUse};
+use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
 use tokio::task::JoinHandle;
+
+pub use self::ledger::Ledger;
 
 use crate::session::Session;
 
@@ -36,71 +40,32 @@ pub struct Spent {
     pub time: Duration,
 }
 
-#[derive(Debug, Default)]
-struct Totals {
-    session: Spent,
-    prompt: Spent,
-}
-
-/// Counts what is spent, from wherever it is: shared by all that ask a model on
-/// behalf of a session.
-#[derive(Debug, Clone, Default)]
-pub struct Ledger(Arc<Mutex<Totals>>);
-
-impl Ledger {
-    /// Counts a request.
-    pub fn count(&self, call: &ModelCall) {
-        let cost = call.cost.map_or(0.0, |cost| cost.total());
-        // Some services leave the sum out.
-        let usage = &call.usage;
-        let sum = usage.prompt_token_count
-            + usage.candidates_token_count
-            + usage.thoughts_token_count
-            + usage.tool_use_prompt_token_count;
-        let tokens = usage.total_token_count.max(sum);
-        self.change(|totals| {
-            for spent in [&mut totals.session, &mut totals.prompt] {
-                spent.cost += cost;
-                spent.tokens = spent.tokens.saturating_add(tokens);
-            }
-        });
-    }
-
-    /// What the session has spent so far.
-    pub fn session(&self) -> Spent {
-        self.change(|totals| totals.session)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Totals) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// The limits of a session and of each of its prompts, with what is spent.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
-    /// For the session.
-    pub session: BudgetLimits,
-    /// For each prompt.
-    pub prompt: BudgetLimits,
     ledger: Ledger,
+    /// Whether a person is there to raise what is spent.
+    asks: bool,
     /// The budget of a session inside another, whose prompts are none.
     inner: bool,
-    /// Whether it was told that it is nearly spent.
-    told: bool,
-    /// When the running turn began.
-    begun: Option<Instant>,
+    /// What was told to be nearly spent.
+    told: Option<BudgetSpent>,
 }
 
 impl Budget {
     /// A budget with these limits, of which so much is spent already.
     pub fn new(session: BudgetLimits, prompt: BudgetLimits, spent: Spent) -> Self {
-        let budget = Self { session, prompt, ..Self::default() };
-        budget.ledger.change(|totals| totals.session = spent);
-        budget
+        Self { ledger: Ledger::new(session, prompt, spent), ..Self::default() }
     }
 
-    /// Where what is spent is counted.
+    /// The same budget; `asks`: whether a person is there who is asked to raise
+    /// it when it is spent, so that turns go on.
+    #[must_use]
+    pub fn asking(self, asks: bool) -> Self {
+        Self { asks, ..self }
+    }
+
+    /// Where what is spent is counted, and limits are set.
     pub fn ledger(&self) -> Ledger {
         self.ledger.clone()
     }
@@ -112,82 +77,48 @@ impl Budget {
         Self { inner: true, ..self.clone() }
     }
 
-    /// Whether money is limited.
-    pub(crate) fn limits_cost(&self) -> bool {
-        self.session.cost.or(self.prompt.cost).is_some()
-    }
-
     /// A turn begins.
     pub(crate) fn begin(&mut self) {
-        self.begun = Some(Instant::now());
         if !self.inner {
-            self.ledger.change(|totals| totals.prompt = Spent::default());
+            self.ledger.begin();
         }
     }
 
-    /// The turn is over.
-    pub(crate) fn end(&mut self) {
-        let Some(begun) = self.begun.take() else { return };
-        if !self.inner {
-            self.ledger.change(|totals| totals.session.time += begun.elapsed());
-        }
+    /// The turn's time runs on.
+    pub(crate) fn go_on(&self) {
+        self.ledger.go();
     }
 
-    /// How long the turn may run that begins now, and what is spent then.
-    pub(crate) fn time_left(&self) -> Option<(Duration, BudgetSpent)> {
-        let (session, _) = self.spent();
-        let left = |scope, limit: Option<Duration>, used: Duration| {
-            let limit = limit?;
-            let spent = BudgetSpent {
-                kind: BudgetKind::Time,
-                scope,
-                limit: limit.as_secs_f64(),
-                used: limit.as_secs_f64(),
-            };
-            Some((limit.saturating_sub(used), spent))
-        };
-        let session = left(BudgetScope::Session, self.session.time, session.time);
-        let prompt = left(BudgetScope::Prompt, self.prompt.time, Duration::ZERO);
-        [session, prompt].into_iter().flatten().min_by_key(|(left, _)| *left)
+    /// The turn's time stands still: it is over, or a person is asked.
+    pub(crate) fn stop(&self) {
+        self.ledger.stop();
     }
 
     /// What is spent, if something is.
     pub(crate) fn over(&self) -> Option<BudgetSpent> {
-        self.uses().find(|spent| spent.used >= spent.limit)
+        self.limited().find(|spent| spent.used >= spent.limit)
     }
 
-    /// What is nearly spent; told once.
+    /// What is nearly spent; told once for a limit.
     pub(crate) fn near(&mut self) -> Option<BudgetSpent> {
-        if self.told {
+        let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR)?;
+        let same = |told: &BudgetSpent| {
+            (told.kind, told.scope, told.limit) == (near.kind, near.scope, near.limit)
+        };
+        if self.told.as_ref().is_some_and(same) {
             return None;
         }
-        let near = self.uses().find(|spent| spent.used >= spent.limit * NEAR);
-        self.told = near.is_some();
-        near
+        self.told = Some(near);
+        Some(near)
     }
 
-    fn spent(&self) -> (Spent, Spent) {
-        self.ledger.change(|totals| (totals.session, totals.prompt))
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
-    fn uses(&self) -> impl Iterator<Item = BudgetSpent> + use<> {
-        let (session, prompt) = self.spent();
-        let of = |scope, limits: BudgetLimits, spent: Spent| {
-            let entry = |kind, limit: Option<f64>, used| {
-                limit.map(|limit| BudgetSpent { kind, scope, limit, used })
-            };
-            let tokens = limits.tokens.map(|tokens| tokens as f64);
-            [
-                entry(BudgetKind::Cost, limits.cost, spent.cost),
-                entry(BudgetKind::Tokens, tokens, spent.tokens as f64),
-            ]
+    /// What is limited and looked at between requests. Time has its own watch.
+    fn limited(&self) -> impl Iterator<Item = BudgetSpent> + use<> {
+        let limited = |BudgetUse { kind, scope, limit, used }| {
+            Some(BudgetSpent { kind, scope, limit: limit?, used })
         };
-        let all = [
-            of(BudgetScope::Session, self.session, session),
-            of(BudgetScope::Prompt, self.prompt, prompt),
-        ];
-        all.into_iter().flatten().flatten()
+        let uses = self.ledger.uses().into_iter().filter_map(limited);
+        uses.filter(|spent| spent.kind != BudgetKind::Time)
     }
 }
 
@@ -201,38 +132,39 @@ impl Drop for Timer {
 }
 
 impl Session {
-    /// A turn begins: what it may spend is counted, and its time runs.
-    pub(crate) fn begin_budget(&mut self, cancel: &CancellationToken) -> Option<Timer> {
-        self.budget.begin();
+    /// Watches the time of the turn. Inside another session that one's watch
+    /// ends both.
+    fn start_timer(&mut self, cancel: &CancellationToken) -> Option<Timer> {
         self.timed_out = Arc::default();
-        let (left, spent) = self.budget.time_left()?;
+        if self.budget.inner {
+            return None;
+        }
         let (timed_out, cancel) = (Arc::clone(&self.timed_out), cancel.clone());
+        let ledger = self.budget.ledger();
         Some(Timer(tokio::spawn(async move {
-            tokio::time::sleep(left).await;
             // Set once: the turn was not timed out before.
-            let _ = timed_out.set(spent);
+            let _ = timed_out.set(ledger.time_is_up().await);
             cancel.cancel();
         })))
     }
 
-    /// The turn is over: why, when its time was.
-    pub(crate) fn end_budget(&mut self, reason: EndReason) -> EndReason {
-        self.budget.end();
-        match (reason, self.timed_out.get()) {
-            (EndReason::Cancelled, Some(spent)) => EndReason::Budget(*spent),
-            (reason, _) => reason,
-        }
-    }
-
-    /// Whether another request may be made with that model.
+    /// Whether another request may be made with that model. A person who is
+    /// there is asked first.
     ///
     /// # Errors
-    /// When a budget is spent, or cannot be kept since nobody knows the price.
-    pub(crate) fn may_spend(&mut self, model: &str) -> Result<(), EndReason> {
-        if let Some(spent) = self.budget.over() {
-            return Err(EndReason::Budget(spent));
+    /// When a budget is spent, or cannot be kept since nobody knows the price,
+    /// and when the turn is interrupted.
+    pub(crate) async fn may_spend(
+        &mut self,
+        model: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        while let Some(spent) = self.budget.over() {
+            if !self.is_raised(spent, cancel).await? {
+                return Err(EndReason::Budget(spent));
+            }
         }
-        if self.budget.limits_cost() && self.model.price(model).is_none() {
+        if self.budget.ledger.limits_cost() && self.model.price(model).is_none() {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Config,
                 message: format!(
@@ -253,6 +185,8 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use parallax_protocol::budget::BudgetScope;
+    use parallax_protocol::event::ModelCall;
     use parallax_protocol::model::Usage;
     use parallax_protocol::price::Cost;
 
@@ -282,12 +216,18 @@ mod tests {
         let over = budget.over().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Tokens, BudgetScope::Prompt));
         assert!(budget.near().is_some() && budget.near().is_none());
-        budget.end();
+        budget.stop();
         budget.begin();
         assert_eq!(budget.over(), None);
         budget.within().ledger().count(&call(0.25, 0));
         let over = budget.over().expect("spent");
         assert_eq!((over.kind, over.scope), (BudgetKind::Cost, BudgetScope::Session));
+        // A raised limit holds inside too, and is told of anew.
+        budget.within().ledger().set(BudgetKind::Cost, BudgetScope::Session, Some(1.2));
+        assert_eq!(budget.over(), None);
+        assert!(budget.near().is_some());
+        budget.ledger().set(BudgetKind::Cost, BudgetScope::Session, None);
+        assert_eq!(budget.near(), None);
     }
 
     #[test]
@@ -297,9 +237,15 @@ mod tests {
             ..BudgetLimits::default()
         };
         let spent = Spent { time: Duration::from_secs(8), ..Spent::default() };
-        let budget = Budget::new(time(10), time(5), spent);
-        let (left, spent) = budget.time_left().expect("a limit");
-        assert_eq!((left.as_secs(), spent.scope), (2, BudgetScope::Session));
-        assert_eq!(Budget::default().time_left(), None);
+        let mut budget = Budget::new(time(10), time(5), spent);
+        assert_eq!(budget.ledger.time_left(), None, "no time runs");
+        budget.begin();
+        let (left, spent) = budget.ledger.time_left().expect("a limit");
+        assert_eq!((left.as_secs_f64().ceil(), spent.scope), (2.0, BudgetScope::Session));
+        budget.ledger().set(BudgetKind::Time, BudgetScope::Session, Some(60.0));
+        let (_, spent) = budget.ledger.time_left().expect("a limit");
+        assert_eq!(spent.scope, BudgetScope::Prompt);
+        budget.stop();
+        assert_eq!(budget.ledger.time_left(), None);
     }
 }

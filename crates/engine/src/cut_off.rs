@@ -16,7 +16,6 @@ use crate::inbox::{Beginning, Queued};
 use crate::loop_guard::LoopGuard;
 use crate::respond::Response;
 use crate::session::Session;
-use crate::turn::INTERRUPTED;
 
 impl Session {
     /// Whether a turn can begin so; people are told when it cannot.
@@ -30,7 +29,8 @@ impl Session {
         if matches!(beginning, Beginning::Prompt(_)) || is_open {
             return true;
         }
-        self.inbox.notice(Level::Info, "no turn was cut off: there is nothing to go on with");
+        self.inbox.notice(Level::Warning, "no turn was cut off: there is nothing to go on with");
+        self.hub.send(EventBody::NotContinued);
         false
     }
 
@@ -59,7 +59,7 @@ impl Session {
         loop {
             if let Err(reason) = step {
                 if matches!(reason, EndReason::Cancelled) {
-                    self.settle(INTERRUPTED);
+                    self.settle_cut_off();
                 }
                 return reason;
             }

@@ -7,9 +7,9 @@ use parallax_protocol::ids::{AskId, CallId};
 use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::permissions::Permissions;
-use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
 use parallax_protocol::routing::{
-    Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Substitute, Unasked,
+    Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Substitute,
 };
 use parallax_protocol::tool::ToolKind;
 
@@ -65,7 +65,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<Fell, EndReason> {
         let model = self.main_model();
-        let retried = self.chooses();
+        let retried = self.model.tries_again(&model, self.chooses());
         self.models.failed(&model, cause, &failure.message, retried);
         let message = failure.message.clone();
         let fell = self.replace(&model, cause, &message, cancel).await?;
@@ -83,7 +83,11 @@ impl Session {
     /// Who could answer in its place.
     fn substitute(&self, model: &str) -> Option<Substitute> {
         let chain = self.model.substitutes(model, self.chooses());
-        chain.into_iter().find(|other| self.models.is_ready(&other.model))
+        let ready = chain.iter().find(|other| self.models.is_ready(&other.model));
+        // Once in a prompt the last one is asked whatever is known of it.
+        let last =
+            || chain.iter().find(|other| other.last_resort && !self.models.was_left(&other.model));
+        ready.or_else(last).cloned()
     }
 
     async fn replace(
@@ -93,7 +97,7 @@ impl Session {
         message: &str,
         cancel: &CancellationToken,
     ) -> Result<Fell, EndReason> {
-        let Some(Substitute { model: other, unasked }) = self.substitute(model) else {
+        let Some(Substitute { model: other, unasked, .. }) = self.substitute(model) else {
             return Ok(Fell::No);
         };
         let mut fallback = Fallback {
@@ -104,11 +108,8 @@ impl Session {
             lasting: false,
             agreed: false,
         };
-        let free = match unasked {
-            Unasked::Always => true,
-            Unasked::Passing => cause == FallbackCause::Capacity,
-            Unasked::Never => false,
-        };
+        // A plan changes nothing: it is only told which model made it.
+        let free = unasked.covers(cause) || self.inbox.mode == ApprovalMode::Plan;
         match self.routing.fallback {
             FallbackPolicy::Off => return Ok(Fell::No),
             FallbackPolicy::Auto => {}
@@ -188,7 +189,7 @@ impl Session {
     ///
     /// # Errors
     /// When the turn is interrupted meanwhile.
-    async fn put_question(
+    pub(crate) async fn put_question(
         &mut self,
         ask: Ask,
         cancel: &CancellationToken,

@@ -14,6 +14,7 @@ use parallax_protocol::shell::Shell;
 use tokio::sync::mpsc::Receiver;
 
 use crate::agents::Family;
+use crate::budget::Ledger;
 use crate::hub::EventHub;
 use crate::reach::Reach;
 use crate::shells::Shells;
@@ -112,6 +113,8 @@ pub(crate) struct Inbox {
     notices: u64,
     /// The way to sub-agents.
     pub(crate) family: Option<Arc<Family>>,
+    /// The budgets.
+    pub(crate) ledger: Ledger,
 }
 
 impl Inbox {
@@ -148,6 +151,7 @@ impl Inbox {
             compacting: None,
             notices: 0,
             family: None,
+            ledger: Ledger::default(),
         }
     }
 
@@ -251,6 +255,7 @@ impl Inbox {
                 self.mode = mode;
                 self.tell_state();
             }
+            Op::SetBudget { kind, scope, limit } => self.ledger.set(kind, scope, limit),
             Op::Shutdown | Op::Clear => {
                 self.cleared = matches!(op, Op::Clear);
                 self.shutdown = true;

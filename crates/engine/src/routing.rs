@@ -6,7 +6,7 @@ mod classifier;
 mod rules;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody};
@@ -17,6 +17,8 @@ use self::rules::Look;
 use crate::meter::{Metered, millis};
 use crate::session::Session;
 
+/// A person waits for the first word of the answer meanwhile.
+const PATIENCE: Duration = Duration::from_millis(1500);
 /// The number from which the strong model answers.
 const THRESHOLD: u64 = 90;
 
@@ -30,13 +32,21 @@ pub struct RoutingOptions {
     pub plan: bool,
     /// The number of 100 from which the strong model answers.
     pub threshold: u64,
+    /// How long the small model that is asked in doubt has.
+    pub patience: Duration,
     /// What is done when a model cannot answer.
     pub fallback: FallbackPolicy,
 }
 
 impl Default for RoutingOptions {
     fn default() -> Self {
-        Self { router: Router::On, plan: true, threshold: THRESHOLD, fallback: FallbackPolicy::Ask }
+        Self {
+            router: Router::On,
+            plan: true,
+            threshold: THRESHOLD,
+            patience: PATIENCE,
+            fallback: FallbackPolicy::Ask,
+        }
     }
 }
 
@@ -167,6 +177,7 @@ impl Session {
             name: routes.classifier.clone(),
             scale: routes.scale,
             threshold: self.routing.threshold,
+            patience: self.routing.patience,
             text: classifier::text(self.history.contents(), prompt, routes.scale),
         };
         let asking = classifier::ask(question, cancel.child_token());

@@ -181,6 +181,8 @@ pub(crate) struct Session {
     /// The fast model did not get on with the prompt before.
     pub(crate) stuck: bool,
     pub(crate) budget: Budget,
+    /// The prompt of the running turn was taken out of the history.
+    pub(crate) taken_back: bool,
     /// The budget that the running turn was ended for.
     pub(crate) timed_out: Arc<OnceLock<BudgetSpent>>,
     pub(crate) max_attempts: Option<u32>,
@@ -279,6 +281,7 @@ pub(crate) fn launch(
         last_model: None,
         stuck: false,
         budget: options.budget,
+        taken_back: false,
         timed_out: Arc::default(),
         max_attempts: options.max_attempts,
         loop_detection: options.loop_detection,
@@ -309,6 +312,7 @@ pub(crate) fn launch(
         known_ids: std::collections::HashSet::new(),
     };
     session.inbox.family.clone_from(&session.family);
+    session.inbox.ledger = session.budget.ledger();
     hub.send(EventBody::SessionReady(ready));
     let task = tokio::spawn(session.run(hub));
     SessionHandle { ops, task }
@@ -376,10 +380,7 @@ impl Session {
             }
             self.inbox.turn = Some(cancel.clone());
             self.hub.send(EventBody::TurnStarted { prompt: beginning.text().to_owned() });
-            let timer = self.begin_budget(&cancel);
-            let reason = self.run_turn(beginning, &cancel).await;
-            drop(timer);
-            let reason = self.end_budget(reason);
+            let reason = self.run_in_time(beginning, cancel).await;
             self.end_route(&reason);
             self.inbox.turn = None;
             self.history.record(&Record::TurnEnd { time: now(), reason: word(&reason).to_owned() });
@@ -396,7 +397,8 @@ impl Session {
                 self.inbox.prompts.extend(late.into_iter().map(Queued::steered));
             }
             let duration_ms = crate::meter::millis(begun);
-            self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms }));
+            let taken_back = std::mem::take(&mut self.taken_back);
+            self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
         }
         self.hook_end().await;
     }

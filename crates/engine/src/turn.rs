@@ -22,7 +22,7 @@ use crate::session::Session;
 pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
 /// The same where its time was over.
-const TIMED_OUT: &str = "[The time for this turn was over.]";
+pub(crate) const TIMED_OUT: &str = "[The time for this turn was over.]";
 /// How a turn ends whose calls the person refused, all of them.
 const DECLINED: &str = "you refused what it wanted to do; say what to do instead";
 
@@ -58,9 +58,9 @@ impl Session {
                     self.history.truncate(before);
                     self.prompts.truncate(before);
                     self.preface = preface;
+                    self.taken_back = true;
                 }
-                EndReason::Cancelled if self.timed_out.get().is_some() => self.settle(TIMED_OUT),
-                EndReason::Cancelled => self.settle(INTERRUPTED),
+                EndReason::Cancelled => self.settle_cut_off(),
                 _ => {}
             }
             return reason;

@@ -289,6 +289,10 @@ impl Model for Gemini {
         options.models.attempts(model, chosen).map(|few| few.min(options.max_attempts))
     }
 
+    fn tries_again(&self, model: &str, chosen: bool) -> bool {
+        self.inner.options.models.tries_again(model, chosen)
+    }
+
     fn price(&self, model: &str) -> Option<Price> {
         self.inner.options.models.price(model)
     }

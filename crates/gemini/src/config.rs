@@ -7,6 +7,7 @@ use parallax_protocol::Object;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::chains::ChainEntry;
 use crate::models::utility_name;
 use crate::prices::PriceText;
 
@@ -39,6 +40,8 @@ pub(crate) struct ModelConfigs {
     /// From broad to specific.
     overrides: Vec<Override>,
     pub(crate) definitions: BTreeMap<String, Definition>,
+    /// Which models stand in for which, by the chain's name.
+    pub(crate) chains: BTreeMap<String, Vec<ChainEntry>>,
     /// What models cost, by name or by what names begin with.
     pub(crate) prices: BTreeMap<String, PriceText>,
     /// For all models, or by name.
@@ -150,6 +153,7 @@ impl ModelConfigs {
             aliases,
             overrides,
             definitions: definitions.into_iter().map(|(id, text)| (id, text.into())).collect(),
+            chains: take(settings, "modelChains")?,
             prices: take(settings, "prices")?,
             windows,
             window,

@@ -10,6 +10,7 @@
 mod auth;
 mod body;
 mod call;
+mod chains;
 mod check;
 mod chunk;
 mod classify;

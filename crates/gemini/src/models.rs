@@ -109,12 +109,13 @@ const FLASH_UTILITIES: &[&str] = &["web-search", "web-fetch", "web-fetch-fallbac
 /// The table of models: built-in rows, and what the settings add.
 #[derive(Debug, Clone, Default)]
 pub struct ModelTable {
-    configs: ModelConfigs,
+    pub(crate) configs: ModelConfigs,
 }
 
 impl ModelTable {
     /// The built-in table extended by the settings' `modelConfigs` object
-    /// (`customAliases`, `customOverrides`, `modelDefinitions`, `contextWindow`).
+    /// (`customAliases`, `customOverrides`, `modelDefinitions`, `modelChains`,
+    /// `contextWindow`).
     /// `null` and an empty object add nothing.
     ///
     /// # Errors

@@ -468,6 +468,10 @@ impl Model for Recorder {
         self.model.attempts(model, chosen)
     }
 
+    fn tries_again(&self, model: &str, chosen: bool) -> bool {
+        self.model.tries_again(model, chosen)
+    }
+
     fn price(&self, model: &str) -> Option<Price> {
         self.model.price(model)
     }

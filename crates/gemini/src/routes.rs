@@ -3,6 +3,7 @@
 
 use parallax_protocol::routing::{Routes, Scale, Substitute, Unasked};
 
+use crate::chains::ChainEntry;
 use crate::models::{ModelTable, Version, version};
 
 /// Attempts of the strong model where another is chosen for the person anyway.
@@ -54,28 +55,86 @@ impl ModelTable {
         (kind(&strong) == Some(Kind::Pro)).then_some(Routes { strong, fast, classifier, scale })
     }
 
-    /// Who stands in for a model, in order. `chosen`: the program chose it.
+    /// Who stands in for a model, in order. `chosen`: the program chose it. A chain
+    /// of the settings goes before what is built in.
     pub fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+        if let Some((chain, at)) = self.chain(model, chosen) {
+            return self.behind(chain, at, model, chosen);
+        }
         let (Some(kind), Some(old)) = (kind(model), is_old(model)) else { return Vec::new() };
         let (pro, flash) = match old {
             true => (OLD_PRO.to_owned(), OLD_FLASH.to_owned()),
             false => (self.resolve("pro"), self.resolve("flash")),
         };
         let (models, unasked) = match kind {
-            Kind::Pro if chosen => (vec![flash], Unasked::Passing),
-            Kind::Pro => (vec![flash], Unasked::Never),
-            Kind::Flash if chosen => (vec![pro], Unasked::Passing),
-            Kind::Flash if old => (Vec::new(), Unasked::Never),
-            Kind::Flash => (vec![pro], Unasked::Never),
-            Kind::Lite => (vec![flash, pro], Unasked::Always),
+            Kind::Pro if chosen => (vec![flash], Unasked::PASSING),
+            Kind::Pro => (vec![flash], Unasked::NEVER),
+            Kind::Flash if chosen => (vec![pro], Unasked::PASSING),
+            Kind::Flash if old => (Vec::new(), Unasked::NEVER),
+            Kind::Flash => (vec![pro], Unasked::NEVER),
+            Kind::Lite => (vec![flash, pro], Unasked::ALWAYS),
         };
         let others = models.into_iter().filter(|other| other != model);
-        others.map(|model| Substitute { model, unasked }).collect()
+        others.map(|model| Substitute { model, unasked, last_resort: false }).collect()
+    }
+
+    /// The chain of the settings for a model, and its place there: the one of its
+    /// own name, the one that the reference has for its kind, any that names it.
+    fn chain(&self, model: &str, chosen: bool) -> Option<(&[ChainEntry], usize)> {
+        let chains = &self.configs.chains;
+        let own: &[&str] = match (kind(model), is_old(model), chosen) {
+            (Some(Kind::Lite), ..) => &["lite"],
+            (Some(_), Some(false), true) => &["auto-preview", "preview"],
+            (Some(_), Some(false), false) => &["preview"],
+            (Some(_), Some(true), true) => &["auto-default", "default"],
+            (Some(_), Some(true), false) => &["default"],
+            _ => &[],
+        };
+        let named = std::iter::once(model).chain(own.iter().copied());
+        let others = chains.keys().map(String::as_str).filter(|name| !name.starts_with("auto-"));
+        named.chain(others).find_map(|name| {
+            let chain = chains.get(name)?;
+            let at = chain.iter().position(|entry| self.resolve(&entry.model) == model)?;
+            Some((chain.as_slice(), at))
+        })
+    }
+
+    /// The models behind one of a chain; those of `auto` and of generation 3 go
+    /// round to the ones before it.
+    fn behind(
+        &self,
+        chain: &[ChainEntry],
+        at: usize,
+        model: &str,
+        chosen: bool,
+    ) -> Vec<Substitute> {
+        let unasked = chain.get(at).map(ChainEntry::unasked).unwrap_or_default();
+        let round = chosen || is_old(model) == Some(false);
+        let before = chain.iter().take(if round { at } else { 0 });
+        let entries = chain.iter().skip(at + 1).chain(before);
+        let entries = entries.map(|entry| (self.resolve(&entry.model), entry.is_last_resort));
+        entries
+            .filter(|(other, _)| other != model && !other.is_empty())
+            .map(|(model, last_resort)| Substitute { model, unasked, last_resort })
+            .collect()
+    }
+
+    /// Whether a model that had no capacity is tried once in the next prompt.
+    pub fn tries_again(&self, model: &str, chosen: bool) -> bool {
+        match self.chain(model, chosen) {
+            Some((chain, at)) => chain.get(at).is_some_and(ChainEntry::tries_again),
+            None => chosen,
+        }
     }
 
     /// The most attempts of a request where another model could answer.
     pub fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
-        (chosen && kind(model) == Some(Kind::Pro)).then_some(FEW)
+        match self.chain(model, chosen) {
+            Some((chain, at)) => {
+                chain.get(at).and_then(|entry| entry.max_attempts).filter(|most| *most > 0)
+            }
+            None => (chosen && kind(model) == Some(Kind::Pro)).then_some(FEW),
+        }
     }
 }
 
@@ -103,6 +162,46 @@ mod tests {
     }
 
     #[test]
+    fn chains_of_the_settings_go_first() {
+        let prompts = serde_json::json!({"terminal": "prompt", "transient": "silent",
+            "not_found": "prompt", "unknown": "prompt"});
+        let settings = serde_json::json!({"modelChains": {
+            "auto-preview": [
+                {"model": "pro", "maxAttempts": 2, "actions": prompts,
+                    "stateTransitions": {"transient": "sticky_retry", "unknown": "terminal"}},
+                {"model": "flash"},
+                {"model": "gemini-2.5-pro", "isLastResort": true, "maxAttempts": 10}],
+            "own": [{"model": "local", "actions": {"not_found": "silent"}}, {"model": "flash-lite"}],
+        }});
+        let table = ModelTable::from_settings(&settings).expect("settings");
+        let chain = |model: &str, chosen| {
+            let chain = table.substitutes(model, chosen).into_iter();
+            chain.map(|it| (it.model, it.unasked, it.last_resort)).collect::<Vec<_>>()
+        };
+        let pro = "gemini-3-pro-preview";
+        assert_eq!(
+            chain(pro, true),
+            [
+                ("gemini-3.8-flash".to_owned(), Unasked::PASSING, false),
+                ("gemini-2.5-pro".to_owned(), Unasked::PASSING, true)
+            ]
+        );
+        // It goes round.
+        let names: Vec<_> = chain("gemini-3.8-flash", true).into_iter().map(|it| it.0).collect();
+        assert_eq!(names, ["gemini-2.5-pro", pro]);
+        assert_eq!((table.attempts(pro, true), table.tries_again(pro, true)), (Some(2), true));
+        assert!(!table.tries_again("gemini-3.8-flash", true));
+        // A model that a person named has the built-in chain still.
+        assert_eq!(chain(pro, false), [("gemini-3.8-flash".to_owned(), Unasked::NEVER, false)]);
+        let missing = Unasked { not_found: true, ..Unasked::NEVER };
+        assert_eq!(chain("local", false), [("gemini-3.5-flash-lite".to_owned(), missing, false)]);
+        let wrong =
+            serde_json::json!({"modelChains": {"x": [{"actions": {"transient": "maybe"}}]}});
+        let error = ModelTable::from_settings(&wrong).expect_err("no such action").to_string();
+        assert!(error.contains("modelConfigs.modelChains") && error.contains("maybe"), "{error}");
+    }
+
+    #[test]
     fn chains() {
         let table = ModelTable::default();
         let chain = |model: &str, chosen| {
@@ -110,14 +209,14 @@ mod tests {
             chain.map(|it| (it.model, it.unasked)).collect::<Vec<_>>()
         };
         let flash = || "gemini-3.8-flash".to_owned();
-        assert_eq!(chain("gemini-3-pro-preview", false), [(flash(), Unasked::Never)]);
-        assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), Unasked::Passing)]);
-        assert_eq!(chain("gemini-2.5-pro", false), [(OLD_FLASH.to_owned(), Unasked::Never)]);
+        assert_eq!(chain("gemini-3-pro-preview", false), [(flash(), Unasked::NEVER)]);
+        assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), Unasked::PASSING)]);
+        assert_eq!(chain("gemini-2.5-pro", false), [(OLD_FLASH.to_owned(), Unasked::NEVER)]);
         assert_eq!(chain("gemini-2.5-flash", false), []);
         let lite = chain("gemini-3.5-flash-lite", false);
         assert_eq!(
             lite.iter().map(|(_, unasked)| *unasked).collect::<Vec<_>>(),
-            [Unasked::Always; 2]
+            [Unasked::ALWAYS; 2]
         );
         assert_eq!(chain("llama", true), []);
         assert_eq!(table.attempts("gemini-3-pro-preview", true), Some(3));

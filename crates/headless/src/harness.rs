@@ -242,7 +242,8 @@ impl Script {
     }
 
     pub(crate) fn end(self, reason: EndReason) -> Self {
-        self.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms: 5 })).close()
+        self.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms: 5, taken_back: false }))
+            .close()
     }
 
     pub(crate) fn done(self) -> Self {
@@ -314,6 +315,7 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventHub, mut ops: mpsc::Receiver<Op
                             hub.send(EventBody::TurnEnded(TurnEnded {
                                 reason: EndReason::Cancelled,
                                 duration_ms: 5,
+                                taken_back: false,
                             }));
                             break;
                         }

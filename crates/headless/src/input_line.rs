@@ -23,6 +23,8 @@ pub(crate) enum InputLine {
     },
     /// Ends the running turn.
     Interrupt,
+    /// Goes on with a turn that was cut off.
+    Continue,
     /// Answers a question whether a call may run.
     Decide(Box<DecideLine>),
     /// Gives files back what they were before a turn.
@@ -111,5 +113,5 @@ pub(crate) fn parse(line: &str) -> Result<InputLine, String> {
 
 /// What a line should be.
 const EXPECTED: &str = "expected one JSON object such as \
-    {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, interrupt, decide, \
-    undo, compact, undo_compaction, context, leave_out, pin, answer or command";
+    {\"type\":\"message\",\"content\":\"…\"}, with a type of message, steer, interrupt, continue, \
+    decide, undo, compact, undo_compaction, context, leave_out, pin, answer or command";

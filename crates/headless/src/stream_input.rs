@@ -279,6 +279,9 @@ impl Conversation {
             | EventBody::ContextPicture(_) => {
                 self.expected_answers = self.expected_answers.saturating_sub(1);
             }
+            EventBody::NotContinued => {
+                self.expected_turns = self.expected_turns.saturating_sub(1);
+            }
             EventBody::Undone(_) => self.expected_undos = self.expected_undos.saturating_sub(1),
             EventBody::AskClosed { ask, .. } => self.asks.retain(|open| open.id != ask),
             EventBody::TurnEnded(end) => {
@@ -355,6 +358,13 @@ impl Conversation {
                 }
             }
             InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
+            InputLine::Continue if !self.is_idle() => {
+                return Err("a turn runs: there is nothing to go on with yet".to_owned());
+            }
+            InputLine::Continue => {
+                self.expected_turns += 1;
+                self.outbox.push_back(Op::Continue);
+            }
             InputLine::Undo { turn, force } => {
                 self.expected_undos += 1;
                 self.outbox.push_back(Op::Undo { turn, force });
@@ -381,6 +391,7 @@ impl Conversation {
                     rule,
                     scope,
                     arguments,
+                    more: None,
                     answers: None,
                     ends: false,
                 };
@@ -440,6 +451,7 @@ fn needs_reaction(body: &EventBody) -> bool {
             | EventBody::Undone(_)
             | EventBody::Compaction(_)
             | EventBody::ContextPicture(_)
+            | EventBody::NotContinued
             | EventBody::TurnEnded(_)
     )
 }

@@ -33,7 +33,11 @@ pub async fn print_told(
         EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text },
         EventBody::ItemDelta { item: item.clone(), text: told.text.trim_end().into() },
         EventBody::ItemDone { item, done },
-        EventBody::TurnEnded(TurnEnded { reason: EndReason::Done, duration_ms: 0 }),
+        EventBody::TurnEnded(TurnEnded {
+            reason: EndReason::Done,
+            duration_ms: 0,
+            taken_back: false,
+        }),
     ];
     for (seq, body) in (1..).zip(bodies) {
         conductor.take(Event { seq, turn: 1, body }, &mut events, |_| true);

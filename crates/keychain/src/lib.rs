@@ -63,8 +63,10 @@ impl Keychain {
     /// The store of this system for the secrets of `home`. `variable` gives the
     /// variables of the process; nothing is looked for yet.
     pub fn of_system(home: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        let bus = ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"];
-        let has_bus = bus.iter().any(|name| variable(name).is_some_and(|value| !value.is_empty()));
+        let named = variable("DBUS_SESSION_BUS_ADDRESS").is_some_and(|value| !value.is_empty());
+        let usual =
+            || variable("XDG_RUNTIME_DIR").is_some_and(|it| Path::new(&it).join("bus").exists());
+        let has_bus = named || usual();
         if !cfg!(target_os = "macos") && !has_bus {
             return Self::default();
         }

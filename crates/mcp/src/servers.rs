@@ -11,6 +11,7 @@ use parallax_config::mcp::McpServer;
 use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
 use parallax_http::ClientOptions;
+use parallax_keychain::Keychain;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::tool::{Tool, ToolSource};
 use tokio::sync::watch;
@@ -47,6 +48,8 @@ pub struct ServersOptions {
     pub home: PathBuf,
     /// Other homes whose tokens of sign-ins are read.
     pub tokens_of_others: Vec<PathBuf>,
+    /// Where tokens are kept, where there is one.
+    pub keychain: Keychain,
     /// Where servers run when they say nothing.
     pub directory: PathBuf,
     /// The variables of this program.
@@ -143,7 +146,7 @@ impl Servers {
                 sandboxed: options.sandboxed,
                 confine: options.confine,
                 http: options.http,
-                tokens: TokenFiles::new(&options.home, &options.tokens_of_others),
+                tokens: TokenFiles::new(&options.home, &options.tokens_of_others, options.keychain),
             },
             cache: Cache::new(&options.home),
             pins: Pins::new(&options.home),

@@ -355,6 +355,10 @@ pub(crate) struct SessionArguments {
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest")]
     pub(crate) resume: Option<String>,
 
+    /// With `--resume`: go on in a copy that ends before this prompt, counted from 1
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) at: Option<NonZeroU64>,
+
     /// Go on with a session from this file, as a new session
     #[arg(long, value_name = "FILE")]
     pub(crate) session_file: Option<PathBuf>,

@@ -185,6 +185,7 @@ pub(crate) fn launch() -> Result<Launch, Failure> {
         look_only: true,
         ephemeral: true,
         version: env!("CARGO_PKG_VERSION"),
+        colourist: Some(parallax_tui::highlight::code_pieces),
         ..LaunchOptions::default()
     })
 }

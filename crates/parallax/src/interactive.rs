@@ -29,6 +29,7 @@ pub(crate) struct Typed {
 pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut launch = start::options(&typed.settings)?;
+    launch.budget_questions = true;
     // Which one, the person says in the browser.
     let browse = launch.session == SessionChoice::Resume(PICK.to_owned());
     if browse {

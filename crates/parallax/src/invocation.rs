@@ -125,6 +125,8 @@ pub(crate) enum SessionChoice {
     WithId(SessionId),
     /// An earlier one: `latest`, a number or an id.
     Resume(String),
+    /// A copy of an earlier one that ends before a prompt, counted from 1.
+    Fork { from: String, before: u64 },
     /// A new one with the contents of this file.
     Import(PathBuf),
 }
@@ -363,8 +365,16 @@ fn settings(
             }
         })
         .transpose()?;
+    if typed.at.is_some() && typed.resume.is_none() {
+        let hint = "give the session with `--resume SESSION`";
+        return Err(Usage::new("`--at` says from where in a session one goes on", hint).into());
+    }
+    let resumed = typed.resume.map(|from| match typed.at {
+        Some(before) => SessionChoice::Fork { from, before: before.get() },
+        None => SessionChoice::Resume(from),
+    });
     let sessions = [
-        ("--resume", typed.resume.map(SessionChoice::Resume)),
+        ("--resume", resumed),
         ("--session-id", session_id),
         ("--session-file", typed.session_file.map(SessionChoice::Import)),
     ];

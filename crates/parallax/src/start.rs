@@ -57,9 +57,13 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
             invocation::SessionChoice::New => SessionChoice::New,
             invocation::SessionChoice::WithId(id) => SessionChoice::WithId(id.0.clone()),
             invocation::SessionChoice::Resume(which) => SessionChoice::Resume(which.clone()),
+            invocation::SessionChoice::Fork { from, before } => {
+                SessionChoice::ForkBefore { from: from.clone(), prompt: *before }
+            }
             invocation::SessionChoice::Import(file) => SessionChoice::Import(file.clone()),
         },
         interactive: settings.interactive,
+        budget_questions: false,
         answers: match &settings.source {
             ModelSource::Live => Answers::Service,
             ModelSource::Fake { file, strict: true } => Answers::Fake(file.clone()),
@@ -76,6 +80,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         ephemeral: false,
         look_only: false,
         supervises: true,
+        colourist: Some(parallax_tui::highlight::code_pieces),
     })
 }
 

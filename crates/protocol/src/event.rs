@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::Object;
 use crate::agent::AgentProgress;
+pub use crate::budget::{BudgetKind, BudgetScope, BudgetSpent};
 use crate::context::ContextPicture;
 use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
 use crate::model::{Citation, Retry, Usage};
@@ -130,6 +131,8 @@ pub enum EventBody {
         /// The approval mode in force.
         mode: ApprovalMode,
     },
+    /// There was no turn to go on with; a notice says so too.
+    NotContinued,
     /// Something for a person who looks on, and no part of what came of the run:
     /// it goes to standard error whatever the output's form.
     Aside {
@@ -388,6 +391,9 @@ pub enum Question {
     ExitPlanMode,
     /// A model that cannot answer, and another that could. It is about no call.
     Fallback,
+    /// A budget that is spent ([`Preview::Budget`]), and whether the turn may
+    /// spend more. It is about no call.
+    Budget,
     /// Questions of the model's ([`Preview::Questions`]). To go on means to give
     /// the answers, to cancel that there are none.
     AskUser,
@@ -543,6 +549,9 @@ pub struct TurnEnded {
     pub reason: EndReason,
     /// How long the turn took, in milliseconds.
     pub duration_ms: u64,
+    /// Whether its prompt is no longer in the conversation, since nobody answered:
+    /// it can be sent again as it was.
+    pub taken_back: bool,
 }
 
 /// Why a turn ended.
@@ -571,79 +580,6 @@ pub enum EndReason {
     },
     /// Something failed for good.
     Failed(Failure),
-}
-
-/// A budget that is spent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BudgetSpent {
-    /// What.
-    pub kind: BudgetKind,
-    /// Whose.
-    pub scope: BudgetScope,
-    /// How much there was: US dollars, tokens, or seconds.
-    pub limit: f64,
-    /// How much is used, in the same.
-    pub used: f64,
-}
-
-impl BudgetSpent {
-    /// An amount of it in words (`$0.50`, `20000 tokens`, `90 s`).
-    pub fn amount(&self, amount: f64) -> String {
-        match self.kind {
-            BudgetKind::Cost if amount < 0.1 => format!("${amount:.4}"),
-            BudgetKind::Cost => format!("${amount:.2}"),
-            BudgetKind::Tokens => format!("{amount:.0} tokens"),
-            BudgetKind::Time => format!("{amount:.0} s"),
-        }
-    }
-
-    /// The flag and the setting that set it.
-    pub fn where_set(&self) -> &'static str {
-        use BudgetKind::{Cost, Time, Tokens};
-        match (self.scope, self.kind) {
-            (BudgetScope::Session, Cost) => "`--max-cost` or `budget.session.maxCost`",
-            (BudgetScope::Session, Tokens) => "`--max-tokens` or `budget.session.maxTokens`",
-            (BudgetScope::Session, Time) => "`--timeout` or `budget.session.timeout`",
-            (BudgetScope::Prompt, Cost) => "`budget.prompt.maxCost`",
-            (BudgetScope::Prompt, Tokens) => "`budget.prompt.maxTokens`",
-            (BudgetScope::Prompt, Time) => "`budget.prompt.timeout`",
-        }
-    }
-}
-
-impl std::fmt::Display for BudgetSpent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let whose = match self.scope {
-            BudgetScope::Session => "this session",
-            BudgetScope::Prompt => "a prompt",
-        };
-        let (limit, used) = (self.amount(self.limit), self.amount(self.used));
-        write!(f, "the budget of {whose}, {limit}, is spent")?;
-        if self.used > self.limit {
-            write!(f, " ({used})")?;
-        }
-        write!(f, "; what was done is kept. Raise {} to go on", self.where_set())
-    }
-}
-
-/// What a budget is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetKind {
-    /// Money.
-    Cost,
-    /// Tokens sent and received.
-    Tokens,
-    /// Time in which turns run.
-    Time,
-}
-
-/// What a budget is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetScope {
-    /// All of the session.
-    Session,
-    /// One prompt.
-    Prompt,
 }
 
 /// A failure that ends a turn or a run.

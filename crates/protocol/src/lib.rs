@@ -4,6 +4,7 @@
 //! This crate does no I/O and knows no tool, no provider and no face.
 
 pub mod agent;
+pub mod budget;
 pub mod checkpoint;
 pub mod content;
 pub mod context;

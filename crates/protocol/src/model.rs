@@ -338,6 +338,12 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Whether a model that had no capacity is tried once in the next prompt,
+    /// instead of being left alone for a while.
+    fn tries_again(&self, _model: &str, chosen: bool) -> bool {
+        chosen
+    }
+
     /// What the named model costs, where that is known.
     fn price(&self, _model: &str) -> Option<Price> {
         None

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::Object;
+use crate::budget::{BudgetKind, BudgetScope};
 use crate::content::Part;
 use crate::context::ResultPlace;
 use crate::ids::{AskId, ItemId, SteerId};
@@ -103,6 +104,15 @@ pub enum Op {
     SetModel(String),
     /// Another approval mode from the next call on.
     SetMode(ApprovalMode),
+    /// Another budget, at once; what is spent counts on.
+    SetBudget {
+        /// Of what.
+        kind: BudgetKind,
+        /// For what.
+        scope: BudgetScope,
+        /// How much: US dollars, tokens, or seconds. `None`: no limit.
+        limit: Option<f64>,
+    },
     /// Ends the session when the running turn is cancelled and saved.
     Shutdown,
     /// Ends it in the same way, since a new one takes its place: its hooks are told
@@ -190,6 +200,9 @@ pub struct Decide {
     /// Answers to questions of the model's, by the place of each question:
     /// `"0"`, `"1"`, …
     pub answers: Option<Object>,
+    /// By how much a spent budget is raised, in its unit; `None`: by as much as
+    /// it was.
+    pub more: Option<f64>,
     /// Of a refusal without words: the model is not asked what else it could do
     /// when nothing of its answer ran. So it is where a person looks on.
     pub ends: bool,
@@ -206,6 +219,7 @@ impl Decide {
             scope: None,
             arguments: None,
             answers: None,
+            more: None,
             ends: false,
         }
     }

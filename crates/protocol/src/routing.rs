@@ -94,17 +94,37 @@ pub struct Substitute {
     pub model: String,
     /// When nobody needs to agree.
     pub unasked: Unasked,
+    /// It is asked though it failed before, when no other is known to answer.
+    pub last_resort: bool,
 }
 
-/// When a model may stand in without a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unasked {
-    /// Never.
-    Never,
-    /// When the reason passes: the service has no capacity now.
-    Passing,
-    /// Always.
-    Always,
+/// For which causes a model may stand in without a question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unasked {
+    /// The service has no capacity now.
+    pub capacity: bool,
+    /// A quota is spent.
+    pub quota: bool,
+    /// The model is not there.
+    pub not_found: bool,
+}
+
+impl Unasked {
+    /// For none.
+    pub const NEVER: Self = Self { capacity: false, quota: false, not_found: false };
+    /// For the one that passes.
+    pub const PASSING: Self = Self { capacity: true, quota: false, not_found: false };
+    /// For each.
+    pub const ALWAYS: Self = Self { capacity: true, quota: true, not_found: true };
+
+    /// Whether it may for this one.
+    pub fn covers(self, cause: FallbackCause) -> bool {
+        match cause {
+            FallbackCause::Capacity => self.capacity,
+            FallbackCause::Quota => self.quota,
+            FallbackCause::NotFound => self.not_found,
+        }
+    }
 }
 
 /// Why a model cannot answer.

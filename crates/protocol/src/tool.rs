@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::AgentProgress;
+use crate::budget::BudgetSpent;
 use crate::content::Part;
 use crate::event::Level;
 use crate::ids::CallId;
@@ -155,6 +156,8 @@ pub enum Preview {
         /// One to four.
         questions: Vec<UserQuestion>,
     },
+    /// A budget that is spent; about no call.
+    Budget(BudgetSpent),
 }
 
 /// A change to one file, as unified diff with counts.

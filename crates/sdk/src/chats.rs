@@ -83,7 +83,9 @@ impl Launch {
         let text = match ExportForm::of_file(&path) {
             // As the reference writes it: what the model was told, and no more.
             Some(ExportForm::Json) => contents_json(&loaded.contents),
-            Some(form) => export::export(&loaded, &self.title_of(session), form)?,
+            Some(form) => {
+                export::export(&loaded, &self.title_of(session), form, self.options.colourist)?
+            }
             None => {
                 return Err(input(
                     "give the file a name that ends in `.md`, `.json`, `.jsonl` or `.html`",
@@ -103,7 +105,10 @@ impl Launch {
         let path = self.options.directory.join(self.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
         let form = ExportForm::of_file(&path).unwrap_or(ExportForm::Json);
-        write_new(&path, &export::export(&loaded, &self.title_of(session), form)?)?;
+        write_new(
+            &path,
+            &export::export(&loaded, &self.title_of(session), form, self.options.colourist)?,
+        )?;
         Ok(path)
     }
 

@@ -45,6 +45,11 @@ impl Launch {
     /// When it cannot be made.
     pub fn init(&self) -> Result<Init, Failure> {
         let path = self.options.directory.join(CONTEXT_FILE);
+        let small = self.options.directory.join(CONTEXT_FILE.to_lowercase());
+        // It would no longer be read with the other beside it.
+        if !path.exists() && small.is_file() {
+            return Ok(Init::There(small));
+        }
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(_) => Ok(Init::Prompt(INIT)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Init::There(path)),

@@ -91,7 +91,7 @@ impl Launch {
     /// The file cannot be written.
     pub fn store_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
         let stored = StoredKey { kind, key: key.clone() };
-        parallax_config::store_key(&self.config.homes, &stored)
+        parallax_config::store_key(&self.config.homes, &self.config.keychain, &stored)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
@@ -101,7 +101,7 @@ impl Launch {
     /// # Errors
     /// The file cannot be removed.
     pub fn forget_key(&self) -> Result<bool, Failure> {
-        parallax_config::forget_key(&self.config.homes)
+        parallax_config::forget_key(&self.config.homes, &self.config.keychain)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
@@ -118,10 +118,9 @@ impl Launch {
         if said.as_ref().is_ok_and(|auth| auth.key().is_some()) {
             return told(said, CredentialSource::Environment);
         }
-        let has_key = ["GEMINI_API_KEY", "GOOGLE_API_KEY"].iter().any(|name| env(name).is_some());
-        let kept = match has_key {
+        let kept = match self.has_key_variable() {
             true => None,
-            false => stored_key(&self.config.homes)
+            false => stored_key(&self.config.homes, &self.config.keychain)
                 .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
         };
         let Some(kept) = kept else { return told(said, CredentialSource::Environment) };
@@ -140,9 +139,18 @@ impl Launch {
         }
     }
 
+    fn has_key_variable(&self) -> bool {
+        let names = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+        names.iter().any(|name| self.config.environment.get(name).is_some())
+    }
+
     /// The keys of this program, which belong into no text.
     pub(crate) fn own_keys(&self) -> Vec<String> {
-        let kept = stored_key(&self.config.homes).ok().flatten();
+        // One that is not used is not looked for.
+        let kept = match self.has_key_variable() {
+            true => None,
+            false => stored_key(&self.config.homes, &self.config.keychain).ok().flatten(),
+        };
         ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
             .iter()
             .filter_map(|name| self.config.environment.get(name))

@@ -1,7 +1,12 @@
 //! Sessions as documents to give away or to take elsewhere.
 
+mod call;
+mod colours;
+mod diff;
+mod escaped;
 mod html;
 mod markdown;
+mod prose;
 mod record;
 
 use std::path::Path;
@@ -13,6 +18,7 @@ use parallax_store::LoadedSession;
 use crate::launch::failure;
 use crate::past;
 
+pub use colours::{CodePiece, Colourist};
 pub use markdown::markdown;
 
 /// What a session is written as.
@@ -47,17 +53,23 @@ impl ExportForm {
     }
 }
 
-/// A session as a document. `title`: what it is called.
+/// A session as a document. `title`: what it is called; `by`: who knows the
+/// colours of code, where the form has some.
 ///
 /// # Errors
 /// When a record cannot be written as JSON, which is a defect.
-pub fn export(session: &LoadedSession, title: &str, form: ExportForm) -> Result<String, Failure> {
+pub fn export(
+    session: &LoadedSession,
+    title: &str,
+    form: ExportForm,
+    by: Option<Colourist>,
+) -> Result<String, Failure> {
     let wrong = |error: serde_json::Error| {
         failure(FailureKind::Internal, format!("cannot write the session: {error}"))
     };
     match form {
         ExportForm::Markdown => Ok(markdown(&past::items(&session.records))),
-        ExportForm::Html => Ok(html::page(session, title)),
+        ExportForm::Html => Ok(html::page(session, title, by)),
         ExportForm::Json => record::document(session, title).map_err(wrong),
         ExportForm::Jsonl => journal(session).map_err(wrong),
     }
@@ -71,4 +83,8 @@ fn journal(session: &LoadedSession) -> serde_json::Result<String> {
         text.push_str(&parallax_store::record_line(record)?);
     }
     Ok(text)
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
 }

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::launch::{Launch, SessionChoice, failure};
+use crate::session_moves::keep_before;
 
 /// What a session begins with.
 pub(crate) struct Resumed {
@@ -66,6 +67,12 @@ pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
             if let Some(keep) = keep {
                 loaded.cut(*keep);
             }
+            Ok(fork(launch, new_id(), loaded, entry.id))
+        }
+        SessionChoice::ForkBefore { from, prompt } => {
+            let entry = found(launch, from)?;
+            let mut loaded = loaded(&entry)?;
+            loaded.cut(keep_before(&loaded, *prompt)?);
             Ok(fork(launch, new_id(), loaded, entry.id))
         }
         SessionChoice::Rewind { id, keep } => rewind(launch, id, *keep),

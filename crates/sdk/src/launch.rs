@@ -15,6 +15,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 
 use crate::budget::RunLimits;
+use crate::export::Colourist;
 use crate::program_sandbox;
 
 /// Which session to continue, or how to begin one.
@@ -37,6 +38,13 @@ pub enum SessionChoice {
         from: String,
         /// How many of its contents are taken; `None`: all.
         keep: Option<usize>,
+    },
+    /// A new session that begins as another one did before a prompt.
+    ForkBefore {
+        /// The other one, as for [`SessionChoice::Resume`].
+        from: String,
+        /// The prompt, counted from 1.
+        prompt: u64,
     },
     /// Continue a session as it was before: what came later is taken back.
     Rewind {
@@ -125,6 +133,9 @@ pub struct LaunchOptions {
     pub session: SessionChoice,
     /// Whether questions can be answered.
     pub interactive: bool,
+    /// Whether a person is there who is asked when a budget is spent; else the
+    /// turn ends.
+    pub budget_questions: bool,
     /// Where answers come from.
     pub answers: Answers,
     /// Where the model's side is recorded.
@@ -139,6 +150,8 @@ pub struct LaunchOptions {
     /// Whether `main` of this program calls `parallax_sandbox::main` first, so
     /// that it can start itself again to confine and watch commands.
     pub supervises: bool,
+    /// Who knows the colours of code, for pages of sessions.
+    pub colourist: Option<Colourist>,
 }
 
 /// A launch whose settings are read and whose folder is known to be trusted or

@@ -82,6 +82,7 @@ impl Launch {
             servers,
             home: self.config.homes.parallax.clone(),
             tokens_of_others: vec![self.config.homes.gemini.clone()],
+            keychain: self.config.keychain.clone(),
             directory: self.options.directory.clone(),
             variables: self.options.variables.clone(),
             redaction: redaction(self),
@@ -149,7 +150,8 @@ impl Launch {
     /// The tokens of sign-ins to servers.
     pub fn token_files(&self) -> parallax_mcp::TokenFiles {
         let homes = &self.config.homes;
-        parallax_mcp::TokenFiles::new(&homes.parallax, std::slice::from_ref(&homes.gemini))
+        let theirs = std::slice::from_ref(&homes.gemini);
+        parallax_mcp::TokenFiles::new(&homes.parallax, theirs, self.config.keychain.clone())
     }
 
     /// The port that a browser comes back to (`OAUTH_CALLBACK_PORT`).

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use parallax_engine::prompt::Flags;
 use parallax_engine::{
-    AgreedPlan, Approvals, EventHub, EventReader, Metered, Room, SessionHandle, SessionOptions,
+    AgreedPlan, Approvals, EventHub, EventReader, Ledger, Metered, Room, SessionHandle,
+    SessionOptions,
 };
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_mcp::{Sampling, Servers};
 use parallax_protocol::agent::Agents;
+use parallax_protocol::budget::BudgetUse;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -62,6 +64,7 @@ pub struct OpenSession {
     pub(crate) versions: Option<Arc<Versions>>,
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
+    ledger: Ledger,
 }
 
 impl OpenSession {
@@ -85,6 +88,12 @@ impl OpenSession {
     /// [`Op::Continue`] goes on with it.
     pub fn is_cut_off(&self) -> bool {
         self.cut_off
+    }
+
+    /// What may be spent and what is: for the session, then for the prompt that
+    /// runs or ran last.
+    pub fn budgets(&self) -> Vec<BudgetUse> {
+        self.ledger.uses()
     }
 
     /// What it was opened with.
@@ -163,6 +172,8 @@ impl Launch {
         let model = model::open(&self, workspace.root())?;
         let scripted = model.is_scripted();
         let budget = self.budget(&resumed.records, model.as_ref());
+        let budget = budget.asking(self.options.budget_questions);
+        let ledger = budget.ledger();
         let metered: Arc<dyn Model> =
             Arc::new(Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger()));
         let metered_model = Arc::clone(&metered);
@@ -346,6 +357,7 @@ impl Launch {
             versions,
             servers,
             agents,
+            ledger,
         };
         Ok((session, events))
     }

@@ -1,5 +1,7 @@
 //! How models are chosen, by flags and settings.
 
+use std::time::Duration;
+
 use parallax_engine::RoutingOptions;
 use parallax_protocol::routing::{FallbackPolicy, Router};
 
@@ -28,6 +30,10 @@ impl Launch {
             },
             plan: settings.flag("general.plan.modelRouting"),
             threshold: settings.count("model.routingThreshold").unwrap_or(standard.threshold),
+            patience: match settings.count("model.routingTimeoutMs") {
+                Some(milliseconds) => Duration::from_millis(milliseconds),
+                None => standard.patience,
+            },
             fallback: self.options.fallback.or(fallback).unwrap_or(standard.fallback),
         }
     }

@@ -113,7 +113,7 @@ impl Launch {
     /// # Errors
     /// When its file cannot be read.
     pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
-        export::export(&loaded(entry)?, &entry.title, form)
+        export::export(&loaded(entry)?, &entry.title, form, self.options.colourist)
     }
 
     /// Writes a document to a file that is not there yet, readable by its owner
@@ -232,7 +232,7 @@ fn lexical(path: &Path) -> PathBuf {
 }
 
 /// How many contents come before a prompt.
-fn keep_before(session: &LoadedSession, turn: u64) -> Result<usize, Failure> {
+pub(crate) fn keep_before(session: &LoadedSession, turn: u64) -> Result<usize, Failure> {
     let mark = session.prompts.iter().find(|mark| mark.turn == turn);
     mark.map(|mark| mark.at).ok_or_else(|| {
         let last = session.prompts.last().map_or(0, |mark| mark.turn);

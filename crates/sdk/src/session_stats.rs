@@ -175,7 +175,13 @@ mod tests {
                 error: error.map(str::to_owned),
             })
         };
-        let end = || EventBody::TurnEnded(TurnEnded { reason: EndReason::Done, duration_ms: 30 });
+        let end = || {
+            EventBody::TurnEnded(TurnEnded {
+                reason: EndReason::Done,
+                duration_ms: 30,
+                taken_back: false,
+            })
+        };
         say(1, EventBody::TurnStarted { prompt: "a".into() });
         say(1, call("main", 100, 0, None));
         say(1, call("main", 150, 100, None));

@@ -190,6 +190,12 @@ fn is_built_in(path: &Path) -> bool {
 }
 
 impl Launch {
+    /// Whether a text of the user's takes the place of the whole built-in system
+    /// prompt. Blocking.
+    pub fn has_own_prompt(&self) -> bool {
+        self.prompt_files().is_ok_and(|files| files.whole.is_some())
+    }
+
     /// What the user wrote about the system prompt. Blocking.
     pub(crate) fn prompt_files(&self) -> Result<PromptFiles, Failure> {
         let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();

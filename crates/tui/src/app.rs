@@ -3,6 +3,7 @@
 
 mod agents;
 mod browser;
+mod budget;
 mod chats;
 mod choosing;
 mod complete;
@@ -12,6 +13,7 @@ mod dialogs;
 mod engine_events;
 mod extending;
 mod extensions;
+mod footer_choice;
 mod going_back;
 mod keys;
 mod lists;
@@ -131,6 +133,10 @@ pub(crate) struct App {
     /// For questions about the project (sessions, models, rules, …).
     pub(crate) launch: Option<Launch>,
     pub(crate) last_answer: String,
+    /// The prompt of the running turn, as typed.
+    pub(crate) turn_prompt: String,
+    /// The person wanted the running turn to stop where it could have gone on.
+    pub(crate) stopped: bool,
     focused: bool,
     armed: Option<(Armed, u64)>,
     /// The key that is armed to suspend took a step of the text back.
@@ -247,6 +253,8 @@ impl App {
             early: Vec::new(),
             launch: None,
             last_answer: String::new(),
+            turn_prompt: String::new(),
+            stopped: false,
             focused: true,
             armed: None,
             undone: false,

@@ -7,6 +7,9 @@ use parallax_sdk::settings::FooterItem;
 
 use crate::theme::Theme;
 
+/// The sign of a system prompt of the user's own: dark glasses.
+const OWN_PROMPT: &str = "|⌐■_■|";
+
 /// What the footer tells.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
@@ -35,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) vim: String,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
+    /// A system prompt of the user's own takes the place of the built-in one.
+    pub(crate) own_prompt: bool,
     /// Share of the window from which the context is compressed.
     pub(crate) warn_at: f64,
 }
@@ -64,11 +69,16 @@ pub(crate) fn rows(
     let mut used = 0;
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
-    if !facts.vim.is_empty() && text_width(&facts.vim) <= width {
-        used = text_width(&facts.vim);
-        values.push(Span::styled(facts.vim.clone(), theme.accent.bold()));
-        names.push(Span::raw(" ".repeat(used)));
+    let own = if facts.own_prompt { OWN_PROMPT } else { "" };
+    let signs = [(facts.vim.as_str(), theme.accent.bold()), (own, theme.warning)];
+    for (sign, style) in signs.into_iter().filter(|(sign, _)| !sign.is_empty()) {
+        let gap = usize::from(used > 0);
+        if used + gap + text_width(sign) <= width {
+            values.push(Span::styled(format!("{}{sign}", " ".repeat(gap)), style));
+            used += gap + text_width(sign);
+        }
     }
+    names.push(Span::raw(" ".repeat(used)));
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
         let cell = if labels { own.max(text_width(item.label())) } else { own };
@@ -261,6 +271,13 @@ mod tests {
             "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox · trusted"
         );
         assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn an_own_system_prompt_has_a_sign() {
+        let facts = Facts { own_prompt: true, vim: "NORMAL".to_owned(), ..facts() };
+        let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
+        assert_eq!(rows[0].text(), "NORMAL |⌐■_■| · default");
     }
 
     #[test]

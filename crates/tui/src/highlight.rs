@@ -6,6 +6,7 @@
 //! role looks: no colours come from anywhere else.
 
 mod load;
+mod page;
 mod scopes;
 
 use parallax_screen::Style;
@@ -13,6 +14,7 @@ use syntect::parsing::{ParseState, ScopeStack};
 
 pub(crate) use load::{is_loaded, wait_a_moment, when_loaded};
 pub use load::{load, wait_until_loaded};
+pub use page::code_pieces;
 
 use crate::theme::Theme;
 

@@ -97,7 +97,15 @@ fn servers_get_variables_and_settings_and_nothing_dangerous() {
     );
     world.write(".gemini/extensions/a/.env", "KEY=old\nHOST=h\nNODE_OPTIONS=--require=x\n");
     let config = world.config();
-    set_extension_value(&config.homes, "a", ExtensionScope::User, "KEY", Some("new")).expect("set");
+    set_extension_value(
+        &config.homes,
+        &config.keychain,
+        "a",
+        ExtensionScope::User,
+        ("KEY", true),
+        Some("new"),
+    )
+    .expect("set");
     let found = config.extensions(&ExtensionChoice::default());
     let servers = config.mcp_servers(&found.servers(), &McpChoice::default());
     let server = &servers.servers[0];

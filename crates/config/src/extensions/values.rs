@@ -1,13 +1,18 @@
 //! The values of extensions' settings: kept in one file of the user's alone, so
-//! that they outlive updates and no folder of an extension holds a secret.
+//! that they outlive updates and no folder of an extension holds a secret. What is
+//! sensitive is in the system's keychain where there is one; the file says so.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use jsonc_parser::cst::CstInputValue;
+use parallax_keychain::Keychain;
 use parallax_protocol::Object;
+use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
 use super::enablement::ExtensionScope;
+use crate::credentials::kept_elsewhere;
 use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{dotenv, jsonc, read, state};
@@ -33,14 +38,29 @@ fn scope_name(scope: ExtensionScope<'_>) -> String {
     }
 }
 
+/// What stands in the file for a value that is in the keychain.
+const ELSEWHERE: &str = "keychain";
+
+fn is_elsewhere(value: &Value) -> bool {
+    value.get(ELSEWHERE) == Some(&Value::Bool(true))
+}
+
+/// The name of a value in the keychain.
+fn secret_name(extension: &str, scope: &str, variable: &str) -> String {
+    format!("extension {extension} {variable} {scope}")
+}
+
 /// The file of all values, read once for all extensions.
 #[derive(Debug, Default)]
-pub(crate) struct ValueFile(Object);
+pub(crate) struct ValueFile {
+    known: Object,
+    keychain: Keychain,
+}
 
 impl ValueFile {
-    pub(crate) fn read(homes: &Homes, warnings: &mut Vec<String>) -> Self {
+    pub(crate) fn read(homes: &Homes, keychain: &Keychain, warnings: &mut Vec<String>) -> Self {
         match jsonc::read_object(&file(homes)) {
-            Ok(known) => Self(known.unwrap_or_default()),
+            Ok(known) => Self { known: known.unwrap_or_default(), keychain: keychain.clone() },
             Err(error) => {
                 warnings.push(format!("{error}; the settings of extensions are not known"));
                 Self::default()
@@ -49,45 +69,87 @@ impl ValueFile {
     }
 
     /// What holds in a workspace: its own values over the user's, and those over
-    /// what another program left in the extension's folder.
-    pub(crate) fn of(&self, name: &str, installed: &Path, workspace: &Path) -> Values {
-        let mut values = Values::new();
+    /// what another program left in the extension's folder. And what the keychain
+    /// does not give.
+    pub(crate) fn of(
+        &self,
+        name: &str,
+        installed: &Path,
+        workspace: &Path,
+    ) -> (Values, Vec<String>) {
+        let (mut values, mut notes) = (Values::new(), Vec::new());
         if let Ok(Some(text)) = read::read_text_no_follow(&installed.join(".env"), LIMIT) {
             values.extend(dotenv::parse(&text));
         }
         for scope in [ExtensionScope::User, ExtensionScope::Workspace(workspace)] {
-            let known = self.0.get(name).and_then(|known| known.get(scope_name(scope)));
+            let scope = scope_name(scope);
+            let known = self.known.get(name).and_then(|known| known.get(&scope));
             for (variable, value) in known.and_then(Value::as_object).into_iter().flatten() {
-                if let Some(value) = value.as_str() {
+                if is_elsewhere(value) {
+                    match self.keychain.get(&secret_name(name, &scope, variable)) {
+                        Ok(Some(secret)) => {
+                            values.insert(variable.clone(), secret.expose().to_owned());
+                        }
+                        Ok(None) => {
+                            notes.push(format!("the keychain holds no `{variable}` any more"));
+                        }
+                        Err(error) => notes.push(format!("`{variable}` is not known: {error}")),
+                    }
+                } else if let Some(value) = value.as_str() {
                     values.insert(variable.clone(), value.to_owned());
                 }
             }
         }
-        values
+        (values, notes)
     }
 }
 
-/// Keeps a value, or forgets it. Blocking.
+/// Keeps a value, or forgets it; a sensitive one in the keychain where there is
+/// one. Blocking.
 ///
 /// # Errors
 /// The file cannot be read or written.
 pub fn set_extension_value(
     homes: &Homes,
+    keychain: &Keychain,
     name: &str,
     scope: ExtensionScope<'_>,
-    variable: &str,
+    (variable, sensitive): (&str, bool),
     value: Option<&str>,
 ) -> Result<(), ConfigError> {
     let scope = scope_name(scope);
+    let secret = secret_name(name, &scope, variable);
+    let before = jsonc::read_object(&file(homes))?.unwrap_or_default();
+    let before = before.get(name).and_then(|known| known.get(&scope)?.get(variable));
+    let was_elsewhere = before.is_some_and(is_elsewhere);
+    let label = format!("Parallax: {variable} of the extension {name}");
+    let elsewhere =
+        |value: &str| sensitive && kept_elsewhere(keychain, &secret, &label, &Secret::new(value));
+    let value: Option<CstInputValue> = match value {
+        None => None,
+        Some(value) if elsewhere(value) => {
+            Some(CstInputValue::Object(vec![(ELSEWHERE.to_owned(), CstInputValue::Bool(true))]))
+        }
+        Some(value) => Some(value.into()),
+    };
+    if was_elsewhere && !matches!(value, Some(CstInputValue::Object(_))) {
+        forget(keychain, &secret);
+    }
     state::update(&file(homes), |root| {
         let values = root.object_value_or_set(name).object_value_or_set(&scope);
         match (values.get(variable), value) {
-            (Some(there), Some(value)) => there.set_value(value.into()),
+            (Some(there), Some(value)) => there.set_value(value),
             (Some(there), None) => there.remove(),
-            (None, Some(value)) => drop(values.append(variable, value.into())),
+            (None, Some(value)) => drop(values.append(variable, value)),
             (None, None) => {}
         }
     })
+}
+
+/// What stays in the keychain though nothing names it does no harm.
+fn forget(keychain: &Keychain, secret: &str) {
+    // The error tells nothing that a person could mend.
+    let _ = keychain.forget(secret);
 }
 
 /// Forgets all values of an extension but those of these variables. Blocking.
@@ -96,11 +158,20 @@ pub fn set_extension_value(
 /// The file cannot be read or written.
 pub fn keep_extension_values(
     homes: &Homes,
+    keychain: &Keychain,
     name: &str,
     variables: &[String],
 ) -> Result<(), ConfigError> {
     if !file(homes).exists() {
         return Ok(());
+    }
+    let before = jsonc::read_object(&file(homes))?.unwrap_or_default();
+    for (scope, values) in before.get(name).and_then(Value::as_object).into_iter().flatten() {
+        for (variable, value) in values.as_object().into_iter().flatten() {
+            if is_elsewhere(value) && !variables.contains(variable) {
+                forget(keychain, &secret_name(name, scope, variable));
+            }
+        }
     }
     state::update(&file(homes), |root| {
         let Some(known) = root.object_value(name) else { return };
@@ -139,20 +210,21 @@ mod tests {
         std::fs::create_dir_all(&installed).expect("folder");
         std::fs::write(installed.join(".env"), "A=left\nB='left b'\nC=left\n").expect("written");
         let here = ExtensionScope::Workspace(root);
+        let none = Keychain::default();
         let set = |scope, variable: &str, value| {
-            set_extension_value(&homes, "e", scope, variable, value).expect("set");
+            set_extension_value(&homes, &none, "e", scope, (variable, true), value).expect("set");
         };
         set(ExtensionScope::User, "B", Some("user"));
         set(ExtensionScope::User, "C", Some("user"));
         set(here, "C", Some("here \"quoted\"\\"));
-        let values = || ValueFile::read(&homes, &mut Vec::new()).of("e", &installed, root);
+        let values = || ValueFile::read(&homes, &none, &mut Vec::new()).of("e", &installed, root).0;
         let pairs = |pairs: [(&str, &str); 3]| -> Values {
             pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
         };
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "here \"quoted\"\\")]));
-        keep_extension_values(&homes, "e", &["B".to_owned()]).expect("kept");
+        keep_extension_values(&homes, &none, "e", &["B".to_owned()]).expect("kept");
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "left")]));
-        keep_extension_values(&homes, "e", &[]).expect("forgotten");
+        keep_extension_values(&homes, &none, "e", &[]).expect("forgotten");
         assert_eq!(values().get("B").map(String::as_str), Some("left b"));
         #[cfg(unix)]
         {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::discovery::named;
 use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::state;
@@ -23,17 +24,17 @@ pub fn add_memory(homes: &Homes, names: &[String], fact: &str) -> Result<PathBuf
 }
 
 /// The file for facts about the user: `~/.parallax/GEMINI.md`, or the first of
-/// `names` there.
+/// `names` there. Blocking.
 pub fn user_memory_file(homes: &Homes, names: &[String]) -> PathBuf {
-    homes.parallax.join(plain_names(names).next().unwrap_or("GEMINI.md"))
+    named(&homes.parallax, plain_names(names).next().unwrap_or("GEMINI.md"))
 }
 
 /// The file for facts about the project: the first of `names` that is in the
 /// folder, or the first of them. Blocking.
 pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
-    let there = plain_names(names).find(|name| folder.join(name).is_file());
-    let name = there.or_else(|| plain_names(names).next());
-    folder.join(name.unwrap_or("GEMINI.md"))
+    let there = plain_names(names).map(|name| named(folder, name)).find(|file| file.is_file());
+    let first = || folder.join(plain_names(names).next().unwrap_or("GEMINI.md"));
+    there.unwrap_or_else(first)
 }
 
 /// Names that are no paths.

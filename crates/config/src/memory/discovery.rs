@@ -20,7 +20,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     let mut global = Vec::new();
     for home in [&options.homes.gemini, &options.homes.parallax] {
         for name in options.names {
-            global.extend(reader.read(&home.join(name), home, &|_| false));
+            global.extend(reader.read(&named(home, name), home, &|_| false));
         }
     }
     let mut notes = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         let more = options.more_folders.iter().map(|folder| (folder, folder));
         for (folder, root) in own.chain(more) {
             for name in options.names {
-                let path = folder.join(name);
+                let path = named(folder, name);
                 if !(options.ignored)(&path) && reader.is_inside(&path, root) {
                     project.extend(reader.read(&path, root, options.ignored));
                 }
@@ -71,7 +71,7 @@ pub fn beneath(
         let folders: Vec<&Path> = folders.collect();
         for folder in folders.into_iter().rev() {
             for name in options.names {
-                let path = folder.join(name);
+                let path = named(folder, name);
                 // Most folders have none: that is found out first.
                 if path.is_file()
                     && !known(&path)
@@ -84,6 +84,19 @@ pub fn beneath(
         }
     }
     Memory { project, warnings: reader.warnings, ..Memory::default() }
+}
+
+/// The file of that name in a folder; where it is absent, the one whose name is
+/// written in small letters. On a disk that takes both for one, the first is there.
+/// Blocking.
+pub(super) fn named(folder: &Path, name: &str) -> PathBuf {
+    let exact = folder.join(name);
+    let small = name.to_lowercase();
+    if small == name || std::fs::symlink_metadata(&exact).is_ok() {
+        return exact;
+    }
+    let other = folder.join(small);
+    if other.is_file() { other } else { exact }
 }
 
 /// The folders from the top of the project down to `cwd`.

@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 
 /// What the calls are told as.
 pub(super) const ROLE: &str = "utility_router";
-/// Nobody waits longer to have a model chosen.
-const PATIENCE: Duration = Duration::from_secs(6);
 /// Contents among which turns are looked for.
 const LOOKED_AT: usize = 20;
 /// Characters of one turn, and of the prompt.
@@ -40,6 +38,8 @@ pub(super) struct Question {
     pub(super) scale: Scale,
     /// The number from which the strong model answers.
     pub(super) threshold: u64,
+    /// How long is waited for it.
+    pub(super) patience: Duration,
     /// The prompt with what was said before it.
     pub(super) text: String,
 }
@@ -66,10 +66,13 @@ pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result
         max_attempts: Some(1),
     };
     let answer = question.model.generate(request, cancel);
-    match tokio::time::timeout(PATIENCE, answer).await {
+    match tokio::time::timeout(question.patience, answer).await {
         Ok(Ok(answer)) => read(&answer.text(), question.scale, question.threshold),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => {
+            let patience = question.patience.as_millis();
+            Err(format!("no answer within {patience} ms (`model.routingTimeoutMs`)"))
+        }
     }
 }
 

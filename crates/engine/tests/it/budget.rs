@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use parallax_engine::{Budget, BudgetLimits, Spent};
-use parallax_protocol::event::{BudgetKind, BudgetScope, EndReason, Event, EventBody, ItemDone};
+use parallax_protocol::event::{
+    Ask, BudgetKind, BudgetScope, EndReason, Event, EventBody, ItemDone, Question,
+};
+use parallax_protocol::ids::AskId;
 use parallax_protocol::model::Usage;
+use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::Sharing;
+use parallax_protocol::tool::{Preview, Sharing};
 
 use crate::support::*;
 
@@ -91,4 +95,91 @@ async fn without_a_price_a_limit_of_money_is_refused() {
     let EndReason::Failed(failure) = reason else { unreachable!("{reason:?}") };
     assert!(failure.message.contains("modelConfigs.prices"), "{failure}");
     assert!(!events.iter().any(|event| matches!(event.body, EventBody::ModelCall(_))));
+}
+
+/// Answers the next question about a budget.
+async fn answer(rig: &mut Rig, decide: impl FnOnce(AskId) -> Decide) -> Ask {
+    let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    let EventBody::Ask(ask) = event.body else { unreachable!() };
+    assert_eq!(ask.question, Question::Budget);
+    rig.send(Op::Decide(Box::new(decide(ask.id.clone())))).await;
+    *ask
+}
+
+#[tokio::test]
+async fn a_person_raises_a_budget_and_the_turn_goes_on() {
+    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let replies = vec![
+        used(calls(&[("one", 1)]), 1100),
+        used(calls(&[("one", 2)]), 1100),
+        used(calls(&[("one", 3)]), 5000),
+        used(says("done"), 10),
+    ];
+    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spent::default()).asking(true);
+    let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
+    rig.prompt("go").await;
+    let asked = answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
+    assert!(asked.title.contains("1100 tokens are spent of the budget of this session, 1000"));
+    let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
+    assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
+    // By as much again: 2100; 2200 are spent now. Another amount:
+    let more = |id| Decide { more: Some(100.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
+    let asked = answer(&mut rig, more).await;
+    assert!(asked.title.contains("2200 tokens") && asked.title.contains("2100"), "{}", asked.title);
+    // A limit that is set meanwhile is an answer too.
+    rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    let (kind, scope) = (BudgetKind::Tokens, BudgetScope::Session);
+    rig.send(Op::SetBudget { kind, scope, limit: None }).await;
+    let (reason, events) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    assert!(
+        events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
+    );
+}
+
+#[tokio::test]
+async fn a_person_who_stops_has_the_prompt_back_and_is_asked_again_with_the_next() {
+    let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spent::default()).asking(true);
+    let replies = vec![used(says("a"), 1000), says("b")];
+    let mut rig = rig(replies, Setup { budget, ..Setup::default() });
+    assert!(matches!(rig.turn("one").await.0, EndReason::Done));
+    rig.prompt("two").await;
+    answer(&mut rig, |id| Decide::new(id, AskOutcome::Cancel)).await;
+    let ended = rig.until(|body| matches!(body, EventBody::TurnEnded(_))).await;
+    let EventBody::TurnEnded(ended) = ended.body else { unreachable!() };
+    assert!(matches!(ended.reason, EndReason::Budget(_)) && ended.taken_back, "{ended:?}");
+    rig.prompt("three").await;
+    answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
+    assert!(matches!(rig.finish().await.0, EndReason::Done));
+    let sent = rig.script.contents().pop().expect("request");
+    assert!(!sent.iter().any(|content| content.contains("two")), "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_turn_whose_time_is_over_goes_on_where_it_was() {
+    let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
+    let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
+    let budget = Budget::new(limits, BudgetLimits::default(), Spent::default()).asking(true);
+    let mut rig = rig(vec![reply, says("the rest")], Setup { budget, ..Setup::default() });
+    rig.prompt("go").await;
+    let more = |id| Decide { more: Some(60.0), ..Decide::new(id, AskOutcome::ProceedOnce) };
+    let asked = answer(&mut rig, more).await;
+    assert!(asked.title.contains("the time of this session"), "{}", asked.title);
+    let (reason, _) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    let sent = rig.script.contents().pop().expect("request");
+    let text = sent.concat();
+    assert!(text.contains("half an ans") && text.contains("go on where you were"), "{text}");
+}
+
+#[tokio::test]
+async fn a_turn_that_gets_no_more_time_ends() {
+    let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
+    let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
+    let budget = Budget::new(BudgetLimits::default(), limits, Spent::default()).asking(true);
+    let mut rig = rig(vec![reply, says("b")], Setup { budget, ..Setup::default() });
+    rig.prompt("go").await;
+    answer(&mut rig, |id| Decide::new(id, AskOutcome::Cancel)).await;
+    assert!(matches!(rig.finish().await.0, EndReason::Budget(_)));
+    assert!(matches!(rig.turn("on").await.0, EndReason::Done));
 }

@@ -4,6 +4,7 @@ use parallax_engine::RoutingOptions;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, Question};
 use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{
     Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Router,
 };
@@ -194,4 +195,14 @@ async fn an_interrupt_closes_the_question() {
     assert!(
         events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
     );
+}
+
+#[tokio::test]
+async fn in_plan_mode_nobody_is_asked_and_all_is_told() {
+    let setup = Setup { model: Some("strong"), mode: ApprovalMode::Plan, ..Setup::default() };
+    let mut rig = rig(vec![spent(), says("a")], setup);
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    assert_eq!(models(&rig), ["strong", "fast"]);
+    assert!(warnings(&events).contains("goes on with `fast`"));
 }

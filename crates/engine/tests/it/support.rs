@@ -188,8 +188,8 @@ impl Model for Script {
             "fast" if chosen => "strong",
             _ => return Vec::new(),
         };
-        let unasked = if chosen { Unasked::Passing } else { Unasked::Never };
-        vec![Substitute { model: other.into(), unasked }]
+        let unasked = if chosen { Unasked::PASSING } else { Unasked::NEVER };
+        vec![Substitute { model: other.into(), unasked, last_resort: false }]
     }
 }
 
@@ -342,6 +342,7 @@ pub struct Setup {
     pub budget: parallax_engine::Budget,
     pub routing: parallax_engine::RoutingOptions,
     pub model: Option<&'static str>,
+    pub mode: ApprovalMode,
     pub unattended: bool,
     pub keeper: Option<Arc<dyn RuleKeeper>>,
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
@@ -370,7 +371,7 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             agents: setup.agents,
             judge: Arc::new(ByName::default()),
             store: store.clone(),
-            mode: ApprovalMode::Default,
+            mode: setup.mode,
             interactive: !setup.unattended,
             replaces: false,
             trusted: true,

@@ -1,10 +1,13 @@
 //! Tokens on disk: one file with all of them, in the form that other programs
-//! of the family read too.
+//! of the family read too. Where the system has a keychain the tokens themselves
+//! are there, and the file says so.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parallax_keychain::Keychain;
+use parallax_protocol::secret::Secret;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,6 +22,7 @@ const LIMIT: u64 = 4 * 1024 * 1024;
 pub struct TokenFiles {
     ours: PathBuf,
     theirs: Vec<PathBuf>,
+    keychain: Keychain,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -34,6 +38,9 @@ struct Entry {
     mcp_server_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
+    /// The tokens are in the keychain, and empty here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keychain: bool,
     #[serde(default)]
     updated_at: u64,
 }
@@ -54,8 +61,9 @@ struct Token {
 
 impl TokenFiles {
     /// Ours in `home`, and those of other homes, which are only read.
-    pub fn new(home: &Path, others: &[PathBuf]) -> Self {
-        Self { ours: home.join(FILE), theirs: others.iter().map(|home| home.join(FILE)).collect() }
+    pub fn new(home: &Path, others: &[PathBuf], keychain: Keychain) -> Self {
+        let theirs = others.iter().map(|home| home.join(FILE)).collect();
+        Self { ours: home.join(FILE), theirs, keychain }
     }
 
     /// Whether there is a token for the server.
@@ -74,6 +82,8 @@ impl TokenFiles {
         if all.len() == before {
             return Ok(false);
         }
+        // What stays in the keychain though nothing names it does no harm.
+        let _ = self.keychain.forget(&secret_name(server));
         files::write(&self.ours, &all)?;
         Ok(true)
     }
@@ -88,12 +98,62 @@ impl TokenFiles {
         files.flat_map(|file| read(file)).find(fits)
     }
 
-    fn put(&self, entry: Entry) -> std::io::Result<()> {
+    /// The tokens themselves, wherever they are. Blocking.
+    fn revealed(&self, mut entry: Entry) -> Option<Entry> {
+        if entry.keychain {
+            let kept = self.keychain.get(&secret_name(&entry.server_name));
+            let kept = kept
+                .inspect_err(|error| {
+                    tracing::warn!(server = entry.server_name, %error, "no tokens");
+                })
+                .ok()??;
+            let tokens: Tokens = serde_json::from_str(kept.expose()).ok()?;
+            entry.token.access_token = tokens.access_token;
+            entry.token.refresh_token = tokens.refresh_token;
+        }
+        Some(entry)
+    }
+
+    /// Puts the tokens into the keychain, where there is one. Blocking.
+    fn hide(&self, entry: &mut Entry) {
+        if !self.keychain.is_usable() {
+            return;
+        }
+        let tokens = Tokens {
+            access_token: entry.token.access_token.clone(),
+            refresh_token: entry.token.refresh_token.clone(),
+        };
+        let Ok(text) = serde_json::to_string(&tokens) else { return };
+        let server = &entry.server_name;
+        let label = format!("Parallax: sign-in to the MCP server {server}");
+        if self.keychain.set(&secret_name(server), &label, &Secret::new(text)).is_ok() {
+            entry.keychain = true;
+            entry.token.access_token.clear();
+            entry.token.refresh_token = None;
+        }
+    }
+
+    fn put(&self, mut entry: Entry) -> std::io::Result<()> {
+        self.hide(&mut entry);
         let mut all = read(&self.ours);
         all.retain(|other| other.server_name != entry.server_name);
         all.push(entry);
         files::write(&self.ours, &all)
     }
+}
+
+/// What of a token is secret.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    access_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<String>,
+}
+
+/// The name of a server's tokens in the keychain.
+fn secret_name(server: &str) -> String {
+    format!("mcp-oauth {server}")
 }
 
 fn same(one: &str, other: &str) -> bool {
@@ -122,6 +182,7 @@ type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + '
 impl ServerTokens {
     fn load_now(&self) -> Option<StoredCredentials> {
         let entry = self.files.find(&self.server, &self.url)?;
+        let entry = self.files.revealed(entry)?;
         let updated = entry.updated_at;
         let expires_in = entry.token.expires_at.map(|at| at.saturating_sub(updated) / 1000);
         let response = json!({
@@ -166,6 +227,7 @@ impl ServerTokens {
             token_url: None,
             mcp_server_url: Some(self.url.clone()),
             issuer: credentials.issuer.clone(),
+            keychain: false,
             updated_at,
         };
         self.files.put(entry).map_err(|error| failed(error.to_string()))
@@ -179,7 +241,11 @@ impl CredentialStore for ServerTokens {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move { Ok(self.load_now()) })
+        let tokens = self.clone();
+        Box::pin(async move {
+            let loading = tokio::task::spawn_blocking(move || tokens.load_now());
+            loading.await.map_err(|error| AuthError::InternalError(error.to_string()))
+        })
     }
 
     fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Later<'b, ()>
@@ -187,7 +253,11 @@ impl CredentialStore for ServerTokens {
         'a: 'b,
         Self: 'b,
     {
-        Box::pin(async move { self.save_now(&credentials) })
+        let tokens = self.clone();
+        Box::pin(async move {
+            let saving = tokio::task::spawn_blocking(move || tokens.save_now(&credentials));
+            saving.await.map_err(|error| AuthError::InternalError(error.to_string()))?
+        })
     }
 
     fn clear<'a, 'b>(&'a self) -> Later<'b, ()>
@@ -195,8 +265,11 @@ impl CredentialStore for ServerTokens {
         'a: 'b,
         Self: 'b,
     {
+        let tokens = self.clone();
         Box::pin(async move {
-            let forgotten = self.files.forget(&self.server);
+            let forgetting =
+                tokio::task::spawn_blocking(move || tokens.files.forget(&tokens.server));
+            let forgotten = forgetting.await.unwrap_or_else(|error| Err(error.into()));
             forgotten.map(drop).map_err(|error| AuthError::InternalError(error.to_string()))
         })
     }
@@ -215,7 +288,7 @@ mod tests {
         let theirs = r#"[{"serverName":"t","token":{"accessToken":"theirs","tokenType":"Bearer"},
             "mcpServerUrl":"https://t.example/mcp","updatedAt":1}]"#;
         std::fs::write(other.path().join(FILE), theirs).expect("written");
-        let files = TokenFiles::new(home.path(), &[other.path().to_owned()]);
+        let files = TokenFiles::new(home.path(), &[other.path().to_owned()], Keychain::default());
         let tokens = |server: &str, url: &str| ServerTokens {
             files: files.clone(),
             server: server.to_owned(),
@@ -238,5 +311,38 @@ mod tests {
         assert!(text.contains("\"accessToken\":\"a\"") && text.contains("\"expiresAt\""), "{text}");
         assert!(files.forget("s").expect("forgotten"));
         assert!(!files.has("s", "https://s.example/mcp"));
+    }
+
+    #[test]
+    fn where_there_is_a_keychain_the_file_holds_no_token() {
+        let home = tempfile::tempdir().expect("a folder");
+        let program = home.path().join("secret-tool");
+        let text = "#!/bin/sh\nfile=\"$(dirname \"$0\")/kept\"\ncase $1 in store) cat > \"$file\" ;;\n\
+                    lookup) [ -f \"$file\" ] && cat \"$file\" ;;\nclear) rm -f \"$file\" ;;\nesac\n";
+        std::fs::write(&program, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("a mode");
+        let tokens = |keychain: Keychain| ServerTokens {
+            files: TokenFiles::new(home.path(), &[], keychain),
+            server: "s".to_owned(),
+            url: "https://s.example/mcp".to_owned(),
+        };
+        let keychain = || Keychain::secret_tool(home.path(), program.clone());
+        let response =
+            json!({"access_token": "acc", "token_type": "bearer", "refresh_token": "ref"});
+        let response = serde_json::from_value(response).expect("a response");
+        let stored = StoredCredentials::new("client".into(), Some(response), Vec::new(), None);
+        tokens(keychain()).save_now(&stored).expect("saved");
+        let text = std::fs::read_to_string(home.path().join(FILE)).expect("the file");
+        assert!(!text.contains("acc\"") && !text.contains("ref\""), "{text}");
+        let loaded = tokens(keychain()).load_now().expect("there").token_response;
+        let loaded = serde_json::to_value(loaded).expect("JSON");
+        assert_eq!(
+            (&loaded["access_token"], &loaded["refresh_token"]),
+            (&json!("acc"), &json!("ref"))
+        );
+        assert!(tokens(Keychain::default()).load_now().is_none(), "out of reach");
+        assert!(tokens(keychain()).files.forget("s").expect("forgotten"));
+        assert!(!home.path().join("kept").exists());
     }
 }

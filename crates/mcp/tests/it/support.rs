@@ -55,6 +55,7 @@ impl World {
             servers: vec![server],
             home: folder.path().join("home"),
             tokens_of_others: Vec::new(),
+            keychain: parallax_keychain::Keychain::default(),
             directory: folder.path().to_owned(),
             variables: std::env::vars_os().collect(),
             redaction: Redaction::default(),

@@ -135,6 +135,34 @@ fn a_folder_tells_its_rules_when_it_is_first_touched() {
 }
 
 #[test]
+fn names_in_small_letters_are_read_where_the_others_are_absent() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/a.txt"}},
+                     {"name":"save_memory","args":{"fact":"Built with make","scope":"project"}}]},
+            {"text":"done"}]"#,
+    );
+    world.home.write_home(".gemini/gemini.md", "global rule").expect("file");
+    world.home.write("gemini.md", "project rule").expect("file");
+    // Not beside the exact name, and one file under two names is one file.
+    world.home.write("AGENTS.md", "agents rule").expect("file");
+    world.home.write("agents.md", "another file").expect("file");
+    world.home.write("sub/a.txt", "text").expect("file");
+    world.home.write("sub/agents.md", "rule of sub").expect("file");
+    let sub = world.home.project().join("sub");
+    std::fs::hard_link(sub.join("agents.md"), sub.join("gemini.md")).expect("a second name");
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(system(&body(&world, 0)).contains("global rule"));
+    let text = raw_contents(&world.server.requests()[1]).join("\n");
+    for (words, times) in
+        [("project rule", 1), ("agents rule", 1), ("another file", 0), ("rule of sub", 1)]
+    {
+        assert_eq!(text.matches(words).count(), times, "{words}: {text}");
+    }
+    assert!(world.read("gemini.md").contains("- Built with make"));
+    assert!(!world.home.project().join("GEMINI.md").exists(), "it would hide the other");
+}
+
+#[test]
 fn a_fact_is_kept_and_read_by_the_next_session() {
     let world = World::new(
         r#"[{"calls":[{"name":"save_memory","args":{"fact":"Prefers short answers"}},

@@ -1,9 +1,11 @@
 //! The page of an exported session in a real browser, where there is one.
 
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Value, json};
 use testkit::measure::run;
 
 use crate::support::{LIMIT, World};
@@ -28,7 +30,12 @@ fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut places =
         std::env::split_paths(&path).flat_map(|folder| BROWSERS.map(|name| folder.join(name)));
-    places.find(|place| place.is_file())
+    let found = places.find(|place| place.is_file());
+    if found.is_none() {
+        // A notice, since nothing failed: the page was read as text only.
+        let _ = writeln!(std::io::stderr(), "no browser is here: the page was not rendered");
+    }
+    found
 }
 
 #[test]
@@ -43,16 +50,96 @@ fn a_page_shows_what_was_said_and_does_nothing_of_it() {
         assert!(!text.contains(forbidden), "{forbidden}");
     }
     assert!(text.contains("default-src 'none'"), "a page that may load nothing");
-    let Some(browser) = browser() else {
-        // A notice, since nothing failed: the page was read as text only.
-        let _ = writeln!(std::io::stderr(), "no browser is here: the page was not rendered");
-        return;
-    };
+    let Some(browser) = browser() else { return };
     let dom = rendered(&browser, &page, world.home.root());
     assert!(dom.contains("<title>show &lt;i&gt;me&lt;/i&gt;</title>"), "{dom}");
     assert!(!dom.contains("<script") && !dom.contains("<img"), "{dom}");
     assert!(dom.contains("&lt;script&gt;document.title='taken'&lt;/script&gt;"), "{dom}");
     assert!(dom.trim_end().ends_with("</main>\n\n</body></html>") || dom.contains("</main>"));
+}
+
+/// What a model says in a session that has one of everything. `address`: where
+/// it would have the page ask.
+fn rich(address: &str) -> Value {
+    let lure = format!(
+        "<script>new Image().src='{address}/s';document.title='taken'</script>\n\
+         <img src={address}/i onerror=\"document.title='taken'\">\n\
+         <style>@import '{address}/c';</style><link rel=stylesheet href={address}/l>\n\n\
+         ![a picture]({address}/p.png) and [a link](javascript:document.title='taken')"
+    );
+    let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
+    let todo = |text: &str, status: &str| json!({"description": text, "status": status});
+    json!([
+        {"chunks": [{"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
+            {"text": "**Looking at the limiter**\n\nThe bucket is filled too *late*.", "thought": true},
+            {"functionCall": {"name": "read_file", "args": {"file_path": "src/limit.rs"}},
+                "thoughtSignature": "c2ln"}]}}]}]},
+        call("write_todos", json!({"todos": [
+            todo("Find the cause", "completed"),
+            todo("Mend the limiter", "in_progress"),
+            todo("Run the tests", "pending")]})),
+        call("replace", json!({
+            "file_path": "src/limit.rs",
+            "old_string": "    self.tokens -= 1;\n    self.fill();",
+            "new_string": "    self.fill();\n    self.tokens = self.tokens.saturating_sub(1);"})),
+        call("run_shell_command", json!({"command": "printf '\\033[32mok\\033[0m 3 passed\\n'; echo '<script>x()</script>'",
+            "description": "run the tests"})),
+        call("run_shell_command", json!({"command": "exit 3"})),
+        {"text": format!("## What was wrong\n\nThe bucket was *emptied* before it was **filled**, so \
+            the first call of each second was refused.\n\n1. `fill()` comes first now\n2. the count \
+            cannot go below zero\n\n```rust\n/// Takes a token.\npub fn take(&mut self) -> bool {{\n    \
+            self.fill(); // first\n    let had = self.tokens > 0;\n    self.tokens = \
+            self.tokens.saturating_sub(1);\n    had\n}}\n```\n\n| case | before | after |\n|---|:-:|-:|\n\
+            | first call | refused | 1.2 ms |\n| burst | `panic` | 3.4 ms |\n\n> Run it with \
+            `cargo test limit`.\n\n- [x] mended\n- [ ] released\n\nSee [the notes](https://example.com/notes).\n")},
+        {"text": "It is on `main` as of today, and nothing else uses `take`."},
+        {"text": lure},
+    ])
+}
+
+#[test]
+fn a_rich_session_is_a_page_that_asks_nobody() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("no waiting");
+    let address = format!("http://{}", listener.local_addr().expect("bound"));
+    let world = World::new(&rich(&address).to_string());
+    let code = "impl Limit {\n  pub fn take(&mut self) {\n    self.tokens -= 1;\n    self.fill();\n  }\n}\n";
+    world.home.write("src/limit.rs", code).expect("a file");
+    let first =
+        "The rate limiter refuses the first call of each second. Find out why, and mend it.";
+    world.run_well(&["-p", first, "--session-id", "rich", "--yolo"]);
+    world.run_well(&["-p", "Is it released?", "-r", "rich"]);
+    world.run_well(&["-p", "Now <script>something</script> hostile.", "-r", "rich"]);
+    world.run_well(&["sessions", "export", "rich", "-f", "page.html"]);
+    let page = world.home.project().join("page.html");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    for part in [
+        "<h4>What was wrong</h4>",
+        "<strong>filled</strong>",
+        "<span class=\"k\">fn</span>",
+        "<th class=\"right\">after</th>",
+        "<span class=\"line add\"><i>   4</i> +    self.tokens = self.tokens.saturating_sub(1);\n</span>",
+        "<summary>Looking at the limiter</summary>",
+        "☑ Find the cause",
+        "ok 3 passed\n&lt;script&gt;x()&lt;/script&gt;",
+        "<a href=\"#prompt-3\">Now &lt;script&gt;something&lt;/script&gt; hostile.</a>",
+        "<li>3 prompts</li><li>5 tool calls</li>",
+        "<a href=\"https://example.com/notes\"",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    if let Some(kept) = std::env::var_os("PARALLAX_KEEP_PAGE") {
+        std::fs::copy(&page, kept).expect("a copy to look at");
+    }
+    let Some(browser) = browser() else { return };
+    let dom = rendered(&browser, &page, world.home.root());
+    assert!(dom.contains("<title>The rate limiter") && !dom.contains("<title>taken"), "{dom}");
+    for forbidden in ["<script", "<img", "<link", "javascript:"] {
+        assert!(!dom.contains(forbidden), "{forbidden}: {dom}");
+    }
+    assert_eq!(dom.matches("<style").count(), 1, "{dom}");
+    let asked = listener.accept().map(|(_, from)| from);
+    assert!(asked.is_err(), "the page asked somebody: {asked:?}");
 }
 
 /// The page as the browser understood it.

@@ -98,3 +98,39 @@ fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
     world.run_well(&["-p", "Now refactor all of it", "-r"]);
     assert_eq!(asked(&world)[2..], ["gemini-3-pro-preview", "gemini-3.8-flash"]);
 }
+
+#[test]
+fn a_classifier_that_takes_too_long_is_not_waited_for() {
+    let script = json!([{"method": "generateContent", "chunks": [{"hang": true}]},
+        {"text": "done"}, {"text": "again"}]);
+    let quick = r#"{"model": {"routing": "on", "routingTimeoutMs": 50}}"#;
+    let world = World::new(&script.to_string());
+    world.home.write_home(".gemini/settings.json", quick).expect("settings");
+    let done = world.run(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3-pro-preview"]);
+    let routing = said(&done)["stats"]["routing"][0].clone();
+    assert_eq!(routing["source"], "default");
+    assert!(routing["error"].to_string().contains("within 50 ms"), "{routing}");
+}
+
+#[test]
+fn a_chain_of_the_settings_says_who_stands_in_and_whether_one_is_asked() {
+    let busy = json!({"status": 503, "repeat": 0, "match": {"modelContains": "pro"},
+        "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
+    let world = World::new(&json!([busy, {"text": "done"}]).to_string());
+    let settings = json!({"modelConfigs": {"modelChains": {"preview": [
+        {"model": "pro", "maxAttempts": 1, "actions": {"transient": "silent"}},
+        {"model": "flash-lite", "isLastResort": true}]}}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let done = world.run(&["-m", "gemini-3-pro-preview", "-p", "go"]);
+    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
+    assert!(done.err().contains("goes on with `gemini-3.5-flash-lite`"), "{}", done.err());
+    assert_eq!(asked(&world), ["gemini-3-pro-preview", "gemini-3.5-flash-lite"]);
+    let wrong =
+        json!({"modelConfigs": {"modelChains": {"preview": [{"actions": {"transient": "x"}}]}}});
+    world.home.write_home(".gemini/settings.json", &wrong.to_string()).expect("settings");
+    let done = world.run(&["-p", "go"]);
+    assert_eq!(done.code(), 52, "{}", done.err());
+    assert!(done.err().contains("modelConfigs.modelChains"), "{}", done.err());
+}

@@ -2,12 +2,14 @@
 
 mod agents;
 mod answers;
+mod budgets;
 mod commands;
 mod extending;
 mod first_run;
+mod footer;
 mod leaving;
 mod questions;
-mod seat;
+pub(crate) mod seat;
 mod sessions;
 mod snapshots;
 mod windows;

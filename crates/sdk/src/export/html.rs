@@ -2,19 +2,31 @@
 //! font from anywhere. Everything that was said is text, escaped; the page's
 //! policy lets nothing be loaded and nothing run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
+use parallax_protocol::store::Record;
+use parallax_protocol::tool::Display;
 use parallax_store::LoadedSession;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::call::Call;
+use super::colours::Colourist;
+use super::escaped::Escaped;
+use super::first_line;
+use super::prose::write_prose;
 use crate::past::{self, PastItem};
 
 const STYLE: &str = include_str!("page.css");
+/// Prompts from which a page begins with a list of them.
+const LISTED: usize = 3;
+/// Characters of a title and of a line in the list.
+const TITLE: usize = 120;
 
 /// The page.
-pub(super) fn page(session: &LoadedSession, title: &str) -> String {
+pub(super) fn page(session: &LoadedSession, title: &str, by: Option<Colourist>) -> String {
     let title = if title.trim().is_empty() { "A session" } else { title };
     let mut page = String::with_capacity(64 * 1024);
     page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -29,163 +41,161 @@ pub(super) fn page(session: &LoadedSession, title: &str) -> String {
     page.push_str("<meta name=\"referrer\" content=\"no-referrer\">\n");
     let _ = writeln!(page, "<title>{}</title>\n<style>{STYLE}</style>", Escaped(title));
     page.push_str("</head>\n<body>\n<main>\n");
-    let _ = writeln!(page, "<h1>{}</h1>", Escaped(title));
-    let head = &session.head;
+    let items = past::items(&session.records);
+    write_head(&mut page, session, title, &items);
+    for item in &items {
+        write_item(&mut page, item, &session.head.project, by);
+    }
     let _ = writeln!(
         page,
-        "<p class=\"facts\"><time>{}</time> · {} · session {}</p>",
-        Escaped(&head.start_time),
-        Escaped(&head.project),
-        Escaped(head.session_id.as_str())
+        "<footer>Parallax · session {}</footer>",
+        Escaped(session.head.session_id.as_str())
     );
-    for item in past::items(&session.records) {
-        write_item(&mut page, &item);
-    }
     page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
-fn write_item(page: &mut String, item: &PastItem) {
+/// The title, what the session was, and its prompts where there are some.
+fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[PastItem]) {
+    let _ = writeln!(page, "<header>\n<h1>{}</h1>", Escaped(&short(title)));
+    page.push_str("<ul class=\"facts\">");
+    let mut fact = |text: &str| {
+        let _ = write!(page, "<li>{}</li>", Escaped(text));
+    };
+    let head = &session.head;
+    fact(&moment(&head.start_time));
+    fact(&head.project);
+    models(&session.records).iter().for_each(|model| fact(model));
+    let sums = Sums::of(items);
+    fact(&plural(sums.prompts, "prompt"));
+    if sums.calls > 0 {
+        fact(&plural(sums.calls, "tool call"));
+    }
+    if sums.added + sums.removed > 0 {
+        let _ = write!(
+            page,
+            "<li><span class=\"add\">+{}</span> <span class=\"del\">−{}</span> lines</li>",
+            sums.added, sums.removed
+        );
+    }
+    page.push_str("</ul>\n");
+    if sums.prompts >= LISTED {
+        page.push_str("<nav><ol>");
+        for item in items {
+            if let PastItem::User { text, turn, .. } = item {
+                let line = short(first_line(text));
+                let _ = write!(page, "<li><a href=\"#prompt-{turn}\">{}</a></li>", Escaped(&line));
+            }
+        }
+        page.push_str("</ol></nav>\n");
+    }
+    page.push_str("</header>\n");
+}
+
+/// What a session came to, in numbers.
+#[derive(Default)]
+struct Sums {
+    prompts: usize,
+    calls: usize,
+    added: u64,
+    removed: u64,
+}
+
+impl Sums {
+    fn of(items: &[PastItem]) -> Self {
+        let mut sums = Self::default();
+        for item in items {
+            match item {
+                PastItem::User { .. } => sums.prompts += 1,
+                PastItem::Tool { display, .. } => {
+                    sums.calls += 1;
+                    if let Some(Display::Diff(change)) = display.as_ref().and_then(read_display) {
+                        sums.added += change.lines_added;
+                        sums.removed += change.lines_removed;
+                    }
+                }
+                _ => {}
+            }
+        }
+        sums
+    }
+}
+
+fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Colourist>) {
     match item {
-        PastItem::User { text, turn, time, .. } => {
-            let _ = write!(
-                page,
-                "<section class=\"user\" id=\"prompt-{turn}\"><h2>You <time>{}</time></h2>",
-                Escaped(time)
-            );
-            let _ = writeln!(page, "<div class=\"said\">{}</div></section>", Escaped(text));
+        PastItem::User { text, turn, time, read, .. } => {
+            let _ = write!(page, "<section class=\"user\" id=\"prompt-{turn}\"><h2>You");
+            if !time.is_empty() {
+                let _ = write!(page, " <time>{}</time>", Escaped(&moment(time)));
+            }
+            let _ = write!(page, "</h2><div class=\"said\">{}</div>", Escaped(text.trim_end()));
+            if !read.is_empty() {
+                let _ = write!(page, "<p class=\"read\">with {}</p>", Escaped(&read.join(", ")));
+            }
+            page.push_str("</section>\n");
         }
         PastItem::Steer { text } => {
             page.push_str("<section class=\"user\"><h2>You, meanwhile</h2>");
             let _ = writeln!(page, "<div class=\"said\">{}</div></section>", Escaped(text));
         }
         PastItem::Thought { text } => {
-            let _ = writeln!(
+            let subject = first_line(text).replace("**", "");
+            let _ = write!(
                 page,
-                "<details class=\"thought\"><summary>{}</summary><div class=\"said\">{}</div>\
-                 </details>",
-                Escaped(&first_line(text).replace("**", "")),
-                Escaped(text)
+                "<details class=\"thought\"><summary>{}</summary><div class=\"prose\">",
+                Escaped(&short(&subject))
             );
+            write_prose(page, text, by);
+            page.push_str("</div></details>\n");
         }
         PastItem::Text { text, partial } => {
-            page.push_str("<section class=\"model\">");
-            write_answer(page, text);
+            page.push_str("<section class=\"prose\">");
+            write_prose(page, text, by);
             if *partial {
-                page.push_str("<p class=\"facts\">cut off</p>");
+                page.push_str("<p class=\"cut\">The answer was cut off here.</p>");
             }
             page.push_str("</section>\n");
         }
-        PastItem::Tool { name, args, status, output, .. } => {
-            let status = status.as_deref().unwrap_or("no result");
-            // The class is one of ours: a status may be anybody's word.
-            let class = if status == "success" { "success" } else { "error" };
-            let _ = write!(
-                page,
-                "<details class=\"tool {class}\"><summary><b>{}</b> <span>{}</span> \
-                 <i>{}</i></summary>",
-                Escaped(name),
-                Escaped(&short(args)),
-                Escaped(status)
-            );
-            let arguments = format!("{:#}", Value::Object(args.clone()));
-            let _ = writeln!(
-                page,
-                "<pre>{}</pre><pre>{}</pre></details>",
-                Escaped(&arguments),
-                Escaped(output)
-            );
+        PastItem::Tool { name, args, status, display, output } => Call {
+            name,
+            args,
+            status: status.as_deref(),
+            display: display.as_ref().and_then(read_display),
+            output,
+            project,
         }
+        .write(page),
     }
 }
 
-/// An answer: fenced blocks as they are, the rest as running text.
-fn write_answer(page: &mut String, text: &str) {
-    let mut fence: Option<String> = None;
-    let mut piece = String::new();
-    for line in text.lines() {
-        let marks: String = line.trim_start().chars().take_while(|char| *char == '`').collect();
-        let ends = fence.as_ref().is_some_and(|open| {
-            marks.len() >= open.len() && line.trim_start().trim_end().len() == marks.len()
-        });
-        if ends || (fence.is_none() && marks.len() >= 3) {
-            flush(page, &mut piece, fence.is_some());
-            fence = if ends { None } else { Some(marks) };
-            continue;
-        }
-        piece.push_str(line);
-        piece.push('\n');
-    }
-    flush(page, &mut piece, fence.is_some());
+fn read_display(display: &Value) -> Option<Display> {
+    serde_json::from_value(display.clone()).ok()
 }
 
-fn flush(page: &mut String, piece: &mut String, is_code: bool) {
-    let text = piece.trim_end_matches('\n');
-    if !text.trim().is_empty() {
-        let _ = match is_code {
-            true => writeln!(page, "<pre>{}</pre>", Escaped(text)),
-            false => writeln!(
-                page,
-                "<div class=\"said\">{}</div>",
-                Escaped(text.trim_start_matches('\n'))
-            ),
-        };
-    }
-    piece.clear();
+/// The models that answered.
+fn models(records: &[Record]) -> BTreeSet<String> {
+    let model = |record: &Record| match record {
+        Record::Content(content) => content.model.clone(),
+        _ => None,
+    };
+    records.iter().filter_map(model).collect()
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
-}
-
-/// The first argument that is a text, in one line.
-fn short(args: &parallax_protocol::Object) -> String {
-    let text = args.values().find_map(Value::as_str).unwrap_or_default();
-    first_line(text).chars().take(100).collect()
-}
-
-/// Text that cannot be markup, wherever it stands. Control characters that no
-/// page may hold are left out, and those that turn the direction of text
-/// around, which could show what is not there.
-struct Escaped<'a>(&'a str);
-
-impl std::fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for char in self.0.chars() {
-            match char {
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '&' => f.write_str("&amp;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\n' | '\t' => f.write_char(char)?,
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-                char if char.is_control() => {}
-                char => f.write_char(char)?,
-            }
-        }
-        Ok(())
+/// A time of a record for people; what is no time stays as it is.
+fn moment(time: &str) -> String {
+    match time.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        Err(_) => time.to_owned(),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
 
-    #[test]
-    fn nothing_that_was_said_is_markup() {
-        let text = Escaped("<script>'\"&\u{1b}[0m\u{202e}\n</b>").to_string();
-        assert_eq!(text, "&lt;script&gt;&#39;&quot;&amp;[0m\n&lt;/b&gt;");
-    }
-
-    #[test]
-    fn fences_are_blocks_and_an_open_one_ends_with_the_text() {
-        let mut page = String::new();
-        write_answer(&mut page, "see\n```rust\na < b\n```\nand\n````\n```\nx");
-        assert_eq!(
-            page,
-            "<div class=\"said\">see</div>\n<pre>a &lt; b</pre>\n<div class=\"said\">and</div>\n\
-             <pre>```\nx</pre>\n"
-        );
+fn short(text: &str) -> String {
+    match text.char_indices().nth(TITLE) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default().trim_end()),
+        None => text.to_owned(),
     }
 }

@@ -217,7 +217,7 @@ impl Launch {
         drop(std::fs::remove_dir_all(home.join(PREVIOUS).join(name)));
         lock(homes, name, None)
             .and_then(|()| forget_extension_switches(homes, name))
-            .and_then(|()| keep_extension_values(homes, name, &[]))
+            .and_then(|()| keep_extension_values(homes, &self.config.keychain, name, &[]))
             .map_err(config)?;
         // The copy that ours stood over would come back: it was taken away too.
         if homes.gemini.join("extensions").join(name).is_dir() {

@@ -155,6 +155,7 @@ impl Launch {
         update: &ExtensionUpdate,
     ) -> Result<(), Failure> {
         let (homes, name) = (&self.config.homes, extension.name());
+        let keychain = &self.config.keychain;
         self.put(&update.fetched)
             .map_err(|why| refused(format!("the extension `{name}` is as it was: {why}")))?;
         let variables: Vec<String> =
@@ -164,12 +165,14 @@ impl Launch {
             for value in &extension.values {
                 if let Some(text) = &value.value {
                     let variable = &value.setting.variable;
-                    set_extension_value(homes, name, ExtensionScope::User, variable, Some(text))
+                    let setting = (variable.as_str(), value.setting.sensitive);
+                    let scope = ExtensionScope::User;
+                    set_extension_value(homes, keychain, name, scope, setting, Some(text))
                         .map_err(config)?;
                 }
             }
         }
-        keep_extension_values(homes, name, &variables).map_err(config)
+        keep_extension_values(homes, keychain, name, &variables).map_err(config)
     }
 
     /// Updates those that are to be kept up to date, where a newer version may do
@@ -245,7 +248,9 @@ impl Launch {
             crate::settings::SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
         };
         let value = value.filter(|value| !value.is_empty());
-        set_extension_value(&self.config.homes, extension.name(), scope, &known.variable, value)
+        let (homes, keychain) = (&self.config.homes, &self.config.keychain);
+        let setting = (known.variable.as_str(), known.sensitive);
+        set_extension_value(homes, keychain, extension.name(), scope, setting, value)
             .map_err(config)
     }
 }

@@ -130,7 +130,7 @@ fn info(spec: &CommandSpec) -> CommandInfo {
         aliases: spec.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
         description: spec.summary.to_owned(),
         auto_execute: spec.runs_at_once(),
-        subcommands: spec.subcommands.iter().map(info).collect(),
+        subcommands: spec.subcommands.iter().filter(|sub| !sub.hidden).map(info).collect(),
         ..CommandInfo::default()
     }
 }

@@ -135,6 +135,7 @@ impl App {
                 }
             }
             Purpose::Settings => self.setting_chosen(id),
+            Purpose::Footer => self.footer_chosen(id),
             Purpose::SettingValue(key) => self.setting_typed(&key, id),
             Purpose::Editor => {
                 self.overlay = None;
@@ -210,6 +211,9 @@ impl App {
                 self.overlay = None;
                 self.use_model(id, true);
             }
+            Purpose::Footer if matches!(key.code, KeyCode::Left | KeyCode::Right) => {
+                self.footer_moved(id, key.code == KeyCode::Left);
+            }
             Purpose::Settings if key == Key::ctrl('l') => self.reset_setting(id),
             Purpose::AgentSettings(name) if key == Key::ctrl('l') => {
                 let name = name.clone();
@@ -250,7 +254,7 @@ impl App {
             }
         };
         let intro = vec![
-            "The key is checked against the service and kept in a file that only you can read."
+            "The key is checked against the service and kept where only you can read it."
                 .to_owned(),
         ];
         let dialog = FieldDialog::new("Paste the key", intro, Field::masked());

@@ -1,7 +1,8 @@
 //! What the engine tells.
 
 use parallax_protocol::event::{
-    CallPhase, EndReason, Event, EventBody, ItemDone, ItemStart, Level, SteerFate,
+    CallPhase, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart, Level, SteerFate,
+    TurnEnded,
 };
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::routing::RouteSource;
@@ -32,7 +33,11 @@ impl App {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
                 }
             }
-            EventBody::TurnStarted { .. } => self.begin(),
+            EventBody::TurnStarted { prompt } => {
+                self.turn_prompt.clone_from(prompt);
+                self.stopped = false;
+                self.begin();
+            }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
                 if let Some(at) = self.read_for.iter().position(|(prompt, _)| prompt == text) {
                     let (_, names) = self.read_for.remove(at);
@@ -127,7 +132,7 @@ impl App {
                 self.facts.model.clone_from(model);
                 self.facts.mode = *mode;
             }
-            EventBody::TurnEnded(ended) => self.end(&ended.reason),
+            EventBody::TurnEnded(ended) => self.end(ended),
             _ => {}
         }
         self.retitle();
@@ -170,12 +175,22 @@ impl App {
         }
     }
 
-    fn end(&mut self, reason: &EndReason) {
+    fn end(&mut self, ended: &TurnEnded) {
         self.working = None;
         self.questions.clear();
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
-        match reason {
+        // Nobody answered, and that is what the person chose, or what only another
+        // prompt mends: it is theirs again.
+        let too_long = matches!(
+            &ended.reason,
+            EndReason::Failed(failure) if failure.kind == FailureKind::Overflow
+        );
+        if ended.taken_back && (self.stopped || too_long) {
+            let prompt = std::mem::take(&mut self.turn_prompt);
+            self.composer.insert_before(&prompt);
+        }
+        match &ended.reason {
             EndReason::Cancelled => {
                 // What waited for this turn was meant for it: back to the person.
                 let mut waiting: Vec<String> = std::mem::take(&mut self.queued);

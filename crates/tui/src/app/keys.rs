@@ -2,7 +2,8 @@
 //! program, the list of completions, the composer. The first that has a use
 //! for it takes it.
 
-use parallax_protocol::op::{Op, ToolInput};
+use parallax_protocol::event::Question;
+use parallax_protocol::op::{AskOutcome, Op, ToolInput};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::Key;
 
@@ -94,7 +95,10 @@ impl App {
         match question.key(dialog_key, key) {
             QuestionAnswer::Stay => {}
             QuestionAnswer::Decided(decide) => {
-                self.questions.pop_front();
+                let asked = self.questions.pop_front().map(|question| question.ask.question);
+                if matches!(asked, Some(Question::Fallback | Question::Budget)) {
+                    self.stopped = decide.outcome == AskOutcome::Cancel;
+                }
                 self.waiting(!self.questions.is_empty());
                 self.effect(Effect::Send(Op::Decide(decide)));
             }

@@ -40,6 +40,8 @@ pub(crate) enum Purpose {
     /// A value for this setting.
     SettingValue(String),
     Editor,
+    /// What the footer shows.
+    Footer,
     Permissions,
     Mode,
     /// This mode although the folder is one that holds everything.

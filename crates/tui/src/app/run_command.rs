@@ -30,6 +30,7 @@ impl App {
             Command::AgentsReload => self.reload_agents(),
             Command::Auth => self.auth_dialog(None),
             Command::AuthSignOut => self.sign_out(),
+            Command::Budget => self.budget(arguments),
             Command::Bug => self.bug(arguments),
             Command::Chat => self.sessions_dialog(),
             Command::ChatList => self.tags_dialog(),
@@ -72,6 +73,7 @@ impl App {
             | Command::ExtensionsUninstall
             | Command::ExtensionsUpdate => self.extensions(command, arguments),
             Command::ExportSession => self.export_session(arguments),
+            Command::Footer => self.footer_dialog(),
             Command::Fork => self.fork(arguments),
             Command::Help => self.help(),
             Command::Hooks => self.hooks_dialog(),

@@ -59,9 +59,11 @@ impl App {
             let auth = facts.auth_name();
             let inputs = facts.input_history(HISTORY);
             let commands = facts.shell_history();
+            let own_prompt = facts.has_own_prompt();
             Box::new(move |app| {
                 (app.facts.sandbox, app.facts.confined) = sandbox;
                 app.facts.auth = auth;
+                app.facts.own_prompt = own_prompt;
                 app.composer.set_history(inputs, commands);
             })
         })));
@@ -323,5 +325,6 @@ impl App {
         }
         self.launch = Some(launch);
         self.refresh_settings();
+        self.refresh_footer();
     }
 }

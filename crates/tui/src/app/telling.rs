@@ -95,7 +95,7 @@ impl App {
         };
         for spec in TABLE {
             rows.push(row(spec.name.to_owned(), spec.arguments, spec.summary));
-            for sub in spec.subcommands {
+            for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
                 rows.push(row(format!("{} {}", spec.name, sub.name), sub.arguments, sub.summary));
             }
         }

@@ -81,6 +81,8 @@ mod tests {
         assert_eq!(command("/chat"), (Command::Chat, String::new()));
         assert_eq!(command("/resume save  my tag "), (Command::ChatSave, "my tag ".to_owned()));
         assert_eq!(command("/resume load x"), (Command::ChatResume, "x".to_owned()));
+        assert_eq!(command("/chat checkpoint save x"), (Command::ChatSave, "x".to_owned()));
+        assert_eq!(command("/resume checkpoints"), (Command::ChatList, String::new()));
         assert_eq!(command("/new"), (Command::Clear, String::new()));
         assert_eq!(command("/model set flash"), (Command::ModelSet, "flash".to_owned()));
         assert_eq!(command("/?"), (Command::Help, String::new()));

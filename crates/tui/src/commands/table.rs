@@ -12,6 +12,7 @@ pub(crate) enum Command {
     AgentsReload,
     Auth,
     AuthSignOut,
+    Budget,
     Bug,
     Chat,
     ChatList,
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     ExtensionsUninstall,
     ExtensionsUpdate,
     ExportSession,
+    Footer,
     Fork,
     Help,
     Hooks,
@@ -115,6 +117,8 @@ pub(crate) struct CommandSpec {
     /// Whether it may run while the agent works.
     pub(crate) concurrent: bool,
     pub(crate) subcommands: &'static [CommandSpec],
+    /// Neither listed nor completed.
+    pub(crate) hidden: bool,
 }
 
 const fn plain(name: &'static str, command: Command, summary: &'static str) -> CommandSpec {
@@ -126,6 +130,7 @@ const fn plain(name: &'static str, command: Command, summary: &'static str) -> C
         command,
         concurrent: false,
         subcommands: &[],
+        hidden: false,
     }
 }
 
@@ -151,6 +156,12 @@ impl CommandSpec {
         self
     }
 
+    /// Neither listed nor completed.
+    const fn hidden(mut self) -> Self {
+        self.hidden = true;
+        self
+    }
+
     /// Whether Enter in the list runs it, for want of anything to be typed.
     pub(crate) fn runs_at_once(&self) -> bool {
         self.arguments.is_empty()
@@ -162,19 +173,34 @@ impl CommandSpec {
     }
 }
 
-const CHATS: &[CommandSpec] = &[
-    plain("list", Command::ChatList, "Saved conversations"),
-    plain("save", Command::ChatSave, "Save the conversation under a tag").takes("TAG"),
+const CHAT_LIST: CommandSpec = plain("list", Command::ChatList, "Saved conversations");
+const CHAT_SAVE: CommandSpec =
+    plain("save", Command::ChatSave, "Save the conversation under a tag").takes("TAG");
+const CHAT_RESUME: CommandSpec =
     plain("resume", Command::ChatResume, "Go on with a saved conversation")
         .aka(&["load"])
-        .takes("TAG"),
-    plain("delete", Command::ChatDelete, "Delete a saved conversation").takes("TAG"),
-    plain(
-        "share",
-        Command::ChatShare,
-        "Write the conversation to a file (.md, .json, .html or .jsonl)",
-    )
-    .takes("[FILE]"),
+        .takes("TAG");
+const CHAT_DELETE: CommandSpec =
+    plain("delete", Command::ChatDelete, "Delete a saved conversation").takes("TAG");
+const CHAT_SHARE: CommandSpec = plain(
+    "share",
+    Command::ChatShare,
+    "Write the conversation to a file (.md, .json, .html or .jsonl)",
+)
+.takes("[FILE]");
+
+/// Saved conversations; also below `checkpoints`, where fingers know them.
+const TAGS: &[CommandSpec] = &[CHAT_LIST, CHAT_SAVE, CHAT_RESUME, CHAT_DELETE, CHAT_SHARE];
+const CHATS: &[CommandSpec] = &[
+    CHAT_LIST,
+    CHAT_SAVE,
+    CHAT_RESUME,
+    CHAT_DELETE,
+    CHAT_SHARE,
+    plain("checkpoints", Command::ChatList, "Saved conversations")
+        .aka(&["checkpoint"])
+        .with(TAGS)
+        .hidden(),
 ];
 
 const EXTENSIONS: &[CommandSpec] = &[
@@ -210,6 +236,9 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("signin", Command::Auth, "Sign in").aka(&["login"]),
         plain("signout", Command::AuthSignOut, "Forget the saved key").aka(&["logout"]),
     ]),
+    plain("budget", Command::Budget, "What may be spent and what is; set a limit")
+        .takes("[[prompt] cost|tokens|time AMOUNT|off]")
+        .anytime(),
     plain("bug", Command::Bug, "Report a defect").takes("[TITLE]"),
     plain("chat", Command::Chat, "Browse, save and share conversations").with(CHATS),
     plain("clear", Command::Clear, "Begin anew: a new session, nothing in its context")
@@ -242,6 +271,9 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("extensions", Command::Extensions, "Extensions: what is installed, and changing that")
         .aka(&["extension"])
         .with(EXTENSIONS),
+    plain("footer", Command::Footer, "Choose what the footer shows, and in which order")
+        .aka(&["statusline"])
+        .anytime(),
     plain("fork", Command::Fork, "Go on in a copy: from here, or from before a prompt")
         .takes("[PROMPT]"),
     plain("help", Command::Help, "Commands and keys").aka(&["?"]).anytime(),

@@ -16,6 +16,7 @@ use super::{DialogKey, rule_text};
 use crate::hunks::Hunks;
 use crate::theme::Theme;
 
+mod amount;
 mod choices;
 mod view;
 
@@ -37,6 +38,7 @@ pub(crate) enum QuestionAnswer {
 enum Typing {
     Rule(Field, Option<String>),
     Feedback(Field),
+    Amount(Field, Option<String>),
 }
 
 /// An open question and how far the answer is.
@@ -95,7 +97,9 @@ impl QuestionDialog {
             form.paste(text);
         }
         match &mut self.typing {
-            Some(Typing::Rule(field, _) | Typing::Feedback(field)) => field.insert(text),
+            Some(Typing::Rule(field, _) | Typing::Feedback(field) | Typing::Amount(field, _)) => {
+                field.insert(text)
+            }
             None => {}
         }
     }
@@ -185,8 +189,10 @@ impl QuestionDialog {
                 }
                 QuestionAnswer::Stay
             }
+            (Typing::Amount(field, _), DialogKey::Confirm) => self.raise_by(field),
             (mut typing, _) => {
-                let (Typing::Rule(field, _) | Typing::Feedback(field)) = &mut typing;
+                let (Typing::Rule(field, _) | Typing::Feedback(field) | Typing::Amount(field, _)) =
+                    &mut typing;
                 field.key(raw);
                 self.typing = Some(typing);
                 QuestionAnswer::Stay
@@ -204,6 +210,10 @@ impl QuestionDialog {
                 if let Some(Preview::Diff(diff)) = &self.ask.preview {
                     self.hunks = Some(Hunks::of(&diff.diff));
                 }
+                QuestionAnswer::Stay
+            }
+            Some(Choice::Amount) => {
+                self.typing = Some(Typing::Amount(Field::default(), None));
                 QuestionAnswer::Stay
             }
             Some(Choice::Tell) => {
@@ -237,6 +247,7 @@ pub(crate) fn mark(taken: bool, theme: &Theme) -> (Style, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use parallax_protocol::budget::{BudgetKind, BudgetSpent};
     use parallax_protocol::event::Question;
     use parallax_protocol::ids::{AskId, CallId};
     use parallax_protocol::policy::{Decision, Verdict};
@@ -371,6 +382,39 @@ mod tests {
             };
             assert_eq!(decide.outcome, outcome);
         }
+    }
+
+    #[test]
+    fn a_budget_is_raised_by_what_it_was_or_by_another_amount() {
+        let mut question = ask();
+        question.question = Question::Budget;
+        question.preview = Some(Preview::Budget(BudgetSpent {
+            kind: BudgetKind::Tokens,
+            scope: parallax_protocol::budget::BudgetScope::Session,
+            limit: 1000.0,
+            used: 1200.0,
+        }));
+        question.rules.clear();
+        question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+        let mut dialog = QuestionDialog::new(question.clone());
+        let rows = dialog.view(60, 24, 1, &Theme::default()).rows;
+        assert!(rows.iter().any(|row| row.text().contains("1. Yes, with 1000 tokens more")));
+        let QuestionAnswer::Decided(decide) = press(&mut dialog, plain('1')) else {
+            panic!("not decided");
+        };
+        assert_eq!((decide.outcome, decide.more), (AskOutcome::ProceedOnce, None));
+        let mut dialog = QuestionDialog::new(question);
+        press(&mut dialog, plain('2'));
+        press(&mut dialog, plain('x'));
+        assert!(matches!(press(&mut dialog, Key::plain(KeyCode::Enter)), QuestionAnswer::Stay));
+        let rows = dialog.view(60, 24, 1, &Theme::default()).rows;
+        assert!(rows.iter().any(|row| row.text().contains("50000, 50k or 2m")), "{rows:?}");
+        press(&mut dialog, Key::plain(KeyCode::Backspace));
+        dialog.paste("20k");
+        let QuestionAnswer::Decided(decide) = press(&mut dialog, Key::plain(KeyCode::Enter)) else {
+            panic!("not decided");
+        };
+        assert_eq!(decide.more, Some(20_000.0));
     }
 
     #[test]

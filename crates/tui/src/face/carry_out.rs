@@ -214,12 +214,16 @@ impl Face {
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             let checked = match launch.check_key(kind, &key).await {
-                Ok(()) => launch.store_key(kind, &key),
-                Err(failure) => Err(failure),
+                // The keychain may ask the person something.
+                Ok(()) => tokio::task::spawn_blocking(move || launch.store_key(kind, &key))
+                    .await
+                    .map_err(|error| error.to_string())
+                    .and_then(|stored| stored.map_err(|failure| failure.message)),
+                Err(failure) => Err(failure.message),
             };
             let then: Then = Box::new(move |app| {
                 let good = checked.is_ok();
-                app.key_checked(checked.map_err(|failure| failure.message));
+                app.key_checked(checked);
                 if good {
                     app.effect(Effect::Open(SessionChoice::New));
                 }

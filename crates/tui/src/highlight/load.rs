@@ -81,7 +81,8 @@ pub(crate) fn wait_a_moment() {
     }
 }
 
-/// Loads the grammars and waits until they are there. For tests and benches.
+/// Loads the grammars and waits until they are there. For pages of
+/// sessions, tests and benches.
 pub fn wait_until_loaded() {
     load();
     if let Ok(done) = SIGNAL.0.lock() {

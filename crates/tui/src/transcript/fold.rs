@@ -92,6 +92,7 @@ impl Transcript {
             | EventBody::FellBack(_)
             | EventBody::Background { .. }
             | EventBody::Aside { .. }
+            | EventBody::NotContinued
             | EventBody::StateChanged { .. } => {}
         }
     }

@@ -233,7 +233,7 @@ fn nothing_stays_open_after_its_turn() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"})).start("t", ItemStart::Text);
     show.delta("t", "half");
-    let end = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1 };
+    let end = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
     show.event(EventBody::TurnEnded(end));
     assert_eq!(show.take(), ["- ReadFile  a.rs", "", "✦ half", "", "ℹ Request cancelled."]);
     assert!(!show.transcript.is_moving());

@@ -60,7 +60,9 @@ pub(super) fn ended(end: &TurnEnded) -> Option<(Level, String)> {
                  Say `continue` to go on."
             ),
         ),
-        EndReason::Budget(spent) => (Level::Warning, format!("Stopped: {spent}.")),
+        EndReason::Budget(spent) => {
+            (Level::Warning, format!("Stopped: {spent}, or say `/budget`."))
+        }
         EndReason::Loop { detail } => (
             Level::Warning,
             format!("Stopped, because the model repeats itself: {detail}. Say what to do instead."),

@@ -189,3 +189,16 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     seat.prompts("/model why");
     seat.sees("set by you");
 }
+
+#[test]
+fn a_fallback_that_is_refused_gives_the_prompt_back() {
+    let script = r#"[{"status":404,"repeat":0,"match":{"modelContains":"pro"},
+        "error":{"code":404,"message":"no such model","status":"NOT_FOUND"}},{"text":"never"}]"#;
+    let arguments = ["-m", "gemini-3-pro-preview"];
+    let seat = Seat::in_world(World::new(script), &Start::sized(110, 36).arguments(&arguments));
+    seat.prompts("tell me more");
+    seat.sees("Shall another model answer?");
+    seat.types("4");
+    let given_back = || seat.window().matches("tell me more").count() == 2;
+    crate::support::until("the prompt is given back", given_back);
+}

@@ -17,6 +17,8 @@ pub(super) enum Choice {
     Outcome(AskOutcome),
     Hunks,
     Editor,
+    /// Another amount than that of the budget.
+    Amount,
     Tell,
     No,
 }
@@ -30,6 +32,9 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
         choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::Outcome));
         choices.push(Choice::No);
         return choices;
+    }
+    if ask.question == Question::Budget {
+        return vec![Choice::Once, Choice::Amount, Choice::No];
     }
     if ask.question == Question::ExitPlanMode && has(AskOutcome::ProceedAlways) {
         // The work begins either way; most people want to see the edits go by.
@@ -88,6 +93,13 @@ impl QuestionDialog {
             };
             return words.to_owned();
         }
+        if let Some(spent) = self.budget() {
+            return match choice {
+                Choice::Amount => "Yes, with another amount".to_owned(),
+                Choice::No => "No, stop here (esc)".to_owned(),
+                _ => format!("Yes, with {} more", spent.amount(spent.limit)),
+            };
+        }
         match choice {
             Choice::Once => "Yes, once".to_owned(),
             Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
@@ -107,6 +119,7 @@ impl QuestionDialog {
             Choice::Outcome(_) => "Yes, and its like this session".to_owned(),
             Choice::Hunks => "Choose among the hunks".to_owned(),
             Choice::Editor => "Edit it in the editor first".to_owned(),
+            Choice::Amount => "Yes, with another amount".to_owned(),
             Choice::Tell => "No, and tell the model what to do instead".to_owned(),
             Choice::No => "No (esc)".to_owned(),
         }

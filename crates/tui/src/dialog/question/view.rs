@@ -90,6 +90,7 @@ impl QuestionDialog {
             Question::Mcp => "Call this tool?",
             Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
             Question::Fallback => "Shall another model answer?",
+            Question::Budget => "The budget is spent. Go on?",
             Question::ExitPlanMode => "Shall the work on this plan begin?",
             Question::AskUser => "Your answer?",
             Question::Info => "Allow this?",
@@ -104,7 +105,10 @@ impl QuestionDialog {
             rows.extend(wrap(&place, width, &[Span::raw("  ")]));
             return rows;
         }
-        if self.ask.question == Question::Fallback {
+        if matches!(self.ask.question, Question::Fallback | Question::Budget) {
+            if let Some(agent) = &self.ask.agent {
+                rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
+            }
             let what = Line::styled(self.ask.title.clone(), theme.text);
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
             return rows;
@@ -164,7 +168,7 @@ impl QuestionDialog {
             }
             Some(Preview::Plan { text, .. }) => rows = self.plan_rows(text, width, theme),
             // These have a dialog of their own.
-            Some(Preview::Questions { .. }) | None => {}
+            Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
         }
         if let Some(hunks) = &self.hunks {
             rows = hunks.rows(width, theme);
@@ -211,6 +215,7 @@ impl QuestionDialog {
             let (label, field, problem) = match typing {
                 Typing::Rule(field, problem) => ("rule: ", field, problem.as_deref()),
                 Typing::Feedback(field) => ("tell the model: ", field, None),
+                Typing::Amount(field, problem) => ("by how much more: ", field, problem.as_deref()),
             };
             if let Some(problem) = problem {
                 rows.extend(wrap(&Line::styled(problem.to_owned(), theme.error), width, &hang));

@@ -25,6 +25,7 @@ fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
         10 => show.event(EventBody::TurnEnded(TurnEnded {
             reason: EndReason::Cancelled,
             duration_ms: 1,
+            taken_back: false,
         })),
         _ => {
             show.transcript.push(LocalItem::Shell {

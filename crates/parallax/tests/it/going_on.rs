@@ -1,0 +1,46 @@
+//! Going on with a session from a place that is not its end.
+
+use serde_json::json;
+
+use crate::support::{Conversation, World, raw_contents};
+
+/// A turn that fails when its call has run, and what comes after.
+const FAILS: &str = r#"[{"calls":[{"name":"list_directory","args":{"dir_path":"."}}]},
+    {"status":400,"error":{"code":400,"message":"not now","status":"INVALID_ARGUMENT"}},
+    {"text":"gone on"}]"#;
+
+#[test]
+fn a_program_has_a_turn_that_was_cut_off_gone_on_with() {
+    let world = World::new(FAILS);
+    assert_eq!(world.run(&["-p", "look", "--session-id", "cut"]).code(), 1);
+    let mut face = Conversation::start(&world, &["-r", "cut"]);
+    face.say(&json!({"type": "continue"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(raw_contents(&world.server.requests()[2]).len(), 3, "no prompt was added");
+    // Now there is nothing to go on with; the conversation can still end.
+    face.say(&json!({"type": "continue"}));
+    let said = face.next("error");
+    assert!(said["message"].as_str().is_some_and(|it| it.contains("nothing to go on with")));
+    assert_eq!(face.end(), Some(0));
+}
+
+#[test]
+fn a_copy_that_ends_before_a_prompt_leaves_the_original() {
+    let world = World::new(r#"[{"text":"a"},{"text":"b"},{"text":"c"}]"#);
+    world.run_well(&["-p", "first one", "--session-id", "whole"]);
+    world.run_well(&["-p", "second one", "-r", "whole"]);
+    // The server would miss what the copy leaves out.
+    let copy = world.run(&["-p", "another second", "-r", "whole", "--at", "2"]);
+    assert_eq!(copy.code(), 0, "{}", copy.err());
+    let sent = raw_contents(&world.server.requests()[2]).concat();
+    assert!(sent.contains("first one") && sent.contains("another second"), "{sent}");
+    assert!(!sent.contains("second one"), "{sent}");
+    let shown = world.run(&["sessions", "show", "whole"]).out();
+    assert!(shown.contains("second one") && !shown.contains("another"), "{shown}");
+    let done = world.run(&["-p", "x", "-r", "whole", "--at", "7"]);
+    assert_eq!(done.code(), 42);
+    assert!(done.err().contains("there is no prompt 7; the last one is 2"), "{}", done.err());
+    let done = world.run(&["-p", "x", "--at", "1"]);
+    assert_ne!(done.code(), 0);
+    assert!(done.err().contains("--resume"), "{}", done.err());
+}

@@ -1,0 +1,181 @@
+//! Secrets in the system's keychain: a `secret-tool` on the path, and files where
+//! there is none or it is not to be used.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::measure::run;
+use testkit::pty::Key;
+
+use crate::mcp::answer;
+use crate::support::{LIMIT, World, finish};
+use crate::terminal::seat::{COMPOSER, Seat, Start};
+
+/// As the real one, with a file for each secret; it writes down how it was called.
+const SECRET_TOOL: &str = r#"#!/bin/sh
+here="$HOME/keychain"
+mkdir -p "$here"
+echo "$*" >> "$here/calls"
+what=$1; shift
+[ "$what" = store ] && shift
+file="$here/kept-$(printf '%s' "$*" | cksum | tr -d ' ')"
+case $what in
+store) cat > "$file" ;;
+lookup) [ -f "$file" ] && cat "$file" ;;
+clear) rm -f "$file" ;;
+esac
+"#;
+
+/// Hangs, as one does whose desktop is gone.
+const HANGS: &str = "#!/bin/sh\nsleep 60\n";
+
+fn world(script: &Value, secret_tool: &str) -> World {
+    let world = World::new(&script.to_string());
+    world.home.write_home("bin/secret-tool", secret_tool).unwrap();
+    let program = world.home.home().join("bin/secret-tool");
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world
+}
+
+fn path(world: &World) -> String {
+    let rest = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{rest}", world.home.home().join("bin").display())
+}
+
+/// The program with that `secret-tool`, and a session bus as it seems.
+fn command(world: &World, args: &[&str]) -> Command {
+    let mut command = world.command(args);
+    command.env("PATH", path(world)).env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
+    command
+}
+
+fn calls(world: &World) -> String {
+    std::fs::read_to_string(world.home.home().join("keychain/calls")).unwrap_or_default()
+}
+
+fn values(world: &World) -> String {
+    let file = world.home.parallax().join("extension-settings.json");
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+/// An extension with a plain and a sensitive setting, and a server that tells its
+/// variables.
+fn with_extension(world: &World) {
+    let server = crate::mcp::stdio(world, "");
+    let manifest = json!({"name": "vault", "version": "1.0.0", "mcpServers": {"vault": server},
+    "settings": [
+        {"name": "Open", "description": "d", "envVar": "VAULT_OPEN"},
+        {"name": "Key", "description": "d", "envVar": "VAULT_KEY", "sensitive": true}
+    ]});
+    let file = ".parallax/extensions/vault/gemini-extension.json";
+    world.home.write_home(file, &manifest.to_string()).unwrap();
+}
+
+fn configure(world: &World, mut command: Command, value: &str) {
+    command.current_dir(world.home.project());
+    let done = run(command, Some(format!("{value}\n").as_bytes()), LIMIT).expect("run");
+    assert_eq!(done.code(), 0, "{}", done.err());
+}
+
+const CONFIG: [&str; 4] = ["extensions", "config", "vault", "VAULT_KEY"];
+
+#[test]
+fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
+    let script = json!([
+        {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
+    ]);
+    let world = world(&script, SECRET_TOOL);
+    with_extension(&world);
+    // Nothing is asked of the keychain while no secret is kept or needed.
+    assert_eq!(finish(command(&world, &["extensions", "list"])).code(), 0);
+    assert_eq!(calls(&world), "");
+    let open = ["extensions", "config", "vault", "VAULT_OPEN"];
+    configure(&world, command(&world, &open), "open-value");
+    configure(&world, command(&world, &CONFIG), "hidden-value");
+    let kept = values(&world);
+    assert!(kept.contains("open-value") && !kept.contains("hidden-value"), "{kept}");
+    assert!(calls(&world).contains("store --label=Parallax: VAULT_KEY"), "{}", calls(&world));
+    assert!(!calls(&world).contains("hidden-value"), "a secret is no argument");
+    let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).unwrap();
+    let done = finish(command(&world, &["-y", "-p", "go"]));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let told = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    assert!(told.contains(r#""VAULT_OPEN": "open-value""#), "{told}");
+    assert!(told.contains(r#""VAULT_KEY": "hidden-value""#), "{told}");
+    let removed = finish(command(&world, &["extensions", "uninstall", "vault"]));
+    assert_eq!(removed.code(), 0, "{}", removed.err());
+    assert!(calls(&world).contains("clear service parallax account extension vault VAULT_KEY"));
+}
+
+#[test]
+fn without_a_keychain_that_answers_the_file_is_used() {
+    let hanging = world(&json!([]), HANGS);
+    with_extension(&hanging);
+    let begun = Instant::now();
+    configure(&hanging, command(&hanging, &CONFIG), "hidden-value");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(values(&hanging).contains("hidden-value"));
+    let file = hanging.home.parallax().join("extension-settings.json");
+    let mode = std::fs::metadata(file).expect("the file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The same where files are wanted, and where there is no session bus.
+    for what in ["variable", "setting", "no bus"] {
+        let world = world(&json!([]), SECRET_TOOL);
+        with_extension(&world);
+        let mut command = command(&world, &CONFIG);
+        match what {
+            "variable" => drop(command.env("PARALLAX_FORCE_FILE_STORAGE", "true")),
+            "setting" => {
+                let settings = r#"{"security": {"secretStorage": "file"}}"#;
+                world.home.write_home(".parallax/settings.json", settings).unwrap();
+            }
+            _ => drop(command.env_remove("DBUS_SESSION_BUS_ADDRESS")),
+        }
+        configure(&world, command, "hidden-value");
+        assert!(values(&world).contains("hidden-value"), "{what}");
+        assert_eq!(calls(&world), "", "{what}");
+    }
+}
+
+#[test]
+fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
+    let world = world(&json!([{"text": "heard"}]), SECRET_TOOL);
+    let path = path(&world);
+    let start = Start::default()
+        .without("GEMINI_API_KEY")
+        .with("PATH", &path)
+        .with("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
+    let seat = Seat::in_world(world, &start);
+    seat.prompts("/auth");
+    seat.sees("Paste a Gemini API key");
+    seat.press(Key::Char('1'));
+    seat.sees("Paste the key");
+    seat.types("pasted-key");
+    seat.press(Key::Enter);
+    seat.has_seen("The key works and is kept.");
+    seat.sees(COMPOSER);
+    let Seat { terminal, world } = seat;
+    drop(terminal);
+    let file = world.home.parallax().join("credentials.json");
+    let kept = std::fs::read_to_string(&file).expect("the file");
+    assert!(kept.contains("\"keychain\": true") && !kept.contains("pasted-key"), "{kept}");
+    let mut later = command(&world, &["-p", "go"]);
+    later.env_remove("GEMINI_API_KEY");
+    let done = finish(later);
+    assert_eq!((done.code(), done.out().trim()), (0, "heard"), "{}", done.err());
+    let sent = world.server.requests().pop().expect("a request");
+    assert_eq!(sent.header("x-goog-api-key"), Some("pasted-key"));
+    // With a key in the environment nobody looks for the other one.
+    let world = World::in_home(world.home, r#"[{"text": "heard"}]"#);
+    let before = calls(&world);
+    assert_eq!(finish(command(&world, &["-p", "go"])).code(), 0);
+    assert_eq!(calls(&world), before);
+    // Out of reach it says what to do.
+    let mut unreachable = world.command(&["-p", "go"]);
+    unreachable.env_remove("GEMINI_API_KEY");
+    let done = finish(unreachable);
+    assert!(done.code() != 0 && done.err().contains("give the key anew"), "{}", done.err());
+}

@@ -1,0 +1,71 @@
+//! A spent budget where a person is there.
+
+use serde_json::{Value, json};
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::{World, until};
+
+/// A reply that costs so many tokens.
+fn reply(part: &Value, tokens: u64) -> Value {
+    let content = json!({"role": "model", "parts": [part]});
+    let usage = json!({"promptTokenCount": tokens, "totalTokenCount": tokens});
+    let candidates = json!([{"content": content, "finishReason": "STOP"}]);
+    json!({"chunks": [{"candidates": candidates, "usageMetadata": usage}]})
+}
+
+fn world() -> World {
+    let call = json!({"functionCall": {"name": "list_directory", "args": {"dir_path": "."}}});
+    let script = json!([
+        reply(&call, 1200),
+        reply(&json!({"text": "Done with that."}), 10),
+        reply(&json!({"text": "And with this."}), 10),
+    ]);
+    let world = World::new(&script.to_string());
+    let settings = r#"{"budget": {"session": {"maxTokens": 1000}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    world
+}
+
+#[test]
+fn a_budget_is_raised_and_the_turn_goes_on() {
+    let seat = Seat::in_world(world(), &Start::sized(100, 40));
+    seat.prompts("look around");
+    seat.sees("The budget is spent. Go on?");
+    seat.sees("1200 tokens are spent of the budget of this session, 1000 tokens");
+    seat.sees("1. Yes, with 1000 tokens more");
+    seat.types("2");
+    seat.sees("by how much more:");
+    seat.types("5k\r");
+    seat.sees("Done with that.");
+    seat.sees("the budget of this session is 6200 tokens now");
+    seat.is_idle();
+    seat.prompts("/budget");
+    seat.sees("1210 tokens of 6200 tokens");
+    seat.prompts("/budget prompt time 10m");
+    seat.sees("The budget of each prompt is 600 s now.");
+    seat.prompts("/budget");
+    seat.sees("of 600 s");
+    seat.world.server.assert_clean();
+}
+
+#[test]
+fn a_person_who_stops_has_the_prompt_in_the_composer_again() {
+    let seat = Seat::in_world(world(), &Start::sized(100, 40));
+    seat.prompts("look around");
+    seat.sees("The budget is spent. Go on?");
+    seat.types("3");
+    seat.sees("the budget of this session, 1000 tokens, is spent");
+    seat.is_idle();
+    // Of this one nothing was done yet.
+    seat.prompts("another thing");
+    seat.sees("The budget is spent. Go on?");
+    seat.types("3");
+    // In the transcript, and in the composer.
+    until("the prompt is given back", || seat.window().matches("another thing").count() == 2);
+    seat.press(testkit::pty::Key::Ctrl('u'));
+    seat.sees(COMPOSER);
+    seat.prompts("/budget tokens off");
+    seat.sees("There is no limit of tokens for this session now.");
+    seat.prompts("a third");
+    seat.sees("Done with that.");
+}

@@ -1,0 +1,38 @@
+//! What stands in the last row, and choosing it.
+
+use testkit::pty::Key;
+
+use super::seat::{Seat, Start};
+use crate::support::World;
+
+#[test]
+fn items_are_chosen_ordered_and_unknown_ones_told_of() {
+    let world = World::new("[]");
+    let settings = r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"]}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::in_world(world, &Start::sized(110, 40));
+    seat.has_seen("names `weather`");
+    seat.sees("default · project");
+    seat.prompts("/footer");
+    seat.sees("[x] mode");
+    seat.sees("what runs without a question");
+    seat.press(Key::Right);
+    seat.sees("project · default");
+    seat.press(Key::Enter);
+    seat.sees("[ ] mode");
+    let file = seat.world.home.parallax().join("settings.json");
+    crate::support::until("the choice is written", || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.contains("workspace") && !text.contains("\"mode\"")
+    });
+    seat.press(Key::Esc);
+}
+
+#[test]
+fn an_own_system_prompt_has_a_sign() {
+    let world = World::new("[]");
+    world.home.write("mine.md", "You are mine.").expect("a prompt");
+    let file = world.home.project().join("mine.md").display().to_string();
+    let seat = Seat::in_world(world, &Start::sized(110, 30).with("GEMINI_SYSTEM_MD", &file));
+    seat.sees("|⌐■_■|");
+}

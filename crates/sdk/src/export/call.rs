@@ -1,0 +1,164 @@
+//! A call of a tool on a page: folded, its sum in one line.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use parallax_protocol::Object;
+use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus};
+use serde_json::Value;
+
+use super::diff::write_diff;
+use super::escaped::Escaped;
+use super::prose::write_prose;
+
+/// Arguments that say best what a call is about, the best first.
+const TELLING: [&str; 10] = [
+    "command",
+    "file_path",
+    "absolute_path",
+    "path",
+    "dir_path",
+    "pattern",
+    "query",
+    "url",
+    "agent_name",
+    "name",
+];
+/// Lines up to which a change is shown without a click.
+const SHOWN_LINES: usize = 60;
+
+/// A call with what it came to.
+pub(super) struct Call<'a> {
+    pub(super) name: &'a str,
+    pub(super) args: &'a Object,
+    /// `None`: the session ends before its result.
+    pub(super) status: Option<&'a str>,
+    pub(super) display: Option<Display>,
+    pub(super) output: &'a str,
+    /// The folder below which files need no long names.
+    pub(super) project: &'a str,
+}
+
+impl Call<'_> {
+    /// Writes it.
+    pub(super) fn write(&self, page: &mut String) {
+        if let Some(Display::Topic { title, summary, intent }) = &self.display {
+            return write_topic(page, title, summary, intent);
+        }
+        let open = match &self.display {
+            Some(Display::Diff(change)) if change.diff.lines().count() <= SHOWN_LINES => " open",
+            Some(Display::Todos { .. }) => " open",
+            _ => "",
+        };
+        // The class is one of ours: a status may be anybody's word.
+        let (class, sign) = match self.status {
+            Some("success") => ("done", "✓"),
+            Some("cancelled") => ("failed", "–"),
+            Some(_) => ("failed", "✗"),
+            None => ("failed", "?"),
+        };
+        let _ = write!(
+            page,
+            "<details class=\"tool {class}\"{open}><summary><b>{sign}</b> <code>{}</code> <span>{}\
+             </span>",
+            Escaped(self.name),
+            Escaped(&self.gist())
+        );
+        if let Some(Display::Diff(change)) = &self.display {
+            let _ = write!(
+                page,
+                " <i class=\"add\">+{}</i> <i class=\"del\">−{}</i>",
+                change.lines_added, change.lines_removed
+            );
+        }
+        if class == "failed" {
+            let _ = write!(page, " <i>{}</i>", Escaped(self.status.unwrap_or("no result")));
+        }
+        page.push_str("</summary>\n");
+        self.write_body(page);
+        page.push_str("</details>\n");
+    }
+
+    fn write_body(&self, page: &mut String) {
+        match &self.display {
+            Some(Display::Diff(FileDiff { diff, .. })) if self.status == Some("success") => {
+                return write_diff(page, diff);
+            }
+            Some(Display::Todos { todos }) => return write_todos(page, todos),
+            Some(Display::Agent(_)) => {
+                self.write_arguments(page);
+                page.push_str("<div class=\"prose\">");
+                write_prose(page, self.output, None);
+                page.push_str("</div>\n");
+                return;
+            }
+            _ => {}
+        }
+        match self.args.get("command").and_then(Value::as_str) {
+            Some(command) => {
+                let _ = writeln!(page, "<pre class=\"command\">{}</pre>", Escaped(command));
+            }
+            None => self.write_arguments(page),
+        }
+        if !self.output.trim().is_empty() {
+            let _ = writeln!(page, "<pre>{}</pre>", Escaped(self.output.trim_end()));
+        }
+    }
+
+    /// What the line above the result does not say already.
+    fn write_arguments(&self, page: &mut String) {
+        let is_told = self.args.len() == 1
+            && self
+                .args
+                .values()
+                .all(|value| value.as_str().is_some_and(|text| !text.contains('\n')));
+        if self.args.is_empty() || is_told {
+            return;
+        }
+        page.push_str("<dl>");
+        for (name, value) in self.args {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => format!("{other:#}"),
+            };
+            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", Escaped(name), Escaped(&text));
+        }
+        page.push_str("</dl>\n");
+    }
+
+    /// What it is about, in one line.
+    fn gist(&self) -> String {
+        let telling = TELLING.iter().find_map(|name| self.args.get(*name)?.as_str());
+        let text =
+            telling.or_else(|| self.args.values().find_map(Value::as_str)).unwrap_or_default();
+        let text =
+            Path::new(text).strip_prefix(self.project).ok().and_then(Path::to_str).unwrap_or(text);
+        super::first_line(text).chars().take(160).collect()
+    }
+}
+
+fn write_topic(page: &mut String, title: &str, summary: &str, intent: &str) {
+    page.push_str("<section class=\"topic\">");
+    if !title.is_empty() {
+        let _ = write!(page, "<h3>{}</h3>", Escaped(title));
+    }
+    for text in [summary, intent].into_iter().filter(|text| !text.is_empty()) {
+        let _ = write!(page, "<p>{}</p>", Escaped(text));
+    }
+    page.push_str("</section>\n");
+}
+
+fn write_todos(page: &mut String, todos: &[Todo]) {
+    page.push_str("<ul class=\"todos\">");
+    for todo in todos {
+        let (class, sign) = match todo.status {
+            TodoStatus::Completed => ("completed", "☑"),
+            TodoStatus::InProgress => ("now", "▸"),
+            TodoStatus::Cancelled => ("completed", "☒"),
+            TodoStatus::Blocked => ("pending", "⧖"),
+            TodoStatus::Pending => ("pending", "☐"),
+        };
+        let _ = write!(page, "<li class=\"{class}\">{sign} {}</li>", Escaped(&todo.description));
+    }
+    page.push_str("</ul>\n");
+}

@@ -1,0 +1,68 @@
+//! Text that stays text on a page.
+
+use std::fmt::Write as _;
+
+/// Text that cannot be markup, wherever it stands. What steers a terminal is
+/// left out, other control characters that no page may hold, and those that
+/// turn the direction of text around, which could show what is not there.
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut rest = self.0.chars();
+        while let Some(char) = rest.next() {
+            match char {
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '&' => f.write_str("&amp;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\n' | '\t' => f.write_char(char)?,
+                '\u{1b}' => rest = after_sequence(rest),
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+                char if char.is_control() => {}
+                char => f.write_char(char)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What follows a control sequence (colours and the like) whose ESC was read. An
+/// ESC that begins none is left out alone.
+fn after_sequence(rest: std::str::Chars<'_>) -> std::str::Chars<'_> {
+    let mut after = rest.clone();
+    if after.next() != Some('[') {
+        return rest;
+    }
+    loop {
+        match after.next() {
+            Some(' '..='?') => {}
+            Some('@'..='~') => return after,
+            _ => return rest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_was_said_is_markup() {
+        let text = Escaped("<script>'\"&\u{1b}[1;31mred\u{1b}[0m\u{202e}\n</b>").to_string();
+        assert_eq!(text, "&lt;script&gt;&#39;&quot;&amp;red\n&lt;/b&gt;");
+        assert_eq!(Escaped("\u{1b}x \u{1b}[1").to_string(), "x [1");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_free_of_marks(text in "(?s).{0,200}") {
+            let said = Escaped(&text).to_string();
+            let is_free = !said.contains(['<', '>', '"', '\'', '\u{1b}']);
+            prop_assert!(is_free, "{}", said);
+        }
+    }
+}

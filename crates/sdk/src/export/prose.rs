@@ -1,0 +1,272 @@
+//! Markdown of the model's on a page. Its own HTML stays text, its pictures
+//! become links, and links lead to web pages and mail only.
+
+use std::fmt::Write as _;
+
+use pulldown_cmark::{Alignment, CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
+
+use super::colours::{Colourist, write_code};
+use super::diff::write_diff;
+use super::escaped::Escaped;
+
+/// The longest address that is a link, in bytes.
+const MAX_ADDRESS: usize = 2_000;
+
+/// Writes a text.
+pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut writer = Writer { page, by, code: None, links: Vec::new(), table: Table::default() };
+    for event in Parser::new_ext(text, options) {
+        writer.event(event);
+    }
+}
+
+struct Writer<'a> {
+    page: &'a mut String,
+    by: Option<Colourist>,
+    /// The language and the text of the block of code that is open.
+    code: Option<(String, String)>,
+    /// For each link and picture that is open, whether it has a mark to close.
+    links: Vec<bool>,
+    table: Table,
+}
+
+#[derive(Default)]
+struct Table {
+    columns: Vec<Alignment>,
+    column: usize,
+    in_head: bool,
+}
+
+impl Writer<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => match &mut self.code {
+                Some((_, code)) => code.push_str(&text),
+                None => self.text(&text),
+            },
+            Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                let _ = write!(self.page, "<code>{}</code>", Escaped(&text));
+            }
+            // As on the terminal: a line that the model ended is ended.
+            Event::SoftBreak | Event::HardBreak => self.page.push_str("<br>\n"),
+            Event::Rule => self.page.push_str("<hr>\n"),
+            Event::TaskListMarker(done) => self.task(done),
+            Event::FootnoteReference(name) => self.text(&name),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let _ = write!(self.page, "{}", Escaped(text));
+    }
+
+    /// The box of an item takes the place of its bullet.
+    fn task(&mut self, done: bool) {
+        if self.page.ends_with("<li>") {
+            self.page.truncate(self.page.len() - ">".len());
+            self.page.push_str(" class=\"task\">");
+        }
+        self.page.push_str(if done { "☑ " } else { "☐ " });
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph => self.page.push_str("<p>"),
+            Tag::Heading { level, .. } => {
+                let _ = write!(self.page, "<h{}>", below(level as usize));
+            }
+            Tag::BlockQuote(_) => self.page.push_str("<blockquote>\n"),
+            Tag::CodeBlock(kind) => {
+                let language = match &kind {
+                    CodeBlockKind::Fenced(info) => first_word(info),
+                    CodeBlockKind::Indented => "",
+                };
+                self.code = Some((language.to_owned(), String::new()));
+            }
+            Tag::HtmlBlock => self.page.push_str("<p class=\"raw\">"),
+            Tag::List(Some(first)) => {
+                let _ = writeln!(self.page, "<ol start=\"{first}\">");
+            }
+            Tag::List(None) => self.page.push_str("<ul>\n"),
+            Tag::Item => self.page.push_str("<li>"),
+            Tag::Table(columns) => {
+                self.table = Table { columns, ..Table::default() };
+                self.page.push_str("<div class=\"wide\"><table>\n");
+            }
+            Tag::TableHead => {
+                self.table.in_head = true;
+                self.row();
+            }
+            Tag::TableRow => self.row(),
+            Tag::TableCell => self.cell(),
+            Tag::Emphasis => self.page.push_str("<em>"),
+            Tag::Strong => self.page.push_str("<strong>"),
+            Tag::Strikethrough => self.page.push_str("<del>"),
+            Tag::Link { dest_url, .. } => self.link(&dest_url),
+            Tag::Image { dest_url, .. } => {
+                self.link(&dest_url);
+                self.page.push_str("[picture] ");
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.page.push_str("</p>\n"),
+            TagEnd::Heading(level) => {
+                let _ = writeln!(self.page, "</h{}>", below(level as usize));
+            }
+            TagEnd::BlockQuote(_) => self.page.push_str("</blockquote>\n"),
+            TagEnd::CodeBlock => {
+                if let Some((language, code)) = self.code.take() {
+                    write_block(self.page, &language, &code, self.by);
+                }
+            }
+            TagEnd::List(true) => self.page.push_str("</ol>\n"),
+            TagEnd::List(false) => self.page.push_str("</ul>\n"),
+            TagEnd::Item => self.page.push_str("</li>\n"),
+            TagEnd::Table => self.page.push_str("</table></div>\n"),
+            TagEnd::TableHead => {
+                self.table.in_head = false;
+                self.page.push_str("</tr>\n");
+            }
+            TagEnd::TableRow => self.page.push_str("</tr>\n"),
+            TagEnd::TableCell => {
+                self.page.push_str(if self.table.in_head { "</th>" } else { "</td>" });
+            }
+            TagEnd::Emphasis => self.page.push_str("</em>"),
+            TagEnd::Strong => self.page.push_str("</strong>"),
+            TagEnd::Strikethrough => self.page.push_str("</del>"),
+            TagEnd::Link | TagEnd::Image => {
+                let is_open = self.links.pop() == Some(true);
+                self.page.push_str(if is_open { "</a>" } else { "" });
+            }
+            _ => {}
+        }
+    }
+
+    fn row(&mut self) {
+        self.table.column = 0;
+        self.page.push_str("<tr>");
+    }
+
+    fn cell(&mut self) {
+        let class = match self.table.columns.get(self.table.column) {
+            Some(Alignment::Right) => " class=\"right\"",
+            Some(Alignment::Center) => " class=\"center\"",
+            _ => "",
+        };
+        self.table.column += 1;
+        let name = if self.table.in_head { "th" } else { "td" };
+        let _ = write!(self.page, "<{name}{class}>");
+    }
+
+    /// A link inside of one (a picture that leads somewhere) is none of its own.
+    fn link(&mut self, address: &CowStr<'_>) {
+        let opens = is_safe(address) && !self.links.contains(&true);
+        if opens {
+            let _ = write!(
+                self.page,
+                "<a href=\"{}\" rel=\"noopener noreferrer nofollow\">",
+                Escaped(address)
+            );
+        }
+        self.links.push(opens);
+    }
+}
+
+/// A block of code with the name of its language.
+fn write_block(page: &mut String, language: &str, code: &str, by: Option<Colourist>) {
+    page.push_str("<figure class=\"code\">");
+    if !language.is_empty() {
+        let _ = write!(page, "<figcaption>{}</figcaption>", Escaped(language));
+    }
+    let code = code.trim_end_matches('\n');
+    if matches!(language, "diff" | "patch") && code.lines().any(|line| line.starts_with("@@ -")) {
+        write_diff(page, code);
+    } else {
+        page.push_str("<pre><code>");
+        write_code(page, language, code, by);
+        page.push_str("</code></pre>");
+    }
+    page.push_str("</figure>\n");
+}
+
+/// The page's title is the first, a prompt the second.
+fn below(level: usize) -> usize {
+    (level + 2).min(6)
+}
+
+fn first_word(info: &str) -> &str {
+    info.split([' ', ',', '{', '\t']).next().unwrap_or_default()
+}
+
+/// Whether a reader may be led there by a click.
+fn is_safe(address: &str) -> bool {
+    let scheme = address.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    matches!(scheme.as_str(), "http" | "https" | "mailto")
+        && address.len() <= MAX_ADDRESS
+        && address.len() > scheme.len() + 1
+        && !address.contains(|char: char| char.is_whitespace() || char.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(text: &str) -> String {
+        let mut page = String::new();
+        write_prose(&mut page, text, None);
+        page
+    }
+
+    #[test]
+    fn markdown_is_laid_out() {
+        assert_eq!(
+            page("# A\nb **c** `d<`"),
+            "<h3>A</h3>\n<p>b <strong>c</strong> <code>d&lt;</code></p>\n"
+        );
+        assert_eq!(page("3. x\n4. y"), "<ol start=\"3\">\n<li>x</li>\n<li>y</li>\n</ol>\n");
+        assert_eq!(page("- [x] z"), "<ul>\n<li class=\"task\">☑ z</li>\n</ul>\n");
+        assert_eq!(
+            page("```rust ignore\na < b\n```"),
+            "<figure class=\"code\"><figcaption>rust</figcaption><pre><code>a &lt; b</code></pre>\
+             </figure>\n"
+        );
+        let table = page("|a|b|\n|-|-:|\n|1|2|");
+        assert!(table.contains("<tr><th>a</th><th class=\"right\">b</th></tr>"), "{table}");
+        assert!(table.contains("<tr><td>1</td><td class=\"right\">2</td></tr>"), "{table}");
+        assert!(page("```diff\n@@ -1 +1 @@\n-a\n```").contains("class=\"diff\""));
+    }
+
+    #[test]
+    fn html_stays_text_and_links_lead_nowhere_bad() {
+        let said = page("<script>x()</script>\n\na <img src=x> [b](javascript:alert(1))");
+        assert!(said.contains("&lt;script&gt;x()&lt;/script&gt;"), "{said}");
+        assert!(said.contains("&lt;img src=x&gt; b"), "{said}");
+        let said = page("[![alt](https://a.example/x.png)](https://b.example/\"q)");
+        assert_eq!(said.matches("<a ").count(), 1, "{said}");
+        assert!(!said.contains("<img") && said.contains("[picture] alt</a>"), "{said}");
+        assert!(page("[x](data:text/html,hi) [y](//z)").contains("<p>x y</p>"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_only_marks_of_ours(text in "(?s)[-#*_`<>\\[\\]()|!:a \n\"'&~+@]{0,120}") {
+            let said = page(&text);
+            prop_assert!(!said.contains("<img") && !said.contains("<script"));
+            for name in ["p", "em", "strong", "del", "a", "blockquote", "ul", "ol", "li", "figure"] {
+                let opened = said.matches(&format!("<{name}>")).count()
+                    + said.matches(&format!("<{name} ")).count();
+                prop_assert_eq!(opened, said.matches(&format!("</{name}>")).count(), "{}: {}", name, said);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `/budget`: what may be spent and what is, and other limits.
+
+use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetUse};
+use parallax_protocol::op::Op;
+use parallax_screen::Line;
+use parallax_sdk::OpenSession;
+
+use super::App;
+use crate::effect::Effect;
+
+impl App {
+    /// `/budget`, `/budget [session|prompt] cost|tokens|time AMOUNT|off`.
+    pub(super) fn budget(&mut self, arguments: &str) {
+        if arguments.is_empty() {
+            return self.ask_session(OpenSession::budgets, |app, uses| app.budgets_are(&uses));
+        }
+        match Order::read(arguments) {
+            Ok(Order { kind, scope, limit }) => {
+                self.effect(Effect::Send(Op::SetBudget { kind, scope, limit }));
+                let whose = whose(scope);
+                self.info(match limit {
+                    Some(limit) => {
+                        format!("The budget of {whose} is {} now.", kind.words(limit))
+                    }
+                    None => format!("There is no limit of {} for {whose} now.", kind.as_str()),
+                });
+            }
+            Err(why) => self.error(why),
+        }
+    }
+
+    fn budgets_are(&mut self, uses: &[BudgetUse]) {
+        let mut rows = Vec::new();
+        for scope in [BudgetScope::Session, BudgetScope::Prompt] {
+            rows.push(Line::styled(heading(scope), self.theme.accent.bold()));
+            for entry in uses.iter().filter(|entry| entry.scope == scope) {
+                let used = entry.kind.words(entry.used);
+                let row =
+                    Line::styled(format!("  {:<8}", entry.kind.as_str()), self.theme.secondary);
+                rows.push(match entry.limit {
+                    Some(limit) => {
+                        let style = match entry.used {
+                            used if used >= limit => self.theme.error,
+                            used if used >= limit * 0.8 => self.theme.warning,
+                            _ => self.theme.text,
+                        };
+                        row.and(format!("{used} of {}", entry.kind.words(limit)), style)
+                    }
+                    None => row.and(used, self.theme.text).and("  no limit", self.theme.secondary),
+                });
+            }
+        }
+        let hint = "`/budget cost 2`, `/budget tokens 500k`, `/budget prompt time 10m`, `/budget cost \
+                    off`: for this session. The settings `budget.…` keep limits.";
+        rows.push(Line::styled(hint, self.theme.secondary));
+        self.say_wrapped(rows);
+    }
+}
+
+/// Another limit.
+#[derive(Debug, PartialEq)]
+struct Order {
+    kind: BudgetKind,
+    scope: BudgetScope,
+    limit: Option<f64>,
+}
+
+impl Order {
+    fn read(arguments: &str) -> Result<Self, String> {
+        let how = "`/budget [prompt] cost|tokens|time AMOUNT|off`";
+        let mut words = arguments.split_whitespace().peekable();
+        let scope = match words.peek() {
+            Some(&"prompt") => BudgetScope::Prompt,
+            _ => BudgetScope::Session,
+        };
+        words.next_if(|word| matches!(*word, "prompt" | "session"));
+        let word = words.next().unwrap_or_default();
+        let Some(kind) = BudgetKind::parse(word) else {
+            return Err(format!("`{word}` is no budget: {how}."));
+        };
+        let amount = words.collect::<Vec<_>>().join(" ");
+        let limit = match amount.as_str() {
+            "off" | "none" => None,
+            "" => return Err(format!("Say how much: {how}.")),
+            typed => match kind.amount(typed) {
+                Some(limit) => Some(limit),
+                None => return Err(format!("`{typed}` is no amount of {}: {how}.", kind.as_str())),
+            },
+        };
+        Ok(Self { kind, scope, limit })
+    }
+}
+
+fn heading(scope: BudgetScope) -> &'static str {
+    match scope {
+        BudgetScope::Session => "This session",
+        BudgetScope::Prompt => "Each prompt (now: the newest)",
+    }
+}
+
+fn whose(scope: BudgetScope) -> &'static str {
+    match scope {
+        BudgetScope::Session => "this session",
+        BudgetScope::Prompt => "each prompt",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_read_or_say_how_they_are_written() {
+        let order = |kind, scope, limit| Ok(Order { kind, scope, limit });
+        let (session, prompt) = (BudgetScope::Session, BudgetScope::Prompt);
+        assert_eq!(Order::read("cost $2"), order(BudgetKind::Cost, session, Some(2.0)));
+        assert_eq!(Order::read("session tokens 5k"), order(BudgetKind::Tokens, session, Some(5e3)));
+        assert_eq!(Order::read("prompt time off"), order(BudgetKind::Time, prompt, None));
+        for wrong in ["", "cost", "prompt", "cost much", "cost -1", "money 3"] {
+            assert!(Order::read(wrong).is_err_and(|why| why.contains("/budget")), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `/footer`: what the footer shows, and in which order.
+
+use parallax_screen::Line;
+use parallax_sdk::settings::FooterItem;
+use serde_json::Value;
+
+use super::App;
+use super::overlay::{Body, Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::footer;
+
+/// Ids of rows that are no items.
+const LABELS: &str = "labels";
+const USUAL: &str = "usual";
+
+impl App {
+    /// The dialog: what is shown in its order, then the rest.
+    pub(super) fn footer_dialog(&mut self) {
+        let list = ListDialog::new("The footer", self.footer_items())
+            .hint("enter shows or hides · ←→ moves · esc leaves");
+        self.open(Overlay::list(Purpose::Footer, list));
+    }
+
+    fn footer_items(&self) -> Vec<ListItem> {
+        let shown = self.settings.footer.clone().unwrap_or_default();
+        let hidden = FooterItem::ALL.into_iter().filter(|item| !shown.contains(item));
+        let row = |item: &FooterItem, sign: &str| {
+            let label = format!("{sign} {}", item.as_str());
+            ListItem::new(item.as_str(), label, item.meaning()).previewed(self.footer_sample(*item))
+        };
+        let mut rows: Vec<ListItem> = shown.iter().map(|item| row(item, "[x]")).collect();
+        rows.extend(hidden.map(|item| row(&item, "[ ]")));
+        let sign = if self.settings.footer_labels { "[x]" } else { "[ ]" };
+        rows.push(ListItem::new(LABELS, format!("{sign} names"), "a row of names above it"));
+        rows.push(ListItem::new(
+            USUAL,
+            "    as it was",
+            "takes `ui.footer.items` out of your file",
+        ));
+        rows
+    }
+
+    /// What an item looks like now.
+    fn footer_sample(&self, item: FooterItem) -> Vec<Line> {
+        let rows = footer::rows(&self.facts, &[item], false, self.width(), &self.theme);
+        match rows.into_iter().next() {
+            Some(row) => vec![row],
+            None => vec![Line::styled("nothing to tell now", self.theme.secondary)],
+        }
+    }
+
+    /// Enter on a row.
+    pub(super) fn footer_chosen(&mut self, id: &str) {
+        match id {
+            LABELS => {
+                let on = !self.settings.footer_labels;
+                self.settings.footer_labels = on;
+                self.keep_setting("ui.footer.showLabels", Some(Value::Bool(on)));
+            }
+            USUAL => self.keep_setting("ui.footer.items", None),
+            id => {
+                let Some(item) = FooterItem::parse(id) else { return };
+                let mut shown = self.settings.footer.clone().unwrap_or_default();
+                match shown.iter().position(|other| *other == item) {
+                    Some(at) => drop(shown.remove(at)),
+                    None => shown.push(item),
+                }
+                self.keep_footer(shown);
+            }
+        }
+        self.refresh_footer();
+    }
+
+    /// An arrow on a row: further left in the footer, or further right.
+    pub(super) fn footer_moved(&mut self, id: &str, left: bool) {
+        let mut shown = self.settings.footer.clone().unwrap_or_default();
+        let Some(at) = shown.iter().position(|item| item.as_str() == id) else { return };
+        let to = if left { at.checked_sub(1) } else { Some(at + 1) };
+        let Some(to) = to.filter(|to| *to < shown.len()) else { return };
+        shown.swap(at, to);
+        self.keep_footer(shown);
+        self.refresh_footer();
+    }
+
+    /// Shows it at once and writes it down.
+    fn keep_footer(&mut self, shown: Vec<FooterItem>) {
+        let words = shown.iter().map(|item| Value::from(item.as_str())).collect();
+        if self.settings.footer.replace(shown).is_none() {
+            self.keep_setting("ui.hideFooter", Some(Value::Bool(false)));
+        }
+        self.keep_setting("ui.footer.items", Some(Value::Array(words)));
+    }
+
+    /// The dialog shows what holds now.
+    pub(super) fn refresh_footer(&mut self) {
+        if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Footer, .. })) {
+            return;
+        }
+        let items = self.footer_items();
+        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+            list.replace(items);
+        }
+    }
+}

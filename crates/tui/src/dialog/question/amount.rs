@@ -1,0 +1,35 @@
+//! By how much a spent budget is raised.
+
+use parallax_protocol::budget::{BudgetKind, BudgetSpent};
+use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::tool::Preview;
+
+use super::{QuestionAnswer, QuestionDialog, Typing};
+use crate::dialog::field::Field;
+
+impl QuestionDialog {
+    /// The budget that is asked about.
+    pub(super) fn budget(&self) -> Option<BudgetSpent> {
+        match self.ask.preview {
+            Some(Preview::Budget(spent)) => Some(spent),
+            _ => None,
+        }
+    }
+
+    /// An amount was typed.
+    pub(super) fn raise_by(&mut self, field: Field) -> QuestionAnswer {
+        let more = self.budget().and_then(|spent| spent.kind.amount(field.text()));
+        if more.is_some() {
+            let id = self.ask.id.clone();
+            let decide = Decide { more, ..Decide::new(id, AskOutcome::ProceedOnce) };
+            return QuestionAnswer::Decided(Box::new(decide));
+        }
+        let like = match self.budget().map(|spent| spent.kind) {
+            Some(BudgetKind::Tokens) => "50000, 50k or 2m",
+            Some(BudgetKind::Time) => "90s, 10m or 1h",
+            _ => "0.50 or $2",
+        };
+        self.typing = Some(Typing::Amount(field, Some(format!("an amount is written as {like}"))));
+        QuestionAnswer::Stay
+    }
+}
