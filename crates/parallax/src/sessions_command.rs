@@ -191,6 +191,9 @@ fn item_json(item: &PastItem) -> Value {
             json!({"type": "user", "turn": turn, "time": time, "text": text})
         }
         PastItem::Steer { text } => json!({"type": "steer", "text": text}),
+        PastItem::Shell { command, output, code } => {
+            json!({"type": "shell", "command": command, "output": output, "code": code})
+        }
         PastItem::Thought { text } => json!({"type": "thought", "text": text}),
         PastItem::Text { text, partial } => {
             json!({"type": "text", "text": text, "partial": partial})
@@ -208,6 +211,12 @@ fn write_item(text: &mut String, item: &PastItem) {
         }
         PastItem::Steer { text: said } => {
             let _ = write!(text, "\n    > {}\n", indented(said, "    "));
+        }
+        PastItem::Shell { command, output, .. } => {
+            let _ = write!(text, "\n    ! {}\n", indented(command, "      "));
+            for line in output.lines().take(OUTPUT_LINES) {
+                let _ = writeln!(text, "    {}", one_line(line));
+            }
         }
         PastItem::Thought { .. } => {}
         PastItem::Text { text: said, .. } => {

@@ -30,6 +30,15 @@ pub enum PastItem {
         /// What was said.
         text: String,
     },
+    /// A command that the person ran (`!`).
+    Shell {
+        /// The command.
+        command: String,
+        /// What the model read of its output.
+        output: String,
+        /// Its exit code, where it ended by itself.
+        code: Option<i32>,
+    },
     /// A thought summary.
     Thought {
         /// Its text.
@@ -149,6 +158,11 @@ impl Teller {
             }
             return;
         }
+        if let Some(command) = &record.command {
+            let (output, code) = read_report(&text_of(record));
+            self.items.push(PastItem::Shell { command: command.clone(), output, code });
+            return;
+        }
         if record.synthetic {
             return;
         }
@@ -211,6 +225,26 @@ impl Teller {
             }
         }
     }
+}
+
+/// What a command of the person's printed and its exit code, of the words that
+/// the model reads of it.
+fn read_report(report: &str) -> (String, Option<i32>) {
+    const RESULT: &str = "following result:\n```\n";
+    let result = report.find(RESULT).and_then(|at| report.get(at + RESULT.len()..));
+    let result = result.unwrap_or(report);
+    let result = result.strip_suffix("\n```").unwrap_or(result).replace("\\`", "`");
+    let first = result.lines().next().unwrap_or_default();
+    if let Some(code) = first.strip_prefix("Command exited with code ") {
+        let code = code.trim_end_matches('.').parse().ok();
+        let output = result.get(first.len()..).unwrap_or_default();
+        return (output.trim_start_matches('\n').to_owned(), code);
+    }
+    let ended = !["Command terminated", "Command was", "Command moved", "Command did"]
+        .iter()
+        .any(|start| first.starts_with(start));
+    let output = if result == "(Command produced no output)" { String::new() } else { result };
+    (output, ended.then_some(0))
 }
 
 fn text_of(record: &ContentRecord) -> String {

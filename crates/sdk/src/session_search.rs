@@ -111,6 +111,10 @@ pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
             | PastItem::Steer { text: said }
             | PastItem::Thought { text: said }
             | PastItem::Text { text: said, .. } => add(text, &said),
+            PastItem::Shell { command, output, .. } => {
+                add(text, &command);
+                add(text, crate::sessions::cut(&output, MOST_OF_OUTPUT));
+            }
             PastItem::Tool { name, args, output, .. } => {
                 add(text, &name);
                 args.values().for_each(|value| add_values(text, value));

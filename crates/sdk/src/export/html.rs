@@ -138,6 +138,11 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Colo
             page.push_str("<section class=\"user\"><h2>You, meanwhile</h2>");
             let _ = writeln!(page, "<div class=\"said\">{}</div></section>", Escaped(text));
         }
+        PastItem::Shell { command, output, .. } => {
+            page.push_str("<section class=\"user\"><h2>You ran</h2>");
+            let _ = write!(page, "<pre>$ {}</pre>", Escaped(command));
+            let _ = writeln!(page, "<pre>{}</pre></section>", Escaped(output));
+        }
         PastItem::Thought { text } => {
             let subject = first_line(text).replace("**", "");
             let _ = write!(

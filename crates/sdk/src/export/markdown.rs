@@ -12,7 +12,7 @@ pub fn markdown(items: &[PastItem]) -> String {
     let mut speaker = "";
     for item in items {
         let now = match item {
-            PastItem::User { .. } | PastItem::Steer { .. } => "USER",
+            PastItem::User { .. } | PastItem::Steer { .. } | PastItem::Shell { .. } => "USER",
             PastItem::Thought { .. } => continue,
             PastItem::Text { .. } | PastItem::Tool { .. } => "MODEL",
         };
@@ -36,6 +36,10 @@ pub fn markdown(items: &[PastItem]) -> String {
                     let answer = json!({"tool": name, "status": status, "output": output});
                     let _ = write!(text, "{}\n\n", fenced(&answer));
                 }
+            }
+            PastItem::Shell { command, output, code } => {
+                let ran = json!({"command": command, "code": code, "output": output});
+                let _ = write!(text, "{}\n\n", fenced(&ran));
             }
             PastItem::Thought { .. } => {}
         }

@@ -2,7 +2,9 @@
 //! a judge that looks at text alone does not see where a link leads.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
+use std::str::Chars;
 
 use super::{git, git_reads, links};
 
@@ -187,16 +189,23 @@ fn names(word: &str) -> impl Iterator<Item = &str> {
     [Some(word), value].into_iter().flatten().filter(|name| !name.is_empty())
 }
 
-/// The words with quotes taken off; `None` when there are too many.
+/// The words with quotes taken off; `None` when there are too many, or one that
+/// cannot be told.
 fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut quote = None;
-    let mut characters = command.chars();
+    let mut characters = command.chars().peekable();
     while let Some(character) = characters.next() {
         match (quote, character) {
             (Some(open), _) if open == character => quote = None,
             (None, '\'' | '"') => quote = Some(character),
+            (None, '$') if characters.peek() == Some(&'\'') => {
+                characters.next();
+                ansi_string(&mut characters, &mut word)?;
+            }
+            // A translated string is its own text to most people.
+            (None, '$') if characters.peek() == Some(&'"') => {}
             (None | Some('"'), '\\') => word.extend(characters.next()),
             (None, ';' | '|' | '&' | '<' | '>' | '(' | ')' | '`') => {
                 end_word(&mut word, &mut words)
@@ -210,6 +219,52 @@ fn words(command: &str) -> Option<Vec<String>> {
     }
     end_word(&mut word, &mut words);
     (words.len() <= MOST_WORDS).then_some(words)
+}
+
+/// The rest of a `$'…'`, its escapes decoded; `None` for one that cannot be.
+fn ansi_string(characters: &mut Peekable<Chars<'_>>, word: &mut String) -> Option<()> {
+    loop {
+        match characters.next()? {
+            '\'' => return Some(()),
+            '\\' => word.push(match characters.next()? {
+                'a' => '\u{7}',
+                'b' => '\u{8}',
+                'e' | 'E' => '\u{1b}',
+                'f' => '\u{c}',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                'v' => '\u{b}',
+                plain @ ('\\' | '\'' | '"' | '?') => plain,
+                first @ '0'..='7' => code(characters, first.to_digit(8)?, 8, 2, 0x7f)?,
+                'x' => code(characters, 0, 16, 2, 0x7f)?,
+                'u' => code(characters, 0, 16, 4, u32::MAX)?,
+                'U' => code(characters, 0, 16, 8, u32::MAX)?,
+                _ => return None,
+            }),
+            other => word.push(other),
+        }
+    }
+}
+
+/// A character by its number, of which `most` more digits may follow. Beyond
+/// `last` it would be a byte and no character.
+fn code(
+    characters: &mut Peekable<Chars<'_>>,
+    first: u32,
+    base: u32,
+    most: usize,
+    last: u32,
+) -> Option<char> {
+    let mut number = first;
+    for _ in 0..most {
+        let Some(digit) = characters.peek().and_then(|digit| digit.to_digit(base)) else { break };
+        characters.next();
+        number = number.checked_mul(base)?.checked_add(digit)?;
+    }
+    // A NUL would end the word for bash.
+    let character = char::from_u32(number).filter(|it| *it != '\0')?;
+    (number <= last).then_some(character)
 }
 
 fn end_word(word: &mut String, words: &mut Vec<String>) {
@@ -249,6 +304,12 @@ mod tests {
             ("cat plain none", vec![within("plain")]),
             ("cat 'my pw'", vec![passwd.clone()]),
             ("cat my\" \"pw|head", vec![passwd.clone()]),
+            ("cat $'my pw'", vec![passwd.clone()]),
+            ("cat m$'y\\x20p'w", vec![passwd.clone()]),
+            ("cat m$'\\171 \\u0070w'", vec![passwd.clone()]),
+            ("cat $\"my pw\"", vec![passwd.clone()]),
+            ("cat $'my pw\\cx'", vec!["/".into()]),
+            ("cat $'\\x2eenv'", vec![within(".env"), within("plain")]),
             ("grep --file='my pw' x", vec![passwd.clone()]),
             ("head sub/deep/etcl/passwd", vec![passwd.clone()]),
             (&format!("cat '{}'", within("my pw")), vec![passwd]),

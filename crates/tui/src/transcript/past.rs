@@ -23,6 +23,9 @@ impl Transcript {
                     Item::from(LocalItem::Read(read))
                 }
                 PastItem::Steer { text } => Item::User(text.into()),
+                PastItem::Shell { command, output, code } => {
+                    Item::from(LocalItem::Shell { command, output, code })
+                }
                 PastItem::Thought { text } => Item::Thought { text, open: false },
                 PastItem::Text { text, .. } => {
                     Item::Answer(Box::new(Answer::whole(Arc::new(text))))

@@ -37,6 +37,22 @@ fn again<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
 }
 
 #[test]
+fn commands_of_the_person_are_there_again() {
+    let seat = Seat::in_world(World::new(r#"[{"text":"Hello."}]"#), &sized());
+    seat.prompts("hi");
+    seat.sees("Hello.");
+    seat.types("!echo own $((40+2)); exit 3");
+    seat.press(Key::Enter);
+    seat.sees("own 42");
+    seat.is_idle();
+    seat.press(Key::Esc);
+    let seat = again(seat, r#"[{"text":"x"}]"#, &["--resume", "latest"]);
+    seat.sees("! echo own");
+    seat.sees("own 42");
+    seat.sees("code 3");
+}
+
+#[test]
 fn a_session_that_goes_on_looks_as_it_did() {
     let script = r#"[
         {"calls":[{"name":"list_directory","args":{"dir_path":"."}},{"name":"write_file","args":{"file_path":"a.txt","content":"one\ntwo\n"}},{"name":"read_file","args":{"file_path":"none.txt"}}]},
