@@ -8,10 +8,13 @@
 //! the cursor is and how large the window is; the next frame waits for the answer. If
 //! the frame was made for another size, its vertical moves are replayed on paper from
 //! the cursor's true row: then it is known where the painted rows are, they are taken
-//! off, and the frame's finished rows are painted again. For the same reason the way
-//! up to the first painted row is a step of its own: nothing is erased before it is
-//! sure that the cursor is there.
+//! off, and the frame's finished rows are painted again. Such a frame may have written
+//! over finished rows above: a move down that the window's end cut short makes the next
+//! move up go too far. Those rows are painted again too; the newest are kept for it. For
+//! the same reason the way up to the first painted row is a step of its own: nothing is
+//! erased before it is sure that the cursor is there.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -19,12 +22,15 @@ use crate::line::Line;
 use crate::paint::Vertical;
 use crate::plain::Plain;
 use crate::region::{Frame, Painted, Region, upward};
+use crate::row::Row;
 use crate::screen::Mode;
 use crate::shared::{Resize, Shared};
 use crate::wrap::wrap;
 
 /// How long a frame waits for the answer to the one before.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+/// Finished rows that are kept in case a frame writes over them: more than a window has.
+const KEPT: usize = 300;
 /// Asks for the cursor's place and the window's size, as the terminal sees them.
 pub(crate) const ASK_PLACE: &[u8] = b"\x1b[6n\x1b[18t";
 
@@ -55,6 +61,9 @@ pub(crate) struct Canvas {
     /// The frame whose place has not been told yet.
     sent: Option<Sent>,
     broken: Option<Broken>,
+    /// The newest finished rows that stand above the region, as they were painted.
+    /// Only where the terminal tells where frames come to.
+    finished: VecDeque<Line>,
 }
 
 /// Live rows and their cursor.
@@ -81,6 +90,8 @@ struct Broken {
     /// How many rows the cursor is below the first painted one, or above it if less
     /// than none.
     up: isize,
+    /// How many rows above the first painted one were written over.
+    damaged: usize,
 }
 
 impl Sent {
@@ -92,6 +103,7 @@ impl Sent {
         let mut cursor = isize::try_from(place.row).unwrap_or(0);
         let above = self.before.rows_above_cursor(columns.into(), true);
         let mut top = cursor - steps(above);
+        let mut highest = cursor;
         for step in &self.moves {
             match *step {
                 Vertical::Up(count) => cursor = (cursor - steps(count)).max(0),
@@ -101,10 +113,18 @@ impl Sent {
                     cursor += moved;
                     // The rest scrolled the window.
                     top -= steps(count) - moved;
+                    highest -= steps(count) - moved;
                 }
             }
+            highest = highest.min(cursor);
         }
-        Broken { columns, up: cursor - top.max(0) }
+        let top = top.max(0);
+        let damaged = match self.is_way_up {
+            // It wrote nothing.
+            true => 0,
+            false => usize::try_from(top - highest.max(0)).unwrap_or(0),
+        };
+        Broken { columns, up: cursor - top, damaged }
     }
 }
 
@@ -120,6 +140,7 @@ impl Canvas {
             frames: 0,
             sent: None,
             broken: None,
+            finished: VecDeque::new(),
         }
     }
 
@@ -281,13 +302,39 @@ impl Canvas {
                     self.region.begin_anew(columns.into(), rows.into());
                     shared.painted(place.size);
                 }
+                self.keep(sent.commit);
             } else {
-                self.broken = Some(sent.replayed(*place));
+                let mut broken = sent.replayed(*place);
+                let damaged = self.damaged(&mut broken, sent.size.0);
+                self.broken = Some(broken);
                 self.region.strayed();
-                self.held.splice(0..0, sent.commit);
+                self.held.splice(0..0, damaged.into_iter().chain(sent.commit));
                 shared.window_changed();
             }
         }
+    }
+
+    /// Keeps finished rows that are where they should be.
+    fn keep(&mut self, rows: Vec<Line>) {
+        self.finished.extend(rows);
+        let surplus = self.finished.len().saturating_sub(KEPT);
+        self.finished.drain(..surplus);
+    }
+
+    /// The finished rows that a frame wrote over. They go with what it painted.
+    fn damaged(&mut self, broken: &mut Broken, columns: u16) -> Vec<Line> {
+        let mut rows = 0;
+        let mut lines = Vec::new();
+        while rows < broken.damaged {
+            let Some(line) = self.finished.pop_back() else { break };
+            let row = Row::new(&line, usize::from(columns).max(1));
+            rows += row.reflowed_height(broken.columns.into());
+            lines.push(line);
+        }
+        lines.reverse();
+        // What others wrote there is lost already.
+        broken.up += isize::try_from(rows.max(broken.damaged)).unwrap_or(0);
+        lines
     }
 
     /// Whether the answer to the last frame is still to come.
@@ -338,6 +385,8 @@ impl Canvas {
     /// Begins anew in the cursor's row.
     pub fn enter(&mut self, (columns, rows): (u16, u16)) {
         self.entered = true;
+        // What stands above now is somebody else's.
+        self.finished.clear();
         self.region.restart(columns.into(), rows.into());
         self.plain.restart();
     }

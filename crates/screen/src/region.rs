@@ -14,6 +14,11 @@ use crate::line::Line;
 use crate::paint::{Look, Painter, Vertical};
 use crate::row::Row;
 
+/// Erases the cursor's row and all below. Not in one go from the first column: in the
+/// window's first row tmux takes that for clearing the screen, and keeps all that was
+/// on it in its scrollback.
+const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
+
 /// What is to be shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Frame<'a> {
@@ -109,7 +114,7 @@ impl Region {
         }
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
         if self.fresh {
-            painter.out.extend_from_slice(b"\r\x1b[J");
+            painter.out.extend_from_slice(ERASE_BELOW);
             painter.at_origin();
             self.fresh = false;
         }

@@ -59,7 +59,14 @@ struct Inner {
 impl Journal {
     /// A new journal. Nothing is written until the first record.
     pub fn create(path: impl Into<PathBuf>, head: SessionHead) -> Self {
-        let inner = Inner { head: Some(head), file: None, length: 0, new_entry: false, reserved: None, off: false };
+        let inner = Inner {
+            head: Some(head),
+            file: None,
+            length: 0,
+            new_entry: false,
+            reserved: None,
+            off: false,
+        };
         Self { path: path.into(), inner: Mutex::new(inner) }
     }
 
@@ -103,7 +110,14 @@ impl Journal {
             length += 1;
         }
         set_mode(&path, 0o600).map_err(failed)?;
-        let inner = Inner { head: None, file: Some(file), length, new_entry: false, reserved: None, off: false };
+        let inner = Inner {
+            head: None,
+            file: Some(file),
+            length,
+            new_entry: false,
+            reserved: None,
+            off: false,
+        };
         Ok((Self { path, inner: Mutex::new(inner) }, loaded))
     }
 

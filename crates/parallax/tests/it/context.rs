@@ -71,7 +71,8 @@ fn the_built_in_prompt_is_written_over_nothing_of_the_users() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     let kept = world.home.write_home(".bashrc", "alias x=y\n").expect("file");
     world.home.write(".gemini/x", "").expect("file");
-    std::os::unix::fs::symlink(&kept, world.home.project().join(".gemini/system.md")).expect("link");
+    std::os::unix::fs::symlink(&kept, world.home.project().join(".gemini/system.md"))
+        .expect("link");
     for (value, code) in [("~/.bashrc", 52), ("1", 52), ("~/new.md", 0), ("~/new.md", 0)] {
         let mut command = world.command(&["-p", "go"]);
         command.env("GEMINI_WRITE_SYSTEM_MD", value);

@@ -10,6 +10,10 @@ use parallax_screen::{
 
 /// The name by which the program is started.
 pub const NAME: &str = "child::streams_until_q";
+/// The name of the program that only stands there.
+pub const STANDING: &str = "child::stands_until_q";
+/// The variable with the number of finished rows above it.
+pub const ABOVE: &str = "ROWS_ABOVE";
 /// Words in each line; a word is unique.
 pub const WORDS: usize = 17;
 
@@ -92,4 +96,40 @@ pub fn surroundings(typed: &str, columns: u16, seconds: usize) -> (u16, Vec<Line
         Line::styled(footer, dim),
     ];
     (cursor, rows)
+}
+
+#[test]
+#[ignore = "run by other tests, in a terminal of its own"]
+fn stands_until_q() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(stand()).unwrap();
+}
+
+/// Live rows as wide as the window, below so many finished ones as the environment says.
+async fn stand() -> std::io::Result<()> {
+    let (mut screen, mut input) = Screen::open(ScreenOptions::default())?;
+    let above = std::env::var(ABOVE).unwrap().parse::<usize>().unwrap();
+    let mut commit: Vec<Line> = (0..above).map(|row| Line::raw(format!("ABOVE{row}."))).collect();
+    let mut ticks = tokio::time::interval(Duration::from_millis(50));
+    let (mut columns, _) = screen.size();
+    let mut seconds = 0;
+    loop {
+        tokio::select! {
+            event = input.next() => match event {
+                Some(InputEvent::Key(key)) if key.code == KeyCode::Char('q') => break,
+                Some(InputEvent::Resize(width, _)) => columns = width,
+                Some(InputEvent::Closed) | None => return Ok(()),
+                Some(_) => {}
+            },
+            _ = ticks.tick() => seconds += 1,
+        }
+        let wide = |row: usize| format!("ROW{row} {}|", "-".repeat(usize::from(columns) - 7));
+        let mut live: Vec<Line> = (0..7).map(|row| Line::raw(wide(row))).collect();
+        let (cursor, below) = surroundings("", columns, seconds);
+        let cursor = (cursor, u16::try_from(live.len()).unwrap() + 2);
+        live.extend(below);
+        screen.frame(Frame { commit: &commit, live: &live, cursor: Some(cursor) })?;
+        commit.clear();
+    }
+    screen.close(&[Line::raw("END")])
 }

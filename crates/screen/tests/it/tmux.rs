@@ -17,14 +17,17 @@ fn command() -> Command {
 
 impl Tmux {
     /// `None` if there is no tmux here.
-    fn start(columns: u16, rows: u16) -> Option<Self> {
+    fn start(columns: u16, rows: u16, name: &str) -> Option<Self> {
+        Self::start_with(columns, rows, "", name)
+    }
+
+    fn start_with(columns: u16, rows: u16, variable: &str, name: &str) -> Option<Self> {
         command().arg("-V").output().ok()?;
         let tmux = Self { directory: tempfile::tempdir().unwrap() };
         let program = std::env::current_exe().unwrap();
         let program = format!(
-            "{} --exact {} --ignored --nocapture; sleep 100",
+            "clear; {variable} {} --exact {name} --ignored --nocapture; sleep 100",
             program.display(),
-            child::NAME
         );
         let (columns, rows) = (columns.to_string(), rows.to_string());
         let started = tmux.run(&[
@@ -108,7 +111,7 @@ fn assert_whole(contents: &str) {
 
 #[test]
 fn nothing_is_lost_or_doubled_when_the_window_changes() {
-    let Some(tmux) = Tmux::start(120, 40) else {
+    let Some(tmux) = Tmux::start(120, 40, child::NAME) else {
         println!("no tmux here: not tested");
         return;
     };
@@ -121,4 +124,44 @@ fn nothing_is_lost_or_doubled_when_the_window_changes() {
     }
     tmux.run(&["send-keys", "q"]);
     assert_whole(&tmux.wait_for("END "));
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_when_only_the_height_changes() {
+    let Some(tmux) = Tmux::start(120, 40, child::NAME) else {
+        println!("no tmux here: not tested");
+        return;
+    };
+    tmux.wait_for("L60w0");
+    for pause in [150, 40, 15] {
+        let down = (20..40).rev().step_by(4);
+        for rows in down.chain((20..=40).step_by(4)) {
+            tmux.resize(120, rows);
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+    }
+    tmux.run(&["send-keys", "q"]);
+    assert_whole(&tmux.wait_for("END "));
+}
+
+/// When rows become two, tmux moves as many into its scrollback. With so many above
+/// them the live ones come to stand at the window's very top, or near it.
+#[test]
+fn live_rows_at_the_windows_top_leave_nothing_behind() {
+    for above in [10, 11, 12, 14] {
+        let program = format!("{}={above}", child::ABOVE);
+        let Some(tmux) = Tmux::start_with(120, 40, &program, child::STANDING) else {
+            println!("no tmux here: not tested");
+            return;
+        };
+        for columns in [60, 120] {
+            tmux.wait_for("working 9");
+            tmux.resize(columns, 40);
+            std::thread::sleep(Duration::from_millis(700));
+            let contents = tmux.contents();
+            for word in ["ABOVE0.", "ABOVE9.", "ROW0", "ROW6", "STATUS", "FOOTER"] {
+                assert_eq!(contents.matches(word).count(), 1, "{above}: {word} in:\n{contents}");
+            }
+        }
+    }
 }
