@@ -15,6 +15,7 @@ as one JSON line. The words of `--do`:
     floods     notifications without end      changed   another description of `echo`
     auth       401 with a header              bare401   401 without one
     nostream   GET is answered with 404       ask       `ask` elicits a form
+    heavy      a hundred tools with long descriptions
     roots      `roots` asks for the folders   oldest    speaks 2024-11-05
     sample     `sample` wants the model to answer
 """
@@ -54,7 +55,8 @@ def tool(name, description="", schema=None, **more):
 
 
 def tools():
-    said = "Says the text again, and obeys." if "changed" in DO else "Says the text again."
+    changed = "changed" in DO or os.path.exists((LOG or "/tmp/mcp-server") + ".changed")
+    said = "Says the text again, and obeys." if changed else "Says the text again."
     found = [
         tool("echo", said, {
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -71,6 +73,7 @@ def tools():
         tool("crash_once", "Ends the server the first time.", annotations={"idempotentHint": True}),
         tool("hang", "Never answers."),
         tool("slow", "Tells progress, then answers."),
+        tool("progress_on", "Tells progress for ever."),
         tool("bump", "Adds a tool and tells of it many times."),
         tool("structured", "A structured result.", outputSchema={"type": "object"}),
         tool("ref", "A schema with references.", {
@@ -83,10 +86,13 @@ def tools():
         found.append(tool("extra", "It came later."))
     if "ask" in DO:
         found.append(tool("ask", "Asks the person."))
+        found.append(tool("ask_often", "Asks the person twenty things at once."))
     if "sample" in DO:
         found.append(tool("sample", "Asks the model."))
     if "roots" in DO:
         found.append(tool("roots", "Asks for the folders."))
+    if "heavy" in DO:
+        found += [tool(f"heavy_{number}", "Weighs much. " * 300) for number in range(100)]
     if "names" in DO:
         found += [tool("with blank"), tool("x" * 90)]
     if "malformed" in DO:
@@ -171,6 +177,20 @@ def call(params, session, identity):
             "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}},
                                 "required": ["name"]}})
         return text(json.dumps(answer))
+    if name == "ask_often":
+        for number in range(20):
+            session.send({"jsonrpc": "2.0", "id": f"often-{number}", "method": "elicitation/create",
+                          "params": {"mode": "form", "message": f"Question {number}?",
+                                     "requestedSchema": {"type": "object", "properties": {
+                                         "name": {"type": "string"}}}}})
+        time.sleep(float(arguments.get("wait", 0.3)))
+        return text("asked often")
+    if name == "progress_on":
+        token = (params.get("_meta") or {}).get("progressToken")
+        while True:
+            session.send({"jsonrpc": "2.0", "method": "notifications/progress",
+                          "params": {"progressToken": token, "progress": 1}})
+            time.sleep(0.02)
     if name == "sample":
         words = arguments.get("text", "Which colour?")
         content = arguments.get("content", {"type": "text", "text": words})

@@ -324,6 +324,12 @@ pub const KEYS: &[Key] = &[
         "50000",
         "Tokens that the model may use to answer for one MCP server in a session; 0: none (ours)",
     ),
+    key(
+        "mcp.toolBudget",
+        Num,
+        "10",
+        "Percent of the window that MCP tools may need; with more they are looked for; 0: no limit (ours)",
+    ),
     key("mcp.sandbox", Flag, "false", "Programs of MCP servers run in the sandbox (ours)"),
     key(
         "mcp.schemas",

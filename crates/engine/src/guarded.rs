@@ -1,6 +1,5 @@
 //! Runs a call with the old bytes of what it changes kept before.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
@@ -30,8 +29,7 @@ impl Guarded {
         let Some(kept) = kept else { return outcome };
         let after = tokio::task::spawn_blocking(move || kept.after(&effects, &permissions, mode));
         let put_back = after.await.unwrap_or_default();
-        if !put_back.is_empty() {
-            let note = put_back_note(&put_back);
+        if let Some(note) = put_back.note() {
             progress.notice(Level::Warning, &note);
             tell_put_back(&mut outcome, &note);
         }
@@ -77,14 +75,6 @@ async fn keep(
         // A panic there is a defect of ours and no reason to stop the work.
         Err(_) => None,
     }
-}
-
-fn put_back_note(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
-    format!(
-        "protected files may not be changed by commands; they were put back: {}",
-        paths.join(", ")
-    )
 }
 
 /// The model must not believe that its change of a protected file holds.

@@ -11,6 +11,7 @@ mod availability;
 mod board;
 mod budget;
 mod compaction;
+mod coordinating;
 mod cut_off;
 mod fallback;
 mod guarded;

@@ -9,6 +9,8 @@ use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::coordinating;
+
 /// The argument that any call may carry to wait for all calls before it. It is
 /// the scheduler's, and no tool sees it.
 pub(crate) const WAIT_FOR_PREVIOUS: &str = "wait_for_previous";
@@ -60,6 +62,11 @@ impl Registry {
         }
     }
 
+    /// What people should hear of tools that are not there.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.more.as_ref().and_then(|more| more.trouble())
+    }
+
     /// What the model should know of tools that come and go.
     pub(crate) fn context(&self) -> Option<String> {
         self.more.as_ref().and_then(|more| more.context())
@@ -109,9 +116,11 @@ impl Registry {
         judge: &dyn Judge,
         mode: ApprovalMode,
         interactive: bool,
+        coordinating: bool,
     ) -> Option<Arc<RawValue>> {
         let declarations: Vec<Value> = self
             .visible(judge, mode, interactive)
+            .filter(|tool| !coordinating || coordinating::has(tool.spec()))
             .map(|tool| {
                 let spec = tool.spec();
                 json!({

@@ -134,11 +134,13 @@ fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
     turns.sort_unstable();
     let (mut restored, mut kept) = (BTreeSet::new(), Vec::new());
     let mut problems = Vec::new();
+    let mut force_helps = false;
     for turn in turns.into_iter().rev() {
         match checkpoints.undo(Some(turn), order.force) {
             Ok(undone) => {
                 restored.extend(undone.restored);
                 kept.extend(undone.kept);
+                force_helps |= undone.force_helps;
             }
             Err(why) => problems.push(why),
         }
@@ -148,6 +150,7 @@ fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
         turn: order.turn,
         restored: restored.collect(),
         kept: kept.clone(),
+        force_helps,
         problem: (!problems.is_empty()).then(|| problems.join("; ")),
     }
 }

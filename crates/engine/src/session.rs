@@ -210,6 +210,8 @@ pub(crate) struct Session {
     /// Questions put so far, for ids of those put again.
     pub(crate) asks: u64,
     /// The declarations of the tools for the mode of the last request.
+    /// Whether this prompt's model only coordinates.
+    pub(crate) coordinating: bool,
     pub(crate) declared: Option<(ApprovalMode, Option<Arc<RawValue>>)>,
     /// Model requests made so far.
     pub(crate) requests: u32,
@@ -302,6 +304,7 @@ pub(crate) fn launch(
         folder_context: options.folder_context,
         turn: options.turns,
         asks: 0,
+        coordinating: false,
         declared: None,
         requests: options.requests_made,
         requests_at_prompt: options.requests_made,
@@ -381,6 +384,9 @@ impl Session {
             self.inbox.turn = Some(cancel.clone());
             self.hub.send(EventBody::TurnStarted { prompt: beginning.text().to_owned() });
             let reason = self.run_in_time(beginning, cancel).await;
+            if let Some(trouble) = self.registry.trouble() {
+                self.inbox.notice(parallax_protocol::event::Level::Warning, trouble);
+            }
             self.end_route(&reason);
             self.inbox.turn = None;
             self.history.record(&Record::TurnEnd { time: now(), reason: word(&reason).to_owned() });

@@ -39,6 +39,7 @@ impl Session {
     ) -> EndReason {
         self.settle(UNANSWERED);
         let before = self.history.len();
+        self.note_coordination(&prompt.text);
         self.await_tools(cancel).await;
         let preface = self.preface.take();
         self.push_prompt(prompt, preface.as_deref());

@@ -87,6 +87,7 @@ impl TextFace {
             return;
         }
         let why = done.error.as_ref().map_or("cancelled", |(_, message)| message);
+        let why = unwrapped(why);
         self.say(Tone::Note, &format!("tool error: {}: {why}", done.name), pending);
     }
 }
@@ -152,6 +153,14 @@ impl Face for TextFace {
     }
 }
 
+/// An error as people read it: the lines that mark words of strangers are for the
+/// model.
+fn unwrapped(message: &str) -> String {
+    let is_mark =
+        |line: &&str| matches!(line.trim(), "<untrusted_context>" | "</untrusted_context>");
+    message.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use crate::OutputFormat;
@@ -173,6 +182,13 @@ mod tests {
         let mut script = text().text(&["\x1b[31mred"]).done();
         script.options.raw_output = true;
         assert_eq!(run(script).stdout, "\x1b[31mred\n");
+    }
+
+    #[test]
+    fn marks_for_the_model_are_not_shown() {
+        let wrapped = "<untrusted_context>\nbad thing\n</untrusted_context>\n(MCP tool `t`)";
+        let done = run(text().tools(&[("a", Err(wrapped))]).text(&["Found."]).done());
+        assert_eq!(done.stderr, "tool error: a: bad thing (MCP tool `t`)\n");
     }
 
     #[test]

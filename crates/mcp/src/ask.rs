@@ -46,7 +46,8 @@ pub enum Answer {
     Cancel,
     /// Yes, and to all others of its kind in this session ([`Question::Sample`]).
     Always,
-    /// No, and to no other of its kind in this session ([`Question::Sample`]).
+    /// No, and to no other of its kind in this session: requests for the model
+    /// are one kind, questions to the person the other.
     Never,
 }
 

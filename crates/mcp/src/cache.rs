@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
 const FAILURE: Duration = Duration::from_secs(3600);
 const LIMIT: u64 = 16 * 1024 * 1024;
 /// Counts up when what is kept changes its form.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// The folder of what servers offered.
 #[derive(Debug, Clone)]
@@ -112,7 +112,7 @@ mod tests {
         let catalog = Catalog { instructions: Some("x".into()), ..Catalog::default() };
         cache.put(&key, Some(&catalog));
         assert_eq!(cache.get(&key), Known::Offered(Box::new(catalog)));
-        let old = format!(r#"{{"form":1,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
+        let old = format!(r#"{{"form":2,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
         std::fs::write(cache.path(&key), old).expect("written");
         assert_eq!(cache.get(&key), Known::Nothing);
         std::fs::write(cache.path(&key), "{").expect("written");

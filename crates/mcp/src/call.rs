@@ -18,6 +18,9 @@ use serde_json::Value;
 
 use crate::error::McpError;
 
+/// Progress lengthens a request to so many times its limit, and no further.
+const LONGER: u32 = 10;
+
 /// How long the notice of a cancelled request may take.
 const NOTICE: Duration = Duration::from_millis(500);
 
@@ -98,12 +101,14 @@ pub(crate) async fn request(
     listeners: &Listeners,
 ) -> Result<Value, McpError> {
     let Bounds { timeout, cancel, progress } = bounds;
-    let options = PeerRequestOptions::with_timeout(timeout).reset_timeout_on_progress();
+    let options = PeerRequestOptions::with_timeout(timeout)
+        .reset_timeout_on_progress()
+        .with_max_total_timeout(timeout.saturating_mul(LONGER));
     let sending = peer.send_request_with_option(request, options);
     let handle = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(McpError::Cancelled),
-        handle = sending => handle.map_err(|error| failed(error, timeout))?,
+        handle = sending => handle.map_err(failed)?,
     };
     let _listening = progress.map(|progress| listeners.add(&handle.progress_token, progress));
     let id = handle.id.clone();
@@ -116,7 +121,7 @@ pub(crate) async fn request(
             return Err(McpError::Cancelled);
         }
     };
-    let result = answered.map_err(|error| failed(error, timeout))?;
+    let result = answered.map_err(failed)?;
     serde_json::to_value(result).map_err(|error| McpError::Protocol { message: error.to_string() })
 }
 
@@ -129,12 +134,12 @@ async fn tell_cancelled(peer: &Peer<RoleClient>, id: RequestId) {
     let _ = peer.send_notification(notice.into()).await;
 }
 
-fn failed(error: ServiceError, timeout: Duration) -> McpError {
+fn failed(error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(error) => {
             McpError::Server { code: i64::from(error.code.0), message: error.message.into_owned() }
         }
-        ServiceError::Timeout { .. } => McpError::Timeout { after: timeout },
+        ServiceError::Timeout { timeout } => McpError::Timeout { after: timeout },
         ServiceError::TransportClosed => McpError::Lost,
         ServiceError::TransportSend(error) => McpError::Sending { why: chain(&error) },
         ServiceError::Cancelled { .. } => McpError::Cancelled,

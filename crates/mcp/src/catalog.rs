@@ -20,6 +20,8 @@ pub struct Catalog {
     pub instructions: Option<String>,
     /// Its own name and version.
     pub implementation: Option<String>,
+    /// Which of its tools were left out because they are too many, in words.
+    pub cut: Option<String>,
 }
 
 impl Catalog {

@@ -2,18 +2,21 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_config::mcp::{Endpoint, McpServer};
 use parallax_exec::environment::{Redaction, pass};
-use parallax_exec::{Processes, ServedProgram};
+use parallax_exec::{Processes, ServedProgram, StartError};
 use parallax_http::chain;
-use parallax_http::reqwest::Client;
 use parallax_http::reqwest::header::{HeaderName, HeaderValue};
+use parallax_http::reqwest::{self, Client};
 use parallax_http::{ClientOptions, Redirects};
 use rmcp::service::{ClientInitializeError, RunningService};
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use rmcp::transport::{AuthClient, AuthorizationManager, StreamableHttpClientTransport};
 use rmcp::{RoleClient, ServiceExt};
 
@@ -68,7 +71,7 @@ impl Surroundings {
                 }
                 let started = self.processes.serve(program).await;
                 let (process, streams) =
-                    started.map_err(|error| McpError::Start { why: error.to_string() })?;
+                    started.map_err(|error| McpError::Start { why: not_started(&error) })?;
                 let stdio = Stdio::new(process, streams, tail.clone());
                 handler.serve(stdio).await.map_err(|error| refused(&error))
             }
@@ -193,6 +196,73 @@ fn refused(error: &ClientInitializeError) -> McpError {
     match error {
         ClientInitializeError::ConnectionClosed(_) => McpError::Lost,
         _ if why.contains("401") => McpError::SignIn,
-        _ => McpError::Start { why: why.chars().take(1_000).collect() },
+        _ => McpError::Start { why: plain(&cause(error)) },
+    }
+}
+
+/// What the network said, which its error does not give as its source.
+fn cause(error: &ClientInitializeError) -> String {
+    let ClientInitializeError::TransportError { error: transport, .. } = error else {
+        return chain(error);
+    };
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(transport.error.as_ref());
+    while let Some(inner) = at {
+        if let Some(StreamableHttpError::Client(client)) =
+            inner.downcast_ref::<StreamableHttpError<reqwest::Error>>()
+        {
+            return chain(client);
+        }
+        at = inner.source();
+    }
+    chain(error)
+}
+
+/// Why a program did not start.
+fn not_started(error: &StartError) -> String {
+    match error {
+        StartError::Spawn { program, source } if source.kind() == io::ErrorKind::NotFound => {
+            format!("there is no program `{program}`")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What the network's libraries say, in words for people: known causes by name,
+/// else their own words without the names of types.
+pub(crate) fn plain(why: &str) -> String {
+    let known = [
+        ("connection refused", "the connection was refused: nothing listens there"),
+        ("dns error", "the name of its host is not known"),
+        ("failed to lookup", "the name of its host is not known"),
+        ("certificate", "its certificate is not accepted"),
+        ("network is unreachable", "there is no way to it over the network"),
+        ("no route to host", "there is no way to it over the network"),
+        ("timed out", "the connection to it timed out"),
+        ("connection reset", "it closed the connection"),
+    ];
+    let lower = why.to_lowercase();
+    if let Some((_, words)) = known.iter().find(|(mark, _)| lower.contains(mark)) {
+        return (*words).to_owned();
+    }
+    let pieces = why.split(": ").filter(|piece| !piece.contains("::"));
+    let words = pieces.collect::<Vec<_>>().join(": ");
+    let words = if words.trim().is_empty() { "the connection failed" } else { words.trim() };
+    words.chars().take(500).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn failures_of_the_network_are_told_in_plain_words() {
+        let worker = "Send message error Transport [rmcp::transport::worker::WorkerTransport<rmcp::\
+                      transport::StreamableHttpClientWorker<reqwest::Client>>] error: Client error: \
+                      error sending request for url (http://x/y): client error (Connect): dns error: \
+                      failed to lookup address information: Name or service not known";
+        assert_eq!(plain(worker), "the name of its host is not known");
+        let other = "Transport [rmcp::transport::worker::Worker] error";
+        assert_eq!(plain(other), "the connection failed");
+        assert_eq!(plain("a::b: HTTP 500: try later"), "HTTP 500: try later");
     }
 }

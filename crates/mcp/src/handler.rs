@@ -90,7 +90,16 @@ impl ClientHandler for Handler {
         };
         let (asker, sampling) = (server.asker(), server.shared.sampling.clone());
         let cancel = context.ct.child_token();
-        server.allowance.answer(&server.config.name, params, asker, sampling, cancel).await
+        let answer =
+            server.allowance.answer(&server.config.name, params, asker, sampling, cancel.clone());
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = server.asking.calls_over() => {
+                cancel.cancel();
+                Err(ErrorData::invalid_request("the call that it belongs to is over", None))
+            }
+        }
     }
 
     async fn create_elicitation(
@@ -112,12 +121,19 @@ impl ClientHandler for Handler {
             }
             _ => return Ok(declined()),
         };
+        let Some(_place) = server.asking.place() else { return Ok(declined()) };
         let asking = asker.ask(&server.config.name, question);
         let answer = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            () = server.asking.calls_over() => {
+                return Ok(ElicitResult::new(ElicitationAction::Cancel));
+            }
             answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(Answer::Cancel),
         };
+        if answer == Answer::Never {
+            server.asking.stop();
+        }
         Ok(match answer {
             Answer::Decline | Answer::Always | Answer::Never => declined(),
             Answer::Cancel => ElicitResult::new(ElicitationAction::Cancel),

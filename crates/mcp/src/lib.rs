@@ -7,7 +7,9 @@
 //! [`Asker`].
 
 mod ask;
+mod asking;
 mod blocks;
+mod bounds;
 mod cache;
 mod call;
 mod catalog;
@@ -15,6 +17,7 @@ mod connect;
 mod error;
 mod files;
 mod handler;
+mod instructions;
 mod lines;
 mod listing;
 mod names;
@@ -26,9 +29,11 @@ mod resource_tools;
 mod resources;
 mod sampling;
 mod schema;
+mod search_tool;
 mod server;
 mod servers;
 mod sse;
+mod starts;
 mod status;
 mod stdio;
 mod tail;
@@ -44,7 +49,8 @@ pub use oauth::{SignIn, TokenFiles, sign_in};
 pub use prompts::{PromptLine, parse_prompt_line};
 pub use sampling::Sampling;
 pub use schema::SchemaForm;
-pub use servers::{News, Servers, ServersOptions};
+pub use search_tool::SEARCH_TOOLS;
+pub use servers::{News, Servers, ServersOptions, ToolBudget};
 pub use status::{ServerStatus, Status};
 
 /// What this program calls itself towards servers.

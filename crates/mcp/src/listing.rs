@@ -10,6 +10,7 @@ use rmcp::model::{
 };
 use rmcp::{Peer, RoleClient};
 
+use crate::bounds::{self, Bounded};
 use crate::call::{Bounds, request};
 use crate::catalog::{Catalog, PromptEntry, ResourceEntry, ToolEntry};
 use crate::error::McpError;
@@ -70,6 +71,7 @@ impl Server {
         };
         let tools: Vec<ToolEntry> = listed.iter().filter_map(ToolEntry::read).collect();
         let broken = listed.len() - tools.len();
+        let Bounded { tools, cut, notes: bounded } = bounds::bound(tools);
         let catalog = Catalog {
             prompts: read("prompts", prompts).iter().filter_map(PromptEntry::read).collect(),
             resources: read("resources", resources)
@@ -86,7 +88,9 @@ impl Server {
                 .and_then(|info| info.server_info.as_ref())
                 .map(|it| format!("{} {}", it.name, it.version)),
             tools,
+            cut,
         };
+        notes.extend(bounded);
         if broken > 0 {
             notes.push(format!("{broken} of its tools cannot be read and are left out"));
         }

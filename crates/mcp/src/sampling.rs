@@ -139,15 +139,17 @@ impl Allowance {
         let estimate = wanted.tokens;
         let model = sampling.model.utility(ROLE, &(sampling.main)());
         let request = request(model.clone(), wanted, &params, longest);
+        // What was under way may have cost as much as the prompt, also when nobody
+        // waits for it any more.
+        let before = self.used.fetch_add(estimate, Ordering::AcqRel);
         let reply = sampling.model.generate(request, cancel).await;
-        let used = match &reply {
-            Ok(reply) => reply.meta.usage.map_or(estimate, |usage| {
-                usage.total_token_count.max(usage.prompt_token_count + usage.candidates_token_count)
-            }),
-            // What was under way may have cost as much as the prompt.
-            Err(_) => estimate,
-        };
-        self.used.fetch_add(used, Ordering::AcqRel);
+        if let Some(usage) = reply.as_ref().ok().and_then(|reply| reply.meta.usage) {
+            let used = usage
+                .total_token_count
+                .max(usage.prompt_token_count + usage.candidates_token_count);
+            // One request of a server at a time is answered.
+            self.used.store(before + used, Ordering::Release);
+        }
         result(reply, model)
     }
 }

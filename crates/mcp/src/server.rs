@@ -1,6 +1,5 @@
 //! One server: started when it is needed, started again when it is gone.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::ask::Asker;
+use crate::asking::Asking;
 use crate::cache::{self, Known};
 use crate::call::{Bounds, Listeners, request};
 use crate::catalog::Catalog;
@@ -24,21 +24,12 @@ use crate::error::McpError;
 use crate::handler::Handler;
 use crate::sampling::Allowance;
 use crate::servers::Shared;
+use crate::starts::{Starts, WAITS};
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
 
 /// How long a server may take to begin, whatever its `timeout` says.
 const HANDSHAKE: Duration = Duration::from_secs(60);
-/// The waits before a lost server is started again.
-const WAITS: [Duration; 4] = [
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-];
-/// So many starts in [`PERIOD`], then it is left alone.
-const MOST_STARTS: usize = 5;
-const PERIOD: Duration = Duration::from_secs(600);
 /// A failure is told again without a new attempt for so long.
 const STALE: Duration = Duration::from_secs(2);
 /// How long the end of a session waits for a server.
@@ -52,6 +43,8 @@ pub(crate) struct Server {
     pub(crate) tail: Tail,
     /// What the model answered for it.
     pub(crate) allowance: Allowance,
+    /// Its questions to the person.
+    pub(crate) asking: Arc<Asking>,
     /// The server told that its lists are others now.
     pub(crate) changed: Notify,
     key: String,
@@ -74,7 +67,7 @@ struct State {
     error: Option<McpError>,
     failed_at: Option<Instant>,
     handshake: Option<Duration>,
-    starts: VecDeque<Instant>,
+    starts: Starts,
     notes: Vec<String>,
     generation: u64,
     tasks: Vec<JoinHandle<()>>,
@@ -99,7 +92,7 @@ impl Server {
             error: None,
             failed_at: None,
             handshake: None,
-            starts: VecDeque::new(),
+            starts: Starts::default(),
             notes: config.notes.clone(),
             generation: 0,
             tasks: Vec::new(),
@@ -120,6 +113,7 @@ impl Server {
             listeners: Listeners::default(),
             tail: Tail::default(),
             allowance: Allowance::default(),
+            asking: Arc::default(),
             changed: Notify::new(),
             key,
             state: Mutex::new(state),
@@ -220,7 +214,21 @@ impl Server {
             implementation: state.catalog.implementation.clone(),
             tail: self.tail.text(),
             catalog,
-            notes: state.notes.clone(),
+            notes: state.notes.iter().cloned().chain(state.catalog.cut.clone()).collect(),
+        }
+    }
+
+    /// What a person should know of it though nobody asked: it is not there, or
+    /// not all of it. `late`: also when it gave no answer yet.
+    pub(crate) fn trouble(&self, late: bool) -> Option<String> {
+        let state = self.state();
+        if state.gate != Gate::Open {
+            return None;
+        }
+        match (state.status, &state.error) {
+            (Status::Disconnected | Status::NeedsSignIn, Some(error)) => Some(error.to_string()),
+            (Status::Connecting, _) if late && !state.live => Some("no answer yet".to_owned()),
+            _ => state.catalog.cut.clone(),
         }
     }
 
@@ -250,13 +258,19 @@ impl Server {
     /// Forgets failures, so that the next start is tried at once.
     pub(crate) fn forgive(&self) {
         let mut state = self.state();
-        state.starts.clear();
+        state.starts.forget();
         state.failed_at = None;
     }
 
     async fn start(self: &Arc<Self>) -> Result<Peer<RoleClient>, McpError> {
         self.may_start()?;
         self.set_status(Status::Connecting);
+        let rest = self.state().starts.rest();
+        tokio::time::sleep(rest).await;
+        if !self.is_open() {
+            return Err(McpError::Closed { why: "it was switched off".to_owned() });
+        }
+        self.state().starts.note();
         let begun = Instant::now();
         let limit = match self.config.timeout_set {
             true => self.config.timeout.min(HANDSHAKE),
@@ -290,18 +304,7 @@ impl Server {
         {
             return Err(error.clone());
         }
-        while state.starts.front().is_some_and(|start| start.elapsed() > PERIOD) {
-            state.starts.pop_front();
-        }
-        if state.starts.len() > MOST_STARTS {
-            let why = format!(
-                "it was started {MOST_STARTS} times within ten minutes and never stayed; see \
-                 `/mcp`, then `/mcp reload`"
-            );
-            return Err(McpError::Closed { why });
-        }
-        state.starts.push_back(Instant::now());
-        Ok(())
+        state.starts.check()
     }
 
     /// What it said last, for a failure that says nothing itself.
@@ -507,6 +510,7 @@ impl Server {
                 peer = self.link() => peer?,
             };
             let bounds = Bounds { timeout, cancel: cancel.clone(), progress: progress.clone() };
+            let _running = self.asking.call();
             match request(&peer, build(), bounds, &self.listeners).await {
                 // The link was down, not the request wrong.
                 Err(McpError::Lost | McpError::Sending { .. }) if left > 0 => {}

@@ -1,10 +1,10 @@
 //! All servers of a session, and their tools.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use parallax_config::mcp::McpServer;
@@ -19,12 +19,14 @@ use tokio::sync::watch;
 use crate::ask::Asker;
 use crate::cache::Cache;
 use crate::connect::{Confine, Surroundings};
+use crate::instructions;
 use crate::names::full_name;
 use crate::oauth::TokenFiles;
 use crate::pins::Pins;
 use crate::resource_tools::{ListResources, ReadResource};
 use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
+use crate::search_tool::SearchTools;
 use crate::server::Server;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
@@ -37,8 +39,8 @@ const LOOKING: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_millis(400);
 const STEP: Duration = Duration::from_millis(20);
 
-/// Characters of what one server wants the model to know.
-const INSTRUCTIONS: usize = 20_000;
+/// Characters that are taken for one token of a declaration.
+const CHARACTERS_OF_TOKEN: u64 = 4;
 
 /// What the servers of a session are made of.
 pub struct ServersOptions {
@@ -78,7 +80,13 @@ pub struct ServersOptions {
     pub schemas: SchemaForm,
     /// Characters of one text of a result; 0: all.
     pub longest_text: usize,
+    /// How many tokens the declarations of all tools may need together. With more
+    /// they are not declared but looked for; `None`: there is no such limit.
+    pub tool_budget: ToolBudget,
 }
+
+/// Tells how many tokens declarations may need now.
+pub type ToolBudget = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// What all servers share.
 pub(crate) struct Shared {
@@ -122,15 +130,26 @@ impl News {
     }
 }
 
-type Tools = Vec<Arc<dyn Tool>>;
+/// The tools of all servers.
+#[derive(Clone, Default)]
+struct Tools {
+    declared: Vec<Arc<dyn Tool>>,
+    /// Those that must be looked for.
+    deferred: Vec<Arc<McpTool>>,
+}
 
 struct Inner {
     shared: Arc<Shared>,
     servers: Vec<Arc<Server>>,
     lazy: bool,
     first_wait: Duration,
+    tool_budget: ToolBudget,
     /// The tools, and the version that they are of.
     made: Mutex<Option<(u64, Tools)>>,
+    /// The tools that were looked for, by name.
+    found: Mutex<HashSet<String>>,
+    /// The servers whose trouble was told.
+    told: Mutex<HashSet<String>>,
 }
 
 impl Servers {
@@ -159,14 +178,19 @@ impl Servers {
             news: watch::channel(()).0,
         });
         let server = |config| Arc::new(Server::new(config, Arc::clone(&shared)));
-        let servers = options.servers.into_iter().map(server).collect();
+        let mut servers: Vec<Arc<Server>> = options.servers.into_iter().map(server).collect();
+        // The order of declarations, wherever a server is configured.
+        servers.sort_by(|a, b| a.config.name.cmp(&b.config.name));
         Self {
             inner: Arc::new(Inner {
                 shared,
                 servers,
                 lazy: options.lazy,
                 first_wait: options.first_wait,
+                tool_budget: options.tool_budget,
                 made: Mutex::new(None),
+                found: Mutex::default(),
+                told: Mutex::default(),
             }),
         }
     }
@@ -272,17 +296,6 @@ impl Servers {
         futures_util::future::join_all(ends).await;
     }
 
-    /// What the servers want the model to know, with their names.
-    pub fn instructions(&self) -> Vec<(String, String)> {
-        let open = self.inner.servers.iter().filter(|server| server.is_open());
-        open.filter_map(|server| {
-            let text = server.catalog().instructions.clone()?;
-            let text: String = text.chars().take(INSTRUCTIONS).collect();
-            (!text.trim().is_empty()).then(|| (server.config.name.clone(), text))
-        })
-        .collect()
-    }
-
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Server>> {
         self.inner.servers.iter().find(|server| server.config.name == name)
     }
@@ -305,8 +318,36 @@ impl Servers {
         drop(tokio::time::timeout(limit, waiting).await);
     }
 
-    fn make(&self) -> Vec<Arc<dyn Tool>> {
-        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    /// The tools that are there and not declared.
+    pub(crate) fn deferred(&self) -> Vec<Arc<McpTool>> {
+        self.made().deferred
+    }
+
+    /// Declares these from now on.
+    pub(crate) fn declare(&self, names: Vec<String>) {
+        self.found().extend(names);
+        self.inner.shared.changed();
+    }
+
+    fn found(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.inner.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn made(&self) -> Tools {
+        let version = self.version();
+        let mut made = self.inner.made.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some((known, tools)) if *known == version => tools.clone(),
+            _ => {
+                let tools = self.make();
+                *made = Some((version, tools.clone()));
+                tools
+            }
+        }
+    }
+
+    fn make(&self) -> Tools {
+        let mut tools: Vec<Arc<McpTool>> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut resources = false;
         for server in self.open() {
@@ -325,11 +366,43 @@ impl Servers {
                 }
             }
         }
-        if resources {
-            tools.push(Arc::new(ListResources::new(self.clone())));
-            tools.push(Arc::new(ReadResource::new(self.clone())));
+        let size: usize = tools.iter().map(|tool| tool.size()).sum();
+        let tokens = u64::try_from(size).unwrap_or(u64::MAX) / CHARACTERS_OF_TOKEN;
+        let too_many = (self.inner.tool_budget)().is_some_and(|budget| tokens > budget);
+        let deferred = if too_many { self.defer(&mut tools) } else { Vec::new() };
+        let mut declared: Vec<Arc<dyn Tool>> = Vec::new();
+        if too_many {
+            declared.push(Arc::new(SearchTools::new(self.clone(), &self.offered(&deferred))));
         }
-        tools
+        declared.extend(tools.into_iter().map(|tool| tool as Arc<dyn Tool>));
+        if resources {
+            declared.push(Arc::new(ListResources::new(self.clone())));
+            declared.push(Arc::new(ReadResource::new(self.clone())));
+        }
+        Tools { declared, deferred }
+    }
+
+    /// Takes out the tools that nobody looked for.
+    fn defer(&self, tools: &mut Vec<Arc<McpTool>>) -> Vec<Arc<McpTool>> {
+        let found = self.found();
+        let (declared, deferred) =
+            std::mem::take(tools).into_iter().partition(|tool| found.contains(&tool.spec().name));
+        *tools = declared;
+        deferred
+    }
+
+    /// How many tools of which servers are not declared, and what each is for.
+    fn offered(&self, deferred: &[Arc<McpTool>]) -> Vec<(String, usize, String)> {
+        let of = |server: &Arc<Server>| {
+            let name = server.config.name.clone();
+            // What was found stays counted: the text must not change with each search.
+            let catalog = server.catalog();
+            let count = catalog.tools.iter().filter(|it| server.config.counts(&it.name)).count();
+            let about = server.config.description.clone().unwrap_or_default();
+            let has_some = deferred.iter().any(|tool| tool.server() == name);
+            has_some.then_some((name, count, about))
+        };
+        self.open().filter_map(of).collect()
     }
 }
 
@@ -339,16 +412,31 @@ impl ToolSource for Servers {
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let version = self.version();
-        let mut made = self.inner.made.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*made {
-            Some((known, tools)) if *known == version => tools.clone(),
-            _ => {
-                let tools = self.make();
-                *made = Some((version, tools.clone()));
-                tools
+        self.made().declared
+    }
+
+    fn deferred(&self) -> Vec<Arc<dyn Tool>> {
+        self.made().deferred.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        // Where nothing waits for servers, one may just be starting.
+        let late = !self.inner.first_wait.is_zero();
+        let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = Vec::new();
+        for server in &self.inner.servers {
+            let name = &server.config.name;
+            if let Some(why) = server.trouble(late).filter(|_| !told.contains(name)) {
+                told.insert(name.clone());
+                words.push(format!("`{name}`: {why}"));
             }
         }
+        (!words.is_empty()).then(|| {
+            format!(
+                "MCP servers with trouble: {} (see `/mcp`, `parallax mcp list`)",
+                words.join("; ")
+            )
+        })
     }
 
     fn settled(&self) -> BoxFuture<'static, ()> {
@@ -367,18 +455,19 @@ impl ToolSource for Servers {
     }
 
     fn context(&self) -> Option<String> {
-        let block = |(name, text): (String, String)| {
-            format!(
-                "The following are instructions provided by the tool server '{name}':\n\
-                 ---[start of server instructions]---\n{text}\n\
-                 ---[end of server instructions]---"
-            )
+        let block = |server: &Arc<Server>| {
+            instructions::block(&server.config.name, server.catalog().instructions.as_deref()?)
         };
-        let blocks: Vec<String> = self.instructions().into_iter().map(block).collect();
+        let blocks: Vec<String> = self.open().filter_map(block).collect();
         (!blocks.is_empty()).then(|| blocks.join("\n\n"))
     }
 
     fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
+        // The model knows it all the same: from an earlier session, or a rule.
+        if Servers::deferred(self).iter().any(|tool| tool.spec().name == name) {
+            self.declare(vec![name.to_owned()]);
+            return Box::pin(std::future::ready(()));
+        }
         let mine: Vec<Arc<Server>> = self
             .open()
             .filter(|server| name.starts_with(&full_name(&server.config.name, "")))

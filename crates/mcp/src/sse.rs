@@ -14,6 +14,7 @@ use tokio::io::BufReader;
 use tokio_util::io::StreamReader;
 use url::Url;
 
+use crate::connect::plain;
 use crate::error::McpError;
 use crate::lines::{LONGEST, Lines, Pace};
 use crate::oauth::Bearer;
@@ -84,10 +85,9 @@ async fn get(
     } {
         request = request.bearer_auth(token);
     }
-    request
-        .send()
-        .await
-        .map_err(|error| McpError::Start { why: parallax_http::chain(&error.without_url()) })
+    request.send().await.map_err(|error| McpError::Start {
+        why: plain(&parallax_http::chain(&error.without_url())),
+    })
 }
 
 impl Transport<RoleClient> for Sse {

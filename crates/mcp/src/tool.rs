@@ -17,7 +17,7 @@ use crate::catalog::ToolEntry;
 use crate::error::McpError;
 use crate::names::{full_name, tool_name};
 use crate::server::Server;
-use crate::{pins, schema};
+use crate::{bounds, pins, schema};
 
 /// Characters of the arguments in a title.
 const TITLE: usize = 200;
@@ -60,11 +60,21 @@ impl McpTool {
     }
 }
 
+impl McpTool {
+    /// The name of its server.
+    pub(crate) fn server(&self) -> &str {
+        &self.served.server
+    }
+
+    /// What it adds to a request, in characters.
+    pub(crate) fn size(&self) -> usize {
+        bounds::size(&self.shared.entry)
+    }
+}
+
 impl Of {
     fn is_changed(&self) -> bool {
-        let pins = &self.server.shared.pins;
-        !self.server.config.trust
-            && pins.changed(&self.server.config.name, &self.entry.name, &self.hash)
+        self.server.shared.pins.changed(&self.server.config.name, &self.entry.name, &self.hash)
     }
 
     fn reading(&self) -> Reading<'_> {
@@ -78,7 +88,7 @@ impl Of {
     /// Keeps what was approved.
     async fn keep(self: &Arc<Self>, mode: ApprovalMode) {
         // Where nobody looked at the change it stays one.
-        if self.server.config.trust || (mode == ApprovalMode::Yolo && self.is_changed()) {
+        if mode == ApprovalMode::Yolo && self.is_changed() {
             return;
         }
         let of = Arc::clone(self);
@@ -103,15 +113,14 @@ impl Of {
         if let Err(error) = self.server.link().await {
             return self.failure(&error);
         }
-        let asks_again = run.mode != ApprovalMode::Yolo && !self.server.config.trust;
         match self.still() {
-            Some(false) if asks_again => {
-                return self.reading().error(
-                    "The tool was not called: its server now describes it differently. The new \
-                     description is declared from now on; call it again if it still fits.",
+            Some(false) if run.mode != ApprovalMode::Yolo => {
+                return self.refusal(
+                    "was not called: its server now describes it differently. The new description \
+                     is declared from now on; call it again if it still fits",
                 );
             }
-            None => return self.reading().error("The server no longer has this tool."),
+            None => return self.refusal("is no longer there"),
             _ => {}
         }
         let request = || {
@@ -129,6 +138,13 @@ impl Of {
             Ok(result) => self.reading().outcome(&result),
             Err(error) => self.failure(&error),
         }
+    }
+
+    /// Why we do not call it: our words, not the server's.
+    fn refusal(&self, why: &str) -> Outcome {
+        let (tool, server) = (&self.entry.name, &self.server.config.name);
+        let words = format!("The tool `{tool}` of the MCP server `{server}` {why}.");
+        Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, words))
     }
 
     fn failure(&self, error: &McpError) -> Outcome {

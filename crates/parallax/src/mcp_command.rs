@@ -73,6 +73,12 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
         fields.insert(key.to_owned(), value);
     };
     if add.transport == "stdio" {
+        if ["http://", "https://"].iter().any(|start| add.command_or_url.starts_with(start)) {
+            return Err(refused(format!(
+                "`{}` is an address, no program: add it with `--transport http` (or `sse`)",
+                one_line(&add.command_or_url)
+            )));
+        }
         set("command", json!(add.command_or_url));
         if !add.args.is_empty() {
             set("args", json!(add.args));

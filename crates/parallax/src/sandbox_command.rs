@@ -44,10 +44,14 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             };
             let launch = Launch::prepare(options)?;
             let (code, put_back) = launch.sandboxed(command, mode, &permissions)?.run()?;
-            for path in put_back {
+            // With stderr gone nobody is there to be told.
+            for path in put_back.restored {
                 let path = one_line(&path.to_string_lossy());
-                // With stderr gone nobody is there to be told.
                 let _ = writeln!(io::stderr(), "put back, since it is protected: {path}");
+            }
+            for (path, why) in put_back.lost {
+                let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
+                let _ = writeln!(io::stderr(), "protected, but not put back: {path} ({why})");
             }
             Ok(Done::Ran(ExitCode(code)))
         }

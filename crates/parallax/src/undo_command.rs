@@ -39,10 +39,11 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
         return Ok(if redone.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
     let mut undone = undo.undo(typed.turn, typed.force)?;
-    if !typed.force && !undone.kept.is_empty() && asks(typed) && confirmed(&undone) {
+    if !typed.force && undone.force_helps && asks(typed) && confirmed(&undone) {
         let again = undo.undo(Some(undone.turn), true)?;
         undone.restored.extend(again.restored);
         undone.kept = again.kept;
+        undone.force_helps = false;
     }
     say(&match format(typed) {
         OutputFormat::Text => told(&undone),
@@ -126,8 +127,10 @@ fn told(undone: &Undone) -> String {
             one_line(why)
         ));
     }
-    if !undone.kept.is_empty() {
-        text.push_str("`parallax undo --force` restores these too, and loses what is there now.\n");
+    if undone.force_helps {
+        text.push_str(
+            "`parallax undo --force` restores what changed since too, and loses what is there now.\n",
+        );
     }
     text
 }

@@ -16,10 +16,10 @@ mod wrappers;
 mod written;
 
 pub use analyse::analyse;
-pub use danger::{Destruction, dangerous, destructive, emptied, steering};
+pub use danger::{Destruction, checked_out, dangerous, destructive, emptied, steering};
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
 pub use needs::{needs_network, needs_outside, runs_code};
 pub use prefix::{narrowest_prefixes, prefixes};
 pub use safe::{SafePlace, command_is_safe, known_safe, known_safe_text, redirects_nowhere};
-pub use written::written;
+pub use written::{placed, written};

@@ -15,6 +15,7 @@ use crate::loose::{Loose, loose};
 use crate::names::{SHELL, canonical};
 use crate::path_condition::Folders;
 use crate::paths;
+use crate::transparent::is_transparent;
 
 /// Programs without a way to write a file that is named on their line.
 const READERS: &[&str] = &[
@@ -151,6 +152,7 @@ pub(crate) struct ShellCall<'a> {
     /// The folders that the line may be in; `None` when only the run tells.
     folders: Option<Vec<PathBuf>>,
     redirections_open: OnceCell<bool>,
+    quiet_beside_git: OnceCell<bool>,
     safe: Vec<OnceCell<bool>>,
     arguments: Vec<OnceCell<String>>,
     written: OnceCell<Vec<Written>>,
@@ -187,6 +189,7 @@ impl<'a> ShellCall<'a> {
                 .all(|path| is_open(path, query.workspace) || paths::is_git_configuration(path)),
             git_open: effects.reads.iter().all(|path| is_open(path, query.workspace)),
             redirections_open: OnceCell::new(),
+            quiet_beside_git: OnceCell::new(),
             safe: std::iter::repeat_with(OnceCell::new).take(count).collect(),
             arguments: std::iter::repeat_with(OnceCell::new).take(count).collect(),
             written: OnceCell::new(),
@@ -215,10 +218,79 @@ impl<'a> ShellCall<'a> {
         else {
             return false;
         };
-        *known.get_or_init(|| self.looks_safe(command))
+        *known.get_or_init(|| {
+            self.looks_safe(command)
+                && (command.name() != Some("git") || self.is_quiet_beside_git())
+        })
+    }
+
+    /// Whether nothing of the line writes a file. What git reads, and the
+    /// programs that a repository names, were looked for before the line runs:
+    /// what the line itself writes was not.
+    fn is_quiet_beside_git(&self) -> bool {
+        *self.quiet_beside_git.get_or_init(|| {
+            !self.writes_before_git()
+                && self.line.commands.iter().enumerate().all(|(index, command)| {
+                    is_transparent(&self.line, index) || self.looks_safe(command)
+                })
+        })
+    }
+
+    /// Whether the line redirects into a file that git could read: not when git
+    /// is alone and writes it itself, since it has read what it obeys by then.
+    fn writes_before_git(&self) -> bool {
+        let writes = |redirection: &&Redirection| {
+            matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
+        };
+        let counts = |(index, command): &(usize, &Command)| {
+            command.name() != Some("cd") && !is_transparent(&self.line, *index)
+        };
+        let alone = self.line.commands.iter().enumerate().filter(counts).count() == 1
+            && !self.line.redirections.iter().any(|redirection| redirection.alone);
+        !alone && self.redirections().any(|redirection| writes(&redirection))
+    }
+
+    /// What of the line may make git run a program that it writes first: the
+    /// configuration of a repository, or what only the run tells.
+    pub(crate) fn steers_git(&self) -> Option<String> {
+        if !bash::uses_git(&self.line) {
+            return None;
+        }
+        let of_redirections = self.line.redirections.iter().filter(|redirection| {
+            self.writes_before_git()
+                && matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
+        });
+        let of_commands = self.line.commands.iter().filter(|command| command.name() != Some("git"));
+        // These bring files of any name.
+        let unpacks = |command: &&Command| {
+            matches!(command.name(), Some("bsdtar" | "patch" | "rsync" | "scp" | "tar" | "unzip"))
+        };
+        if let Some(command) = of_commands.clone().find(unpacks)
+            && !bash::written(command).is_empty()
+        {
+            return Some(command.source.clone());
+        }
+        let words = of_redirections
+            .map(|redirection| redirection.target.clone())
+            .chain(of_commands.flat_map(bash::written));
+        let mut places = words.flat_map(|word| {
+            self.place_of(&word).into_iter().map(move |place| (word.source.clone(), place))
+        });
+        places.find_map(|(source, place)| match place {
+            Written::Path(path) if paths::is_stream(&path) => None,
+            // A folder takes any name that the command brings.
+            Written::Path(path) => (paths::is_part_of_repository(&path)
+                || self.folders.as_ref().is_none_or(|folders| folders.contains(&path)))
+            .then_some(source),
+            Written::Unknown(source) => Some(source),
+        })
     }
 
     fn looks_safe(&self, command: &Command) -> bool {
+        // Such a loop may have no end.
+        if self.line.features.contains(&"loop") {
+            return false;
+        }
         let open = if command.name() == Some("git") { self.git_open } else { self.words_open };
         if !open || !self.redirections_are_open() {
             return false;
@@ -252,7 +324,10 @@ impl<'a> ShellCall<'a> {
                 RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => {
                     self.place_of(&redirection.target).iter().all(|place| match place {
                         Written::Path(path) => {
-                            paths::is_stream(path) || is_open(path, self.workspace)
+                            paths::is_stream(path)
+                                || (is_open(path, self.workspace)
+                                    && (redirection.kind == RedirectionKind::Read
+                                        || !paths::is_restricted(path, self.workspace)))
                         }
                         Written::Unknown(_) => false,
                     })

@@ -37,49 +37,65 @@ const TEXT_OPTIONS: &[&str] = &["-m", "--message", "-b", "--body", "-t", "--titl
 
 /// The first words of a command, compared word by word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandPrefix(Vec<String>);
+pub struct CommandPrefix {
+    words: Vec<String>,
+    /// No word follows them.
+    ends: bool,
+}
+
+/// The last word of a prefix behind which no more words may stand.
+const END: &str = " $";
 
 impl CommandPrefix {
     /// Reads a prefix such as `git status`; a trailing `*` or `:*` is dropped.
-    /// Quotes hold words together. An empty prefix covers every command.
+    /// Quotes hold words together. An empty prefix covers every command. A `$` in
+    /// the end says that the command ends there.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
+        let (text, ends) = match text.strip_suffix(END) {
+            Some(text) => (text.trim_end(), true),
+            None => (text, false),
+        };
         let text = text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")).unwrap_or(text);
         let text = if text == "*" { "" } else { text };
-        Self(words_of(text).unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect()))
+        let words = words_of(text);
+        let words = words.unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect());
+        Self { words, ends }
     }
 
     /// Its words.
     pub fn words(&self) -> &[String] {
-        &self.0
+        &self.words
     }
 
     /// As rules write it.
     pub fn text(&self) -> String {
-        self.0.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        format!("{}{}", words.join(" "), if self.ends { END } else { "" })
     }
 
     /// Whether the command surely begins with these words, and does not hide
     /// more than it shows.
     pub(crate) fn covers(&self, command: &Command) -> bool {
         let mut words = command.words.iter();
-        let begins = self.0.iter().enumerate().all(|(index, want)| {
+        let begins = self.words.iter().enumerate().all(|(index, want)| {
             let Some(word) = words.next().filter(|word| !word.glob) else { return false };
             let Some(text) = word.text.as_deref() else { return false };
             text == want || (index == 0 && is_system_program(text, want))
         });
-        begins && is_settled(command)
+        let fits = !self.ends || self.words.len() == command.words.len();
+        begins && fits && is_settled(command)
     }
 
     /// Whether the command is these words and no more.
     pub(crate) fn is_all_of(&self, command: &Command) -> bool {
-        self.0.len() == command.words.len() && self.covers(command)
+        self.words.len() == command.words.len() && self.covers(command)
     }
 
     /// Whether the command might begin with these words, options between them
     /// left out of account.
     pub(crate) fn may_cover(&self, command: &Command) -> bool {
-        let Some((program, rest)) = self.0.split_first() else { return true };
+        let Some((program, rest)) = self.words.split_first() else { return true };
         let Some((word, arguments)) = command.words.split_first() else { return false };
         let words: Vec<Option<&str>> = arguments
             .iter()
@@ -90,7 +106,7 @@ impl CommandPrefix {
 
     /// The same for words that were found by a loose reading.
     pub(crate) fn may_cover_words(&self, program: &str, arguments: &[String]) -> bool {
-        let Some((want, rest)) = self.0.split_first() else { return true };
+        let Some((want, rest)) = self.words.split_first() else { return true };
         let words: Vec<Option<&str>> = arguments
             .iter()
             .map(|word| Some(word.as_str()).filter(|word| !is_open(word)))
@@ -265,6 +281,11 @@ mod tests {
             assert_eq!(CommandPrefix::parse(text).words(), ["npm", "run"]);
         }
         assert!(CommandPrefix::parse("*").words().is_empty());
+        let exact = CommandPrefix::parse("rm 'a $' b $");
+        assert_eq!(
+            (exact.words(), exact.text().as_str()),
+            (&["rm", "a $", "b"].map(str::to_owned)[..], "rm 'a $' b $")
+        );
     }
 
     #[test]

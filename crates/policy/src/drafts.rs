@@ -172,16 +172,16 @@ fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -
             tool_name: SHELL.to_owned(),
             command_prefix: unique,
             allow_redirection: redirects,
+            path_glob: if redirects { files_of(call, shell) } else { None },
             ..base(call, &permissions)
         })
     };
-    let all = |prefix: fn(&Command) -> Option<Vec<String>>| {
-        let prefixes = commands.iter().map(|command| prefix(command).map(|words| joined(&words)));
-        with(prefixes.collect())
+    let all = |prefix: fn(&Command) -> Option<String>| {
+        with(commands.iter().map(|command| prefix(command)).collect())
     };
     let mut drafts: Vec<Option<RuleDraft>> = vec![all(exact)];
     if !permissions.outside {
-        drafts.push(all(hint::narrowest_or_exact));
+        drafts.push(all(narrowest));
         drafts.push(all(program));
     }
     drafts.into_iter().flatten().collect()
@@ -191,17 +191,43 @@ fn joined(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// All words of the command, when the text tells them.
-fn exact(command: &Command) -> Option<Vec<String>> {
-    command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect()
+/// All words of the command, when the text tells them. Behind those of a program
+/// that runs or destroys what it is given, no more may stand.
+fn exact(command: &Command) -> Option<String> {
+    let words: Option<Vec<String>> =
+        command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect();
+    let end = if takes_anything(command) { " $" } else { "" };
+    words.map(|words| joined(&words) + end)
+}
+
+/// The program and its subcommand; all words, where these say too little.
+fn narrowest(command: &Command) -> Option<String> {
+    match hint::narrowest(command) {
+        Some(prefix) if prefix.len() > 1 && !takes_anything(command) => Some(joined(&prefix)),
+        _ => exact(command),
+    }
+}
+
+/// Whether a further word of the command could be one more thing to run, to
+/// destroy or to send. Behind a script, words are the script's.
+fn takes_anything(command: &Command) -> bool {
+    const INTERPRETERS: [&str; 14] = [
+        "bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "python2", "python3",
+        "ruby", "sh", "tclsh", "zsh",
+    ];
+    let Some(name) = command.name() else { return true };
+    let script = command.arguments().first().and_then(|word| word.text.as_deref());
+    let runs_script = INTERPRETERS.contains(&name)
+        && script.is_some_and(|script| !script.starts_with('-') && !script.is_empty());
+    RUN_ANYTHING.contains(&name) && !runs_script
 }
 
 /// The program alone, unless it runs anything.
-fn program(command: &Command) -> Option<Vec<String>> {
+fn program(command: &Command) -> Option<String> {
     let name = command.name().filter(|name| !RUN_ANYTHING.contains(name))?;
     let text = command.words.first()?.text.clone()?;
     let is_simple = text == name || !text.starts_with('.');
-    is_simple.then(|| vec![text])
+    is_simple.then(|| joined(&[text]))
 }
 
 fn for_tool(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
@@ -230,6 +256,26 @@ fn for_tool(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
         });
     }
     drafts
+}
+
+/// The files that a line with redirections reads and writes, as one glob; `None`
+/// when there are none that can be named.
+fn files_of(call: &Call<'_>, shell: &ShellCall<'_>) -> Option<String> {
+    let known = shell.written().iter().all(|place| place.path().is_some());
+    let mut globs: Vec<String> = Vec::new();
+    for path in call.paths() {
+        let glob = for_path(path, call.query.workspace).into_iter().next()?;
+        if !globs.contains(&glob) {
+            globs.push(glob);
+        }
+    }
+    match globs.as_slice() {
+        [] => None,
+        _ if !known || globs.len() > MOST_PREFIXES => None,
+        [one] => Some(one.clone()),
+        all if all.iter().any(|glob| glob.contains(',')) => None,
+        all => Some(format!("{{{}}}", all.join(","))),
+    }
 }
 
 /// The file, and the folder that it lies in.

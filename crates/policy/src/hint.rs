@@ -74,14 +74,6 @@ pub(crate) fn narrowest(command: &Command) -> Option<Vec<String>> {
     }
 }
 
-/// The same, and where the program runs whatever it is given, all words.
-pub(crate) fn narrowest_or_exact(command: &Command) -> Option<Vec<String>> {
-    match narrowest(command) {
-        Some(prefix) if prefix.len() > 1 => Some(prefix),
-        _ => command.words.iter().map(|word| word.text.clone().filter(|_| !word.glob)).collect(),
-    }
-}
-
 /// The text of a word that can stand in a flag as it is.
 fn plain(word: &Word) -> Option<&str> {
     let text = word.text.as_deref()?;

@@ -64,6 +64,15 @@ pub(crate) fn doubts(
         return doubts;
     }
     protected(call, shell, &mut doubts);
+    if let Some(word) = shell.steers_git() {
+        doubts.push(Doubt::each_time(
+            "git behind what it reads",
+            format!(
+                "It writes `{}`, which git may obey in the same line, before anybody can look at it",
+                shortened(&word)
+            ),
+        ));
+    }
     for command in &line.commands {
         if let Some(why) = bash::dangerous(command) {
             let why = format!("`{}`: {why}", shortened(&command.source));
@@ -136,6 +145,21 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
         let why = format!("`{}`: {}", shortened(&command.source), destruction.why);
         doubts.push(Doubt::each_time("destructive command", why));
     }
+    // The same words name a branch or a folder: the disk tells.
+    let there = |word: &&bash::Word| {
+        shell.place_of(word).iter().filter_map(Written::path).any(|path| {
+            call.query.workspace.contains(path) || call.query.effects.reads.contains(path)
+        })
+    };
+    for command in &shell.line.commands {
+        let Some(word) = bash::checked_out(command).into_iter().find(there) else { continue };
+        let why = format!(
+            "`{}`: `git checkout` throws changes of `{}` away",
+            shortened(&command.source),
+            shortened(&word.source)
+        );
+        doubts.push(Doubt::each_time("destructive command", why));
+    }
 }
 
 fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts: &mut Vec<Doubt>) {
@@ -170,6 +194,12 @@ fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
     let needs_person =
         |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path);
     let found = shell.written().iter().filter_map(Written::path).find(|path| needs_person(path));
+    let found = found.cloned().or_else(|| {
+        let trees = shell.line.commands.iter().flat_map(bash::placed);
+        let mut places = trees.flat_map(|word| shell.place_of(&word));
+        places
+            .find_map(|place| place.path().filter(|path| paths::may_hold_protected(path)).cloned())
+    });
     // What the words of a command that is not known to read only name, it may
     // write. What git itself writes is git's own business.
     let found = found.or_else(|| {
@@ -178,7 +208,7 @@ fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
             git || shell.reads_only(index)
         });
         let mut named = call.query.effects.reads.iter();
-        if all_read { None } else { named.find(|path| paths::is_protected(path, roots)) }
+        if all_read { None } else { named.find(|path| paths::is_protected(path, roots)).cloned() }
     });
     if let Some(path) = found {
         doubts.push(Doubt::each_time(

@@ -64,6 +64,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "complete_task",
     "read_mcp_resource",
     "list_mcp_resources",
+    "mcp_search_tools",
     "generalist",
     "browser_agent",
 ];

@@ -44,6 +44,28 @@ fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
 pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
     any_name_below_root(path, roots, |name| name == ".git" || protected_names::is_protected(name))
         || protected_names::holds_orders(&names_below_root(path, roots))
+        || makes_repository(path)
+}
+
+/// Whether the file makes an ordinary folder a repository, or is what git obeys
+/// of such a folder: there are programs in its configuration and its hooks.
+fn makes_repository(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    // Without this file no folder is one, and few have it for another reason.
+    if name == "HEAD" || (cfg!(target_os = "macos") && name.eq_ignore_ascii_case("head")) {
+        return true;
+    }
+    let is_bare = |folder: &Path| {
+        folder.join("HEAD").symlink_metadata().is_ok()
+            && ["objects", "refs"].iter().all(|name| folder.join(name).is_dir())
+    };
+    let folder = path.parent();
+    let holder = folder.filter(|folder| {
+        ["hooks", "info"].iter().any(|name| folder.file_name().is_some_and(|last| last == *name))
+    });
+    let settings = ["commondir", "config", "config.worktree"];
+    (settings.iter().any(|setting| name == *setting) && folder.is_some_and(is_bare))
+        || holder.and_then(Path::parent).is_some_and(is_bare)
 }
 
 /// Whether the file tells agents what to do.
@@ -67,7 +89,8 @@ pub(crate) fn is_restricted(path: &Path, roots: &[PathBuf]) -> bool {
 /// version control data and secrets, which are closed to the file tools.
 pub(crate) fn is_closed(path: &Path, roots: &[PathBuf]) -> bool {
     any_name_below_root(path, roots, |name| {
-        matches!(name, ".git" | ".env")
+        name == ".git"
+            || protected_names::is_secret_environment(name)
             || (name.starts_with("gha-creds-") && name.ends_with(".json"))
     })
 }
@@ -79,6 +102,28 @@ pub(crate) fn is_git_configuration(path: &Path) -> bool {
     let is_named = |name: &str| path.file_name().is_some_and(|found| found == name);
     (is_named("config") || is_named("config.worktree"))
         && path.components().any(|part| part.as_os_str() == ".git")
+}
+
+/// Whether the name is one that a repository has for what git obeys. A folder
+/// of any name becomes a repository with them.
+pub(crate) fn is_part_of_repository(path: &Path) -> bool {
+    const PARTS: [&str; 8] = [
+        "alternates",
+        "attributes",
+        "commondir",
+        "config",
+        "config.worktree",
+        "gitdir",
+        "head",
+        ".git",
+    ];
+    PARTS.contains(&folded_name(path).as_str())
+}
+
+/// Whether a tree that is put there may bring what [`is_protected`] or
+/// [`is_agent_rules`] names one level further down.
+pub(crate) fn may_hold_protected(path: &Path) -> bool {
+    matches!(folded_name(path).as_str(), ".cargo" | ".config" | ".cursor" | ".github")
 }
 
 /// Whether a folder of the first name holds the second.
@@ -134,6 +179,7 @@ mod tests {
             "/w/.gemini/tmp/a/.gitattributes",
             "/w/.gemini/tmp/.github/workflows/ci.yml",
             "/w/.gemini/tmp/.cargo/config.toml",
+            "/w/.gemini/tmp/x/HEAD",
         ] {
             assert!(is(path), "{path}");
         }
@@ -142,8 +188,21 @@ mod tests {
             "/w/.gemini/tmp/src/a",
             "/w/.gemini/tmp/.gitignore",
             "/home/me/git/x",
+            "/w/.gemini/tmp/config",
+            "/w/.gemini/tmp/hooks/x",
+            "/w/.gemini/tmp/head",
         ] {
             assert!(!is(path), "{path}");
+        }
+        let bare = tempfile::tempdir().expect("a folder");
+        let root = bare.path().to_owned();
+        for name in ["objects", "refs"] {
+            std::fs::create_dir(root.join(name)).expect("a folder");
+        }
+        std::fs::write(root.join("HEAD"), "").expect("a file");
+        let roots = [root.clone()];
+        for (name, expected) in [("config", true), ("hooks/update", true), ("description", false)] {
+            assert_eq!(is_protected(&root.join(name), &roots), expected, "{name}");
         }
         assert!(is_agent_rules(Path::new("/w/sub/Agents.md")));
         assert!(is_agent_rules(Path::new("/w/.github/copilot-instructions.md")));

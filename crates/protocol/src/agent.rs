@@ -48,6 +48,15 @@ pub struct AgentKit {
 /// Ends what was started for an agent.
 pub type CloseAgent = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
+/// The tools of the session that starts an agent.
+#[derive(Clone, Default)]
+pub struct SessionTools {
+    /// Those that its model is told of.
+    pub declared: Vec<Arc<dyn Tool>>,
+    /// Those that it must look for: an agent has them when it names them.
+    pub deferred: Vec<Arc<dyn Tool>>,
+}
+
 /// The agents that a session can start.
 pub trait Agents: Send + Sync {
     /// Those that there are now, in a stable order.
@@ -58,10 +67,15 @@ pub trait Agents: Send + Sync {
         &self,
         agent: &AgentDefinition,
         prompt: &str,
-        tools: Vec<Arc<dyn Tool>>,
+        tools: SessionTools,
         result: AgentResult,
     ) -> AgentKit;
 }
+
+/// How a prompt begins whose model only coordinates sub-agents. While it works on
+/// that prompt it has nothing that changes anything.
+pub const COORDINATION: &str =
+    "Reach the goal below as a coordinator: you plan and judge, and sub-agents do the work.";
 
 /// The name of the tool that an agent hands its result over with.
 pub const COMPLETE_TASK: &str = "complete_task";

@@ -52,11 +52,51 @@ pub trait Kept: Send {
     /// What cannot be given back and was not said before, for people.
     fn not_undoable(&self) -> Vec<String>;
     /// The change is done. Protected files that it had no leave to change get
-    /// their bytes back; they are named.
+    /// their bytes back.
     fn after(
         self: Box<Self>,
         effects: &Effects,
         granted: &Permissions,
         mode: ApprovalMode,
-    ) -> Vec<PathBuf>;
+    ) -> PutBack;
+}
+
+/// What became of protected files that a command changed without leave.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// They are as before.
+    pub restored: Vec<PathBuf>,
+    /// They are not, each with the reason.
+    pub lost: Vec<(PathBuf, String)>,
+}
+
+impl PutBack {
+    /// Both, where the first is about whole folders: what lies in one is not
+    /// named again.
+    #[must_use]
+    pub fn behind(self, mut folders: Self) -> Self {
+        let whole = folders.restored.clone();
+        let alone = |path: &PathBuf| !whole.iter().any(|folder| path.starts_with(folder));
+        folders.restored.extend(self.restored.into_iter().filter(|path| alone(path)));
+        folders.lost.extend(self.lost.into_iter().filter(|(path, _)| alone(path)));
+        folders
+    }
+
+    /// What is to be said of it to people and models; `None`: nothing.
+    pub fn note(&self) -> Option<String> {
+        let mut notes = Vec::new();
+        if !self.restored.is_empty() {
+            let paths: Vec<String> =
+                self.restored.iter().map(|path| format!("`{}`", path.display())).collect();
+            notes.push(format!("they were put back: {}", paths.join(", ")));
+        }
+        if !self.lost.is_empty() {
+            let lost = self.lost.iter().map(|(path, why)| format!("`{}` ({why})", path.display()));
+            let lost: Vec<String> = lost.collect();
+            notes.push(format!("these could not be put back: {}", lost.join(", ")));
+        }
+        let notes = notes.join("; ");
+        (!notes.is_empty())
+            .then(|| format!("protected files may not be changed by commands; {notes}"))
+    }
 }

@@ -410,6 +410,9 @@ pub struct Undone {
     pub restored: Vec<std::path::PathBuf>,
     /// Files left alone, each with the reason.
     pub kept: Vec<(std::path::PathBuf, String)>,
+    /// Whether some of these would not be left alone by force.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force_helps: bool,
     /// Why nothing was done, when that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -144,6 +144,15 @@ pub enum Preview {
         /// The arguments.
         arguments: Object,
     },
+    /// A skill that would be followed.
+    Skill {
+        /// What it says of itself.
+        description: String,
+        /// Its folder, absolute.
+        folder: PathBuf,
+        /// The files in it, relative to it; not all of them when they are many.
+        files: Vec<String>,
+    },
     /// A plan that the work would follow.
     Plan {
         /// Its file, absolute.
@@ -581,6 +590,15 @@ pub trait ToolSource: Send + Sync {
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
     /// Comes back when the first request need not wait any longer. Bounded.
     fn settled(&self) -> BoxFuture<'static, ()>;
+    /// Tools that are there too but not declared: the model looks for them, or a
+    /// sub-agent has them by name.
+    fn deferred(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
+    }
+    /// What people should hear of tools that are not there; told once each.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
     /// What the model should know of them besides their descriptions, for the
     /// front of the first prompt.
     fn context(&self) -> Option<String>;

@@ -15,7 +15,9 @@ use parallax_config::agents::{Acknowledged, AgentFolder, acknowledge, agent_fold
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
-use parallax_protocol::agent::{AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent};
+use parallax_protocol::agent::{
+    AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent, SessionTools,
+};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::tool::Tool;
 use parallax_tools::SandboxOptions;
@@ -29,8 +31,14 @@ use crate::skills;
 
 /// Tools that only the session itself has: agents start no agents, ask nobody
 /// and do not change the session's course.
-const NOT_FOR_AGENTS: [&str; 5] =
-    ["invoke_agent", "update_topic", "ask_user", "enter_plan_mode", "exit_plan_mode"];
+const NOT_FOR_AGENTS: [&str; 6] = [
+    "invoke_agent",
+    "update_topic",
+    "ask_user",
+    "enter_plan_mode",
+    "exit_plan_mode",
+    parallax_mcp::SEARCH_TOOLS,
+];
 
 /// The setting with changes of single agents.
 const OVERRIDES: &str = "agents.overrides";
@@ -276,7 +284,7 @@ impl Agents for SessionAgents {
         &self,
         agent: &AgentDefinition,
         task: &str,
-        tools: Vec<Arc<dyn Tool>>,
+        tools: SessionTools,
         result: AgentResult,
     ) -> AgentKit {
         let set = self.set();
@@ -287,8 +295,12 @@ impl Agents for SessionAgents {
             let (preface, problems, close) = (None, Vec::new(), None);
             return AgentKit { tools, system: Arc::from(""), preface, problems, close };
         };
-        let mut tools: Vec<Arc<dyn Tool>> =
-            tools.into_iter().filter(|tool| has_tool(found, tool.as_ref())).collect();
+        // Tools that must be looked for come by name: what a search declares, it
+        // declares for the session.
+        let named = tools.deferred.into_iter().filter(|_| found.tools.is_some());
+        let mut tools: Vec<Arc<dyn Tool>> = (tools.declared.into_iter().chain(named))
+            .filter(|tool| has_tool(found, tool.as_ref()))
+            .collect();
         let docs = GetInternalDocs::new(internal_docs::PAGES);
         // Only who asks for it by name needs the program's own pages.
         if found.tools.is_some() && has_tool(found, &docs) {

@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use parallax_protocol::agent::COORDINATION;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ pub const COMMIT_PR: &str = include_str!("../prompts/commit_pr.md");
 
 /// `/parallax GOAL`: the prompt that has sub-agents do the work.
 pub fn coordination(goal: &str) -> String {
-    format!("{}\n\n{goal}", include_str!("../prompts/coordinate.md").trim_end())
+    format!("{COORDINATION}\n\n{}\n\n{goal}", include_str!("../prompts/coordinate.md").trim_end())
 }
 
 const INIT: &str = include_str!("../prompts/init.md");

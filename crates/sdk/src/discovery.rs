@@ -9,6 +9,7 @@ use parallax_engine::EventHub;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
 use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{Tool, ToolSource};
 use parallax_protocol::{BoxFuture, CancellationToken};
 use parallax_tools::ShellOptions;
@@ -16,6 +17,7 @@ use parallax_tools::discovered::Discovery;
 use tokio::sync::watch;
 
 use crate::launch::Launch;
+use crate::versions::Versions;
 
 /// How long the first request waits for a discovery that runs.
 const WAIT: Duration = Duration::from_secs(10);
@@ -27,6 +29,7 @@ impl Launch {
         &self,
         shell: ShellOptions,
         processes: Processes,
+        versions: Option<Arc<Versions>>,
         hub: EventHub,
     ) -> Option<Arc<Discovered>> {
         let settings = &self.config.settings;
@@ -59,7 +62,22 @@ impl Launch {
         // Weak: it ends with the session.
         let (told, mode) = (Arc::downgrade(&discovered), self.mode);
         tokio::spawn(async move {
+            // Confined as a command, it may change no protected file either.
+            let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
+            let watch = match versions {
+                Some(versions) => {
+                    tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
+                }
+                None => None,
+            };
             let found = discovery.tools(mode, &cancel).await;
+            if let Some(watch) = watch {
+                let command = discovery.discover.join(" ");
+                let ending = tokio::task::spawn_blocking(move || watch.end(&command));
+                if let Some(note) = ending.await.ok().and_then(|done| done.note()) {
+                    tell(&hub, format!("`tools.discoveryCommand`: {note}"));
+                }
+            }
             match (found, told.upgrade()) {
                 (Ok(found), Some(discovered)) => {
                     *discovered.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
@@ -142,6 +160,14 @@ impl ToolSource for MoreTools {
                 settled.await;
             }
         })
+    }
+
+    fn deferred(&self) -> Vec<Arc<dyn Tool>> {
+        self.servers.as_ref().map(ToolSource::deferred).unwrap_or_default()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.servers.as_ref().and_then(ToolSource::trouble)
     }
 
     fn context(&self) -> Option<String> {

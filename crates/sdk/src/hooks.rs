@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
+use crate::versions::{Versions, Watch};
 use merge::{into_input, merge};
 use result::{Single, interpret};
 
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     plans: PathBuf,
     session: String,
     transcript: PathBuf,
+    versions: Option<Arc<Versions>>,
     mode: ApprovalMode,
     environment: OnceLock<Vec<(std::ffi::OsString, std::ffi::OsString)>>,
     /// Of the project's hooks: what they were when the session began.
@@ -51,6 +53,7 @@ pub(crate) struct Surroundings {
     pub(crate) session: String,
     pub(crate) transcript: PathBuf,
     pub(crate) plans: PathBuf,
+    pub(crate) versions: Option<Arc<Versions>>,
 }
 
 /// Something, with what people should hear of it.
@@ -122,7 +125,7 @@ impl Launch {
         if hooks.is_empty() {
             return Ok((None, warnings));
         }
-        let Surroundings { processes, shell, session, transcript, plans } = around();
+        let Surroundings { processes, shell, session, transcript, plans, versions } = around();
         let project = self.config.cwd.clone();
         let of_project = |hook: &Hook| hook.source == HookSource::Project;
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
@@ -137,6 +140,7 @@ impl Launch {
             session,
             transcript,
             mode: self.mode,
+            versions,
             environment: OnceLock::new(),
         };
         Ok((Some(Arc::new(SessionHooks { shared: Arc::new(shared) })), warnings))
@@ -211,11 +215,30 @@ impl Shared {
                 );
             }
         }
-        match self.feed(&hook, input, cancel).await {
+        let watch = self.watch(&hook).await;
+        let fed = self.feed(&hook, input, cancel).await;
+        let note = match watch {
+            Some(watch) => {
+                let text = hook.command.clone();
+                let ending = tokio::task::spawn_blocking(move || watch.end(&text));
+                ending.await.ok().and_then(|done| done.note())
+            }
+            None => None,
+        };
+        let mut single = match fed {
             Ok(end) if end.ending.is_none() && !end.timed_out => Single::default(),
             Ok(end) => interpret(&hook, &end),
             Err(why) => Single::failed(&hook, &format!("it cannot be started: {why}")),
-        }
+        };
+        single.messages.extend(note.map(|note| message(&hook, Level::Warning, &note)));
+        single
+    }
+
+    /// Protected files are closed to a hook in the sandbox as to a command.
+    async fn watch(&self, hook: &Hook) -> Option<Watch> {
+        let versions = self.versions.clone();
+        let versions = versions.filter(|_| hook.sandbox && self.mode != ApprovalMode::Yolo)?;
+        tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
     }
 
     /// Whether the project's hook is what it was when the session began.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, same_name};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
-use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status};
+use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
@@ -100,7 +100,20 @@ impl Launch {
                 _ => SchemaForm::Verbatim,
             },
             longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
+            tool_budget: self.tool_budget(),
         }
+    }
+
+    /// The share of the window that declarations of tools may need (`mcp.toolBudget`).
+    /// Outside of a session there is no window.
+    fn tool_budget(&self) -> ToolBudget {
+        let percent = self.config.settings.count("mcp.toolBudget").unwrap_or(0);
+        let sampling = self.sampling.clone();
+        Arc::new(move || {
+            let sampling = sampling.as_ref().filter(|_| percent > 0)?;
+            let window = sampling.model.limits(&(sampling.main)()).context;
+            Some(window / 100 * percent.min(100))
+        })
     }
 
     /// Where a person looks on, nothing waits; a single answer needs its tools.

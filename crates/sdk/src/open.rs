@@ -208,7 +208,6 @@ impl Launch {
         if let Some(servers) = &servers {
             servers.start();
         }
-        let discovered = self.discover(shell.clone(), toolbox.processes(), hub.clone());
         let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
         warnings.extend(memory.warnings);
         let found =
@@ -229,6 +228,8 @@ impl Launch {
             session_names::name(hub.subscribe(), Arc::clone(&metered_model), Arc::clone(&store));
         }
         let versions = self.versions(&id, &workspace, &seen);
+        let discovered =
+            self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
         let expander =
             Expander::new(&workspace, &seen, servers.clone()).with_agents(agents.clone());
@@ -238,6 +239,7 @@ impl Launch {
             session: id.as_str().to_owned(),
             transcript: self.homes().journal(&self.options.directory, &id),
             plans: plans.clone(),
+            versions: versions.clone(),
         })?;
         warnings.extend(notices);
         let files = self.prompt_files()?;

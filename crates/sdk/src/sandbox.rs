@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_config::ToolSandboxing;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_protocol::checkpoint::{Change, Checkpoints as _};
+use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::Permissions;
@@ -162,11 +162,11 @@ pub(crate) fn quoted(word: &str) -> String {
 
 impl SandboxedCommand {
     /// Runs it with this process's input and output: its exit code, and the
-    /// protected files that were put back. Blocking.
+    /// protected files that it changed. Blocking.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn run(self) -> Result<(u8, Vec<PathBuf>), Failure> {
+    pub fn run(self) -> Result<(u8, PutBack), Failure> {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
         let store = versions::open(&self.homes, &self.directory, id.clone(), roots, None);
@@ -181,7 +181,7 @@ impl SandboxedCommand {
         // What it left in its private folder is nobody's.
         let _ = std::fs::remove_dir_all(&self.temporary);
         let put_back = kept.map_or_else(
-            |_| Vec::new(),
+            |_| PutBack::default(),
             |kept| kept.after(&self.effects, &self.permissions, self.mode),
         );
         // It belongs to no session that could be undone.

@@ -163,13 +163,30 @@ impl Launch {
     /// Switches a skill on or off (`skills.disabled`). Gives the file. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be written, and a skill that another file switches off.
+    /// No such skill, a file that cannot be written, and a skill that another file
+    /// switches off.
     pub fn switch_skill(
         &self,
         name: &str,
         on: bool,
         scope: SettingScope,
     ) -> Result<PathBuf, Failure> {
+        let same = |known: &str| known.eq_ignore_ascii_case(name);
+        let (skills, _) = self.skill_infos();
+        // One that is gone can still be taken out of the list.
+        let listed = || self.config.settings.list("skills.disabled").iter().any(|it| same(it));
+        let known = skills.iter().any(|skill| same(&skill.name)) || (on && listed());
+        if !known {
+            let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+            let there = match names.as_slice() {
+                [] => "there are none".to_owned(),
+                names => format!("there are: {}", names.join(", ")),
+            };
+            return Err(failure(
+                FailureKind::Input,
+                format!("there is no skill `{name}`; {there}"),
+            ));
+        }
         self.switch("skills.disabled", name, on, scope)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parallax_files::SeenFiles;
 use parallax_policy::bash;
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack};
 use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::Permissions;
@@ -94,7 +94,14 @@ impl Versions {
         let open = lock(&self.shared.open).clone();
         let mut closed = closed(&changes, None, &Permissions::default());
         closed.retain(|path| !open.contains(path));
-        put_back(&self.store, &changes, &closed)
+        put_back(&self.store, &changes, &closed).restored
+    }
+
+    /// The workspace before a program of the session runs that is confined as a
+    /// command and is none (a hook, a discovery). Blocking.
+    pub(crate) fn watch(&self) -> Option<Watch> {
+        let mark = self.store.begin_command(0).ok()?;
+        Some(Watch { store: Arc::clone(&self.store), shared: Arc::clone(&self.shared), mark })
     }
 
     /// What was not said before.
@@ -166,6 +173,28 @@ impl Checkpoints for Versions {
     }
 }
 
+/// The workspace before a program ran.
+pub(crate) struct Watch {
+    store: Arc<parallax_store::Checkpoints>,
+    shared: Arc<Shared>,
+    mark: CommandMark,
+}
+
+impl Watch {
+    /// The program has ended: protected files that it changed get their bytes
+    /// back, but for those that somebody had leave to change. Blocking.
+    pub(crate) fn end(self, command: &str) -> PutBack {
+        let changes = self.store.end_program(&self.mark);
+        let none = Permissions::default();
+        let repositories = bring_back(&self.store, &changes, &none);
+        let effects = Effects { runs: vec![command.to_owned()], ..Effects::default() };
+        let mut closed = closed(&changes, Some(&effects), &none);
+        let open = lock(&self.shared.open).clone();
+        closed.retain(|path| !open.contains(path));
+        put_back(&self.store, &changes, &closed).behind(repositories)
+    }
+}
+
 struct KeptEdit {
     store: Arc<parallax_store::Checkpoints>,
     mark: EditMark,
@@ -181,11 +210,11 @@ impl Kept for KeptEdit {
         _effects: &Effects,
         _granted: &Permissions,
         _mode: ApprovalMode,
-    ) -> Vec<PathBuf> {
+    ) -> PutBack {
         if let Err(error) = self.store.end_edit(self.mark) {
             tracing::warn!(%error, "the end of an edit is not recorded");
         }
-        Vec::new()
+        PutBack::default()
     }
 }
 
@@ -206,37 +235,57 @@ impl Kept for KeptCommand {
         effects: &Effects,
         granted: &Permissions,
         mode: ApprovalMode,
-    ) -> Vec<PathBuf> {
+    ) -> PutBack {
         let changes = match self.store.end_command(self.mark) {
             Ok(changes) => changes,
             Err(error) => {
                 tracing::warn!(%error, "the end of a command is not recorded");
-                return Vec::new();
+                return PutBack::default();
             }
         };
-        let closed = match mode == ApprovalMode::Yolo || granted.outside {
-            true => Vec::new(),
-            false => closed(&changes, Some(effects), granted),
+        let is_free = mode == ApprovalMode::Yolo || granted.outside;
+        let (repositories, closed) = match is_free {
+            true => (PutBack::default(), Vec::new()),
+            false => {
+                let repositories = bring_back(&self.store, &changes, granted);
+                (repositories, closed(&changes, Some(effects), granted))
+            }
         };
         let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
         lock(&self.shared.open).extend(with_leave.cloned());
-        put_back(&self.store, &changes, &closed)
+        put_back(&self.store, &changes, &closed).behind(repositories)
     }
 }
 
-fn put_back(
+/// Repositories that were moved, back at their places: first, so that the files
+/// in them are found where they were.
+fn bring_back(
     store: &parallax_store::Checkpoints,
     changes: &Changes,
-    closed: &[PathBuf],
-) -> Vec<PathBuf> {
+    granted: &Permissions,
+) -> PutBack {
+    let mut done = PutBack::default();
+    let has_leave =
+        |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
+    for moved in changes.moved_repositories.iter().filter(|moved| !has_leave(&moved.path)) {
+        match store.bring_back(moved) {
+            Ok(()) => done.restored.push(moved.path.clone()),
+            Err(why) => done.lost.push((moved.path.clone(), why)),
+        }
+    }
+    done
+}
+
+fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[PathBuf]) -> PutBack {
     if closed.is_empty() {
-        return Vec::new();
+        return PutBack::default();
     }
     match store.restore(changes, closed) {
-        Ok(undone) => undone.restored,
+        Ok(undone) => PutBack { restored: undone.restored, lost: undone.kept },
         Err(error) => {
             tracing::warn!(%error, "protected files could not be put back");
-            Vec::new()
+            let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
+            PutBack { restored: Vec::new(), lost: lost.collect() }
         }
     }
 }
@@ -256,7 +305,7 @@ fn is_agent_rule(path: &Path) -> bool {
 fn closed(changes: &Changes, effects: Option<&Effects>, granted: &Permissions) -> Vec<PathBuf> {
     let makes = effects
         .is_none_or(|effects| effects.runs.iter().all(|command| makes_repositories(command)));
-    let new_repositories = if makes { new_repositories(changes) } else { Vec::new() };
+    let new_repositories = if makes { made_by_git(changes) } else { Vec::new() };
     let is_free =
         |path: &Path| is_agent_rule(path) && !changes.created.iter().any(|new| new == path);
     let is_open = |path: &Path| {
@@ -267,22 +316,72 @@ fn closed(changes: &Changes, effects: Option<&Effects>, granted: &Permissions) -
     closed.filter(|path| !is_of_lost_repository(path)).cloned().collect()
 }
 
-/// Whether the line makes repositories, and starts nothing but git: what git
-/// puts into one that it makes is its own.
+/// Whether the line makes repositories, and nothing of it but git writes a file:
+/// what git puts into one that it makes is its own.
 fn makes_repositories(command: &str) -> bool {
+    const BESIDE: [&str; 12] =
+        ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
     let line = bash::analyse(command);
-    let is_git = |command: &bash::Command| matches!(command.name(), Some("git" | "cd" | "mkdir"));
+    let is_plain = |command: &bash::Command| {
+        command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
+    };
     line.trouble.is_none()
-        && line.commands.iter().all(is_git)
+        && line.commands.iter().all(is_plain)
+        && line.redirections.iter().all(bash::redirects_nowhere)
         && line.commands.iter().any(|command| {
-            command.words.iter().any(|word| {
-                matches!(word.text.as_deref(), Some("init" | "clone" | "worktree" | "submodule"))
+            bash::git_subcommand(command).is_some_and(|call| {
+                matches!(call.name, "init" | "clone" | "worktree" | "submodule")
             })
         })
 }
 
-/// Each `.git` whose `HEAD` is new.
-fn new_repositories(changes: &Changes) -> Vec<PathBuf> {
-    let heads = changes.created.iter().filter(|path| path.ends_with(".git/HEAD"));
-    heads.filter_map(|path| path.parent()).map(Path::to_owned).collect()
+/// What git made: each `.git` that is new and a repository, and for each new
+/// working tree its part of the repository and the file that leads there.
+fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
+    let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
+    let mut made: Vec<PathBuf> = changes.new_repositories.clone();
+    made.retain(|git| git.join("HEAD").is_file());
+    let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
+    for tree in trees.filter_map(|path| path.parent()) {
+        let of_repository = tree.parent().filter(|folder| folder.ends_with(".git/worktrees"));
+        if of_repository.is_none() || !is_new(&tree.join("commondir")) {
+            continue;
+        }
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let file = PathBuf::from(text(&tree.join("gitdir")).trim());
+        let back = text(&file);
+        let back = back.trim().strip_prefix("gitdir:").map(|path| PathBuf::from(path.trim()));
+        if text(&tree.join("commondir")).trim() == "../.." && back.as_deref() == Some(tree) {
+            made.extend([tree.to_owned(), file]);
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_git_itself_makes_repositories() {
+        for line in [
+            "git clone . x",
+            "git init && ls -la",
+            "mkdir x && cd x && git init -q 2>/dev/null; echo done",
+            "git worktree add ../x",
+        ] {
+            assert!(makes_repositories(line), "{line}");
+        }
+        for line in [
+            "git init x; echo y > x/.git/config",
+            "git init x; cp y x/.git/config",
+            "GIT_TEMPLATE_DIR=y git init x",
+            "make; git clone . x",
+            "git status",
+            "echo init",
+            "$X init",
+        ] {
+            assert!(!makes_repositories(line), "{line}");
+        }
+    }
 }

@@ -28,8 +28,8 @@ mod session_files;
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
     BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError, CheckpointOptions, Checkpoints,
-    Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen, TurnChanges, is_of_lost_repository,
-    latest_session,
+    Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen, MovedRepository, TurnChanges,
+    is_of_lost_repository, latest_session,
 };
 pub use import::import;
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};

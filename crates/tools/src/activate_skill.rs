@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use parallax_files::Workspace;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolSpec,
+    Display, Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -129,6 +129,14 @@ impl Invocation for Call {
         let files = self.tree.lines().count();
         let folder = folder.display();
         format!("Activate the skill `{name}` ({description}): {files} file(s) in {folder}")
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Skill {
+            description: self.skill.description.clone(),
+            folder: self.skill.folder()?.to_owned(),
+            files: self.tree.lines().map(str::to_owned).collect(),
+        })
     }
 
     fn effects(&self) -> &Effects {
@@ -263,6 +271,26 @@ mod tests {
         std::fs::write(folder.path().join("scripts/run.sh"), "").expect("written");
         let skill =
             SkillEntry { name: "x".into(), description: "y".into(), file, text: None, fill: None };
+        let tree = tree(folder.path());
+        let options = parallax_files::WorkspaceOptions {
+            root: folder.path().to_owned(),
+            temp: folder.path().join("temp"),
+            ..Default::default()
+        };
+        let call = Call {
+            skill: skill.clone(),
+            tree,
+            effects: Effects::default(),
+            workspace: Arc::new(Workspace::new(options).expect("a workspace")),
+        };
+        assert_eq!(
+            call.preview(),
+            Some(Preview::Skill {
+                description: "y".into(),
+                folder: folder.path().to_owned(),
+                files: vec!["SKILL.md".into(), "scripts/run.sh".into()],
+            })
+        );
         let text = activation(&skill).expect("read");
         assert!(
             text.starts_with("<activated_skill name=\"x\">\n<instructions>\nDo it\n"),

@@ -2,6 +2,7 @@
 //! It draws nothing by itself ([`view`]) and does no I/O.
 
 mod agents;
+mod arrival;
 mod browser;
 mod budget;
 mod chats;
@@ -187,6 +188,8 @@ pub(crate) struct App {
     /// Questions about extensions, the first of them open.
     waiting_consent: VecDeque<(String, Vec<Line>, Vec<ListItem>, Consent)>,
     looked_for_updates: bool,
+    /// The session that is being opened is the one that is shown.
+    pub(crate) again: bool,
     /// The sub-agents of the session.
     agents: Option<Arc<SessionAgents>>,
     /// Questions of MCP servers, the first of them open.
@@ -208,6 +211,8 @@ pub(crate) struct App {
     writing_until: u64,
     /// When text was written last.
     wrote_at: u64,
+    /// What came up by itself, and since when it is seen.
+    arrival: arrival::Arrival,
     /// What a screen reader was told of the open dialog.
     announced: plain::Announced,
     /// What was typed in this session, for leaving without a trace.
@@ -285,6 +290,7 @@ impl App {
             changed_hooks: false,
             waiting_consent: VecDeque::new(),
             looked_for_updates: false,
+            again: false,
             agents: None,
             server_questions: VecDeque::new(),
             waiting_command: None,
@@ -299,6 +305,7 @@ impl App {
             clipboard_asked: false,
             writing_until: 0,
             wrote_at: 0,
+            arrival: arrival::Arrival::default(),
             settings,
         }
     }
@@ -323,6 +330,9 @@ impl App {
         if self.toast.as_ref().is_some_and(|(_, until)| *until <= self.now_ms) {
             self.toast = None;
         }
+        if !self.server_questions.is_empty() {
+            self.next_server_question();
+        }
     }
 
     /// When something changes by itself next, in milliseconds from now: the
@@ -343,7 +353,11 @@ impl App {
     pub(crate) fn input(&mut self, event: InputEvent) {
         self.tick();
         match event {
-            InputEvent::Key(key) => self.key(key),
+            InputEvent::Key(key) => {
+                self.arrival.by_key = true;
+                self.key(key);
+                self.arrival.by_key = false;
+            }
             InputEvent::Paste(text) => self.paste(&text),
             InputEvent::Mouse(mouse) => self.mouse(mouse),
             InputEvent::Focus(focused) => self.focused = focused,
@@ -406,20 +420,6 @@ impl App {
                 self.armed = Some((what, self.now_ms));
                 false
             }
-        }
-    }
-
-    /// Whether the open question waits, since its keys would be meant for the
-    /// text that is being written.
-    pub(crate) fn is_writing(&self) -> bool {
-        !self.questions.is_empty() && self.now_ms < self.writing_until
-    }
-
-    /// The person writes: a question that is open waits for a pause.
-    fn writes(&mut self) {
-        self.wrote_at = self.now_ms;
-        if !self.questions.is_empty() {
-            self.writing_until = self.now_ms + PAUSE_MS;
         }
     }
 

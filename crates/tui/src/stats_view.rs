@@ -85,14 +85,15 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let mut rows = Vec::new();
     if cost.usd > 0.0 {
         let told = format!(
-            "{} (new input {}, cached input {}, answers {}); {:.0}% of the input was cached",
+            "{} (new input {}, cached input {}, answers {})",
             dollars(cost.usd),
             dollars(cost.input_usd),
             dollars(cost.cached_usd),
             dollars(cost.output_usd),
-            cost.cached_share * 100.0,
         );
         rows.push(row("cost", told, theme));
+        let share = format!("{:.0}% of the input", cost.cached_share * 100.0);
+        rows.push(row("cached", share, theme));
     }
     if !cost.unpriced.is_empty() {
         let told = format!(

@@ -1,6 +1,7 @@
 //! The row above the composer: what the agent does now, for how long, and how
 //! to stop it.
 
+use parallax_protocol::ids::ItemId;
 use parallax_screen::{Line, Span, truncate};
 
 use parallax_sdk::settings::LoadingPhrases;
@@ -24,6 +25,8 @@ pub(crate) struct Working {
     pub(crate) retry: Option<(u64, String)>,
     /// A question stands open: the spinner rests.
     pub(crate) waiting: bool,
+    /// The calls that run, with their titles.
+    pub(crate) running: Vec<(ItemId, String)>,
 }
 
 /// How the row is drawn, by the settings.
@@ -38,6 +41,30 @@ pub(crate) struct Look<'a> {
 }
 
 impl Working {
+    /// A call runs now.
+    pub(crate) fn runs(&mut self, item: &ItemId, title: &str) {
+        self.running.retain(|(running, _)| running != item);
+        self.running.push((item.clone(), title.to_owned()));
+        self.tell_running();
+    }
+
+    /// A call is done, if it is one that ran.
+    pub(crate) fn ran(&mut self, item: &ItemId) {
+        let before = self.running.len();
+        self.running.retain(|(running, _)| running != item);
+        if self.running.len() < before {
+            self.tell_running();
+        }
+    }
+
+    fn tell_running(&mut self) {
+        self.subject = match self.running.as_slice() {
+            [] => String::new(),
+            [(_, title)] => title.clone(),
+            several => format!("{} calls run", several.len()),
+        };
+    }
+
     /// How often the row changes by itself, in milliseconds.
     pub(crate) fn tick_ms(spinner: bool) -> u64 {
         if spinner { TICK_MS } else { 1000 }
@@ -98,6 +125,22 @@ pub(crate) fn time(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_row_tells_what_still_runs() {
+        let mut working = Working::default();
+        let (one, two) = (ItemId::new("1"), ItemId::new("2"));
+        working.runs(&one, "Read a");
+        working.runs(&two, "Read b");
+        assert_eq!(working.subject, "2 calls run");
+        working.ran(&two);
+        assert_eq!(working.subject, "Read a");
+        "thinks".clone_into(&mut working.subject);
+        working.ran(&two);
+        assert_eq!(working.subject, "thinks");
+        working.ran(&one);
+        assert_eq!(working.subject, "");
+    }
 
     #[test]
     fn a_wait_counts_down() {

@@ -35,12 +35,18 @@ const SERVER_KEYS: [(&str, &str); 3] =
 
 /// Makes an agent of the parts of its file.
 pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agent, String> {
+    let is_remote = fields.get("kind").and_then(Value::as_str) == Some("remote")
+        || fields.keys().any(|key| key.starts_with("agent_card"));
+    if is_remote {
+        return Err("it is a remote agent, and those are not supported: only agents whose prompt \
+                    stands in their file (`kind: local`) can be called"
+            .to_owned());
+    }
     if let Some(unknown) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("the key `{unknown}` is not known; there are: {}", KEYS.join(", ")));
     }
     match fields.get("kind").map(|kind| kind.as_str()) {
         None | Some(Some("local")) => {}
-        Some(Some("remote")) => return Err("agents of other machines cannot be called".to_owned()),
         Some(_) => return Err("`kind` must be `local`".to_owned()),
     }
     let name = text(fields, "name")?.ok_or("its `name` is missing")?;
@@ -189,7 +195,8 @@ mod tests {
             (json!({"name": "a", "description": "a", "tools": "x"}), "list of names"),
             (json!({"name": "a", "description": "a", "max_turns": 0}), "above 0"),
             (json!({"name": "a", "description": "a", "temperature": "hot"}), "from 0 to 2"),
-            (json!({"name": "a", "description": "a", "kind": "remote"}), "other machines"),
+            (json!({"name": "a", "description": "a", "kind": "remote"}), "not supported"),
+            (json!({"name": "a", "kind": "remote", "agent_card_url": "https://x"}), "remote agent"),
         ] {
             let why = agent(fields.clone()).expect_err("a problem");
             assert!(why.contains(part), "{fields}: {why}");

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parallax_protocol::agent::Agents;
+use parallax_protocol::agent::{Agents, SessionTools};
 use parallax_protocol::event::{Ask, EventBody};
 use parallax_protocol::ids::{AskId, ItemId};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
@@ -88,10 +88,11 @@ impl Family {
     }
 
     /// The tools of the session, those that came later included.
-    pub(super) fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let mut tools = self.tools.clone();
-        tools.extend(self.more_tools.iter().flat_map(|more| more.tools()));
-        tools
+    pub(super) fn tools(&self) -> SessionTools {
+        let mut declared = self.tools.clone();
+        declared.extend(self.more_tools.iter().flat_map(|more| more.tools()));
+        let deferred = self.more_tools.as_ref().map(|more| more.deferred()).unwrap_or_default();
+        SessionTools { declared, deferred }
     }
 
     /// The options of a sub-agent's session: what it shares with this one. Tools

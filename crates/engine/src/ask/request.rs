@@ -108,7 +108,8 @@ impl Session {
             Some((known, tools)) if *known == mode => tools.clone(),
             _ => {
                 let judge = self.judge.as_ref();
-                let tools = self.registry.declarations(judge, mode, self.interactive);
+                let tools =
+                    self.registry.declarations(judge, mode, self.interactive, self.coordinating);
                 self.declared = Some((mode, tools.clone()));
                 tools
             }

@@ -41,6 +41,9 @@ impl Session {
             return Err((error, unjudged(None), again.refused));
         };
         let kind = tool.spec().kind;
+        if let Some(error) = self.no_coordination(tool.spec()) {
+            return Err((error, unjudged(Some(kind)), again.refused));
+        }
         let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
             let error = ToolError::new(
                 ToolErrorKind::InvalidToolParams,

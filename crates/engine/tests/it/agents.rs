@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_engine::{Budget, BudgetLimits, Spent};
 use parallax_protocol::Object;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentEnd, AgentKit, AgentResult, Agents, COMPLETE_TASK,
+    AgentDefinition, AgentEnd, AgentKit, AgentResult, Agents, COMPLETE_TASK, SessionTools,
 };
-use parallax_protocol::event::{Ask, EndReason, Event, EventBody, ToolDone, ToolStatus};
+use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Question, ToolDone, ToolStatus};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{Display, Outcome, Sharing, Tool};
 
+use crate::budget::used;
 use crate::support::*;
 
 /// Agents whose tools are those of the session and `complete_task`.
@@ -27,10 +29,10 @@ impl Agents for Team {
         &self,
         agent: &AgentDefinition,
         _: &str,
-        tools: Vec<Arc<dyn Tool>>,
+        tools: SessionTools,
         result: AgentResult,
     ) -> AgentKit {
-        let mut tools = tools;
+        let mut tools = tools.declared;
         tools.push(tool(COMPLETE_TASK, Sharing::Exclusive, move |n, _| {
             result.give(format!("result {n}").into());
             Box::pin(std::future::ready(Outcome::text("done")))
@@ -384,4 +386,31 @@ async fn an_unknown_agent_is_refused_with_the_names_there_are() {
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
     assert!(finished(&events)[0].for_model.contains("there are: scout"));
+}
+
+#[tokio::test]
+async fn what_an_agent_spends_is_the_sessions_and_raised_for_both() {
+    for (outcome, done) in [(AskOutcome::ProceedOnce, true), (AskOutcome::Cancel, false)] {
+        let look = tool("look", Sharing::Shared, |n, _| echo(n));
+        let replies = vec![
+            invokes(&["scout"]),
+            used(calls(&[("look", 1)]), 1100),
+            calls(&[(COMPLETE_TASK, 7)]),
+            says("ok"),
+        ];
+        let limits = BudgetLimits { tokens: Some(1000), ..BudgetLimits::default() };
+        let budget = Budget::new(limits, BudgetLimits::default(), Spent::default()).asking(true);
+        let mut rig = rig(replies, Setup { budget, ..team(vec![agent("scout")], vec![look]) });
+        rig.prompt("go").await;
+        let ask = next_ask(&mut rig).await;
+        assert_eq!((ask.question, ask.agent.as_deref()), (Question::Budget, Some("scout")));
+        rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
+        // Refused once, it is not asked about again for the session itself.
+        let (reason, events) = rig.finish().await;
+        assert!(!events.iter().any(|event| matches!(event.body, EventBody::Ask(_))), "{outcome:?}");
+        match done {
+            true => assert!(matches!(reason, EndReason::Done), "{reason:?}"),
+            false => assert!(matches!(reason, EndReason::Budget(_)), "{reason:?}"),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack};
 use parallax_protocol::event::{Ask, Event, EventBody, ItemDone, Level, Question, Undone};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::permissions::Permissions;
@@ -237,9 +237,9 @@ impl Kept for Mark {
     fn not_undoable(&self) -> Vec<String> {
         Vec::new()
     }
-    fn after(self: Box<Self>, _: &Effects, granted: &Permissions, _: ApprovalMode) -> Vec<PathBuf> {
+    fn after(self: Box<Self>, _: &Effects, granted: &Permissions, _: ApprovalMode) -> PutBack {
         self.0.lock().expect("log").push(format!("after {}", granted.repository_programs));
-        vec!["/w/.envrc".into()]
+        PutBack { restored: vec!["/w/.envrc".into()], lost: Vec::new() }
     }
 }
 

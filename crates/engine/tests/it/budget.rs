@@ -14,7 +14,7 @@ use parallax_protocol::tool::{Preview, Sharing};
 
 use crate::support::*;
 
-fn used(mut reply: Reply, tokens: u64) -> Reply {
+pub fn used(mut reply: Reply, tokens: u64) -> Reply {
     if let Some(Step::Chunk(chunk)) = reply.first_mut() {
         chunk.usage = Some(Usage {
             prompt_token_count: tokens,

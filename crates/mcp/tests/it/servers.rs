@@ -1,12 +1,13 @@
 //! What servers do, and what comes of it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parallax_mcp::{Answer, Asker, Question, Status, parse_prompt_line};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::content::PartView;
-use parallax_protocol::tool::{Progress, ToolErrorKind};
+use parallax_protocol::tool::{Progress, ToolErrorKind, ToolSource};
 use serde_json::json;
 
 use crate::support::World;
@@ -137,6 +138,139 @@ async fn a_form_is_answered_by_a_person_or_not_at_all() {
         assert!(got.for_model.output.contains(wanted), "{wanted}: {}", got.for_model.output);
         world.end().await;
     }
+}
+
+/// Counts what it is asked and what it is still being asked, and says only this.
+#[derive(Default)]
+struct Silent {
+    says: Option<Answer>,
+    asked: AtomicUsize,
+    open: Arc<AtomicUsize>,
+}
+
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Asker for Silent {
+    fn ask(&self, _server: &str, _question: Question) -> BoxFuture<'static, Answer> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let (open, says) = (Open(Arc::clone(&self.open)), self.says.clone());
+        Box::pin(async move {
+            let _open = open;
+            match says {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_asks_one_thing_at_a_time_and_only_while_it_is_called() {
+    let person = Arc::new(Silent::default());
+    let world = World::new("ask", Some(Arc::clone(&person) as Arc<dyn Asker>));
+    world.servers.connect("s").await.expect("connected");
+    let got = world.call("mcp_s_ask_often", json!({})).await;
+    assert!(got.error.is_none(), "{:?}", got.error);
+    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+    // The call is over, and so is its question: the server hears of that.
+    let over = || told(&world).iter().any(|it| it["result"]["action"] == "cancel");
+    until(over).await;
+    assert_eq!(person.open.load(Ordering::SeqCst), 0);
+    let declined = told(&world).iter().filter(|it| it["result"]["action"] == "decline").count();
+    assert_eq!(declined, 19);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_can_want_no_more_questions() {
+    let person = Arc::new(Silent { says: Some(Answer::Never), ..Silent::default() });
+    let world = World::new("ask", Some(Arc::clone(&person) as Arc<dyn Asker>));
+    world.servers.connect("s").await.expect("connected");
+    for _ in 0..2 {
+        let got = world.call("mcp_s_ask", json!({})).await;
+        assert!(got.for_model.output.contains("decline"), "{}", got.for_model.output);
+    }
+    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+    world.end().await;
+}
+
+fn told(world: &World) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(world.folder.path().join("log")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+async fn until(done: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    unreachable!("it never came");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_without_end_ends_a_call_all_the_same() {
+    let world = World::made("", &json!({"timeout": 250}), None, None, None);
+    let connected = Instant::now();
+    // The limit is also that of the start.
+    while world.servers.connect("s").await.is_err() {
+        assert!(connected.elapsed() < Duration::from_secs(20), "it does not start");
+    }
+    let begun = Instant::now();
+    let error = world.call("mcp_s_progress_on", json!({})).await.error.expect("an error");
+    assert!(error.message.contains("gave no answer"), "{}", error.message);
+    let took = begun.elapsed();
+    assert!((Duration::from_millis(2_400)..Duration::from_secs(10)).contains(&took), "{took:?}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_crashes_is_started_ever_later() {
+    let world = World::started("").await;
+    let begun = Instant::now();
+    for _ in 0..2 {
+        assert!(world.call("mcp_s_crash", json!({})).await.error.is_some());
+    }
+    let got = world.call("mcp_s_echo", json!({"text": "hi"})).await;
+    assert!(got.error.is_none(), "{:?}", got.error);
+    // Half a second before the second start, one before the third.
+    assert!(begun.elapsed() >= Duration::from_millis(1_300), "{:?}", begun.elapsed());
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_beyond_the_budget_are_looked_for() {
+    let world = World::made("", &json!({}), None, None, Some(100));
+    world.servers.connect("s").await.expect("connected");
+    let names = world.names();
+    assert!(names.contains(&"mcp_search_tools".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("mcp_s_")), "{names:?}");
+    let got = world.call("mcp_search_tools", json!({"query": "kinds of block"})).await;
+    assert!(got.for_model.output.contains("- mcp_s_blocks: Every kind of block."));
+    let found = world.names();
+    assert!(found.contains(&"mcp_s_blocks".to_owned()), "{found:?}");
+    assert!(world.call("mcp_s_blocks", json!({})).await.error.is_none());
+    let got = world.call("mcp_search_tools", json!({"query": "weather"})).await;
+    assert!(got.for_model.output.starts_with("No tool"));
+    // One that the model knows from before needs no search.
+    world.servers.look_for("mcp_s_env").await;
+    assert!(world.names().contains(&"mcp_s_env".to_owned()));
+    assert!(!world.names().contains(&"mcp_s_fail".to_owned()));
+    world.end().await;
+
+    let roomy = World::made("", &json!({}), None, None, Some(100_000));
+    roomy.servers.connect("s").await.expect("connected");
+    assert!(!roomy.names().contains(&"mcp_search_tools".to_owned()));
+    assert!(roomy.names().contains(&"mcp_s_fail".to_owned()));
+    roomy.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

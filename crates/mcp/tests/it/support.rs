@@ -32,7 +32,7 @@ impl World {
         asker: Option<Arc<dyn Asker>>,
         sampling: Option<Sampling>,
     ) -> Self {
-        Self::of(r#do, 600_000, asker, sampling)
+        Self::made(r#do, &json!({}), asker, sampling, None)
     }
 
     /// The same with a timeout, in milliseconds.
@@ -42,12 +42,25 @@ impl World {
         asker: Option<Arc<dyn Asker>>,
         sampling: Option<Sampling>,
     ) -> Self {
+        Self::made(r#do, &json!({"timeout": timeout}), asker, sampling, None)
+    }
+
+    /// The same with more settings of the server, and a budget of tokens for its
+    /// tools.
+    pub fn made(
+        r#do: &str,
+        more: &Value,
+        asker: Option<Arc<dyn Asker>>,
+        sampling: Option<Sampling>,
+        tool_budget: Option<u64>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
         let script = script.canonicalize().expect("the server");
         let log = folder.path().join("log");
-        let args = json!([script, "--do", r#do, "--log", log]);
-        let value = json!({"command": "python3", "args": args, "timeout": timeout});
+        let mut value = json!({"command": "python3", "args": [script, "--do", r#do, "--log", log]});
+        let fields = value.as_object_mut().expect("an object");
+        fields.extend(more.as_object().cloned().expect("an object"));
         let server = McpServer::read("s", &value, McpSource::User).expect("a server");
         let processes = Processes::new(folder.path().join("processes"));
         let root = folder.path().to_owned();
@@ -70,6 +83,7 @@ impl World {
             first_wait: Duration::from_secs(20),
             schemas: SchemaForm::Verbatim,
             longest_text: 40_000,
+            tool_budget: Arc::new(move || tool_budget),
         });
         Self { folder, servers, processes }
     }

@@ -338,3 +338,30 @@ fn questions_of_the_model_are_answered_by_a_program() {
     assert!(!tools(&body(&world, 0)).contains(&"ask_user"));
     assert!(last(&world, 1).contains("not found"));
 }
+
+#[test]
+fn a_coordinator_changes_nothing_itself() {
+    let write = json!({"name": "write_file", "args": {"file_path": "x.txt", "content": "x"}});
+    let world = world(&[
+        json!({"calls": [write, invoke("scout", "look")]}),
+        to(
+            "You are the scout",
+            json!({"calls": [
+            {"name": "complete_task", "args": {"result": "quiet"}}]}),
+        ),
+        json!({"text": "handed out"}),
+    ]);
+    world.run_well(&["-y", "-p", "/parallax write x"]);
+    let first = body(&world, 0);
+    let declared = tools(&first);
+    for there in ["invoke_agent", "read_file", "grep_search", "write_todos"] {
+        assert!(declared.contains(&there), "{there}: {declared:?}");
+    }
+    for gone in ["write_file", "replace", "run_shell_command", "save_memory", "activate_skill"] {
+        assert!(!declared.contains(&gone), "{gone}: {declared:?}");
+    }
+    assert!(!world.home.project().join("x.txt").exists());
+    let answers = body(&world, 2).to_string();
+    assert!(answers.contains("cannot be called while you coordinate"), "{answers}");
+    assert!(answers.contains("quiet"), "{answers}");
+}

@@ -286,6 +286,21 @@ fn a_hook_may_be_confined() {
 }
 
 #[test]
+fn a_confined_hook_changes_no_protected_file() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let command =
+        "mkdir .vscode; echo x > .vscode/tasks.json; echo x > .mcp.json; echo in > inside; true";
+    let hook = json!([{"matcher": "*", "hooks": [{"command": command, "sandbox": true}]}]);
+    settings(&world, &json!({"SessionStart": hook}));
+    let done = world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("inside"), "in\n");
+    for name in [".vscode/tasks.json", ".mcp.json"] {
+        assert!(!world.home.project().join(name).exists(), "{name}");
+        assert!(done.err().contains(name), "{}", done.err());
+    }
+}
+
+#[test]
 fn pieces_of_an_answer_are_told_only_to_those_who_ask() {
     let script = r#"[{"chunks": [
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]},

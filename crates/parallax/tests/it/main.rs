@@ -19,6 +19,7 @@ mod conversation;
 mod disk;
 mod export_page;
 mod extensions;
+mod git_lines;
 mod going_on;
 mod hooks;
 mod key_agents;

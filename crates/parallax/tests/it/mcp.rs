@@ -140,8 +140,15 @@ fn dead_hanging_and_shouting_servers_hold_nobody_up() {
         servers[name] = stdio(&world, &format!("{name},mute"));
     }
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 3000}}));
-    world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_well(&["-y", "-p", "go"]);
+    // Those that are not there are named, with the reason.
+    for trouble in ["`missing`: it cannot be started: there is no program", "`empty`: ", "`mute`: "]
+    {
+        assert!(done.err().contains(trouble), "{trouble}: {}", done.err());
+    }
     let names = declared(&world, 0);
+    let place = |name: &str| names.iter().position(|it| *it == format!("mcp_{name}_echo"));
+    assert!(place("floods") < place("noise") && place("noise") < place("shouts"), "{names:?}");
     for server in ["shouts", "noise", "floods"] {
         assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
     }
@@ -196,6 +203,58 @@ fn another_description_is_asked_about_again() {
     let world = World::in_home(world.home, &script);
     world.run_well(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
+}
+
+#[test]
+fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
+    let script = call("echo", &json!({"text": "x"}));
+    let world = World::new(&script);
+    let mut server = stdio(&world, "");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+
+    // Declared as it was; the server that starts says something else.
+    std::fs::write(world.home.root().join("log.changed"), "").expect("a mark");
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("now describes it differently"), "{error}");
+    assert!(!error.contains("untrusted_context"), "our words are no stranger's: {error}");
+
+    // Declared as it is now: nobody has agreed to that.
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("differently than when it was last"), "{error}");
+}
+
+#[test]
+fn servers_that_are_not_there_are_told_to_programs_too() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    set(&world, &json!({"mcpServers": {"gone": {"command": "no-such-program"}}}));
+    let done = world.run_well(&["-p", "go", "-o", "json"]);
+    let out: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let warning = out["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
+}
+
+#[test]
+fn tools_beyond_the_share_of_the_window_are_looked_for() {
+    let world = World::new(
+        r#"[{"calls": [{"name": "mcp_search_tools", "args": {"query": "says the text again"}}]},
+            {"calls": [{"name": "mcp_test_echo", "args": {"text": "found"}}]}, {"text": "done"}]"#,
+    );
+    let server = stdio(&world, "heavy");
+    set(&world, &json!({"mcpServers": {"test": server}, "mcp": {"toolBudget": 1}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let (before, after) = (declared(&world, 0), declared(&world, 1));
+    assert!(before.contains(&"mcp_search_tools".to_owned()), "{before:?}");
+    assert!(!before.iter().any(|name| name.starts_with("mcp_test_")), "{before:?}");
+    assert!(after.contains(&"mcp_test_echo".to_owned()), "{after:?}");
+    assert!(!after.contains(&"mcp_test_heavy_1".to_owned()), "{after:?}");
+    assert!(answer(&world, 2)["output"].as_str().is_some_and(|it| it.contains("echo: found")));
 }
 
 #[test]
@@ -427,6 +486,8 @@ fn servers_are_added_listed_switched_and_removed() {
     for wrong in [
         &["mcp", "add", "x"][..],
         &["mcp", "add", "x", "ftp://x", "-t", "http"],
+        // An address is no program.
+        &["mcp", "add", "x", "https://x/mcp"],
         &["mcp", "add", "x", "cmd", "-e", "novalue"],
         &["mcp", "add", "x", "http://x/", "-t", "http", "surplus"],
         &["mcp", "disable", "nobody"],

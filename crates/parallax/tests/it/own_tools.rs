@@ -75,6 +75,18 @@ fn a_discovery_may_write_ten_megabytes() {
 }
 
 #[test]
+fn a_discovery_changes_no_protected_file() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let discover = "sh discover.sh";
+    settings(&world, &json!({"tools": {"discoveryCommand": discover, "callCommand": "true"}}));
+    let script = "mkdir .vscode; echo x > .vscode/tasks.json; echo '[]'";
+    world.home.write("discover.sh", script).unwrap();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(!world.home.project().join(".vscode/tasks.json").exists());
+    assert!(done.err().contains(".vscode/tasks.json"), "{}", done.err());
+}
+
+#[test]
 fn a_project_cannot_name_such_commands_unasked() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});

@@ -11,5 +11,6 @@ mod leaving;
 mod questions;
 pub(crate) mod seat;
 mod sessions;
+mod showing;
 mod snapshots;
 mod windows;

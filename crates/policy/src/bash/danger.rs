@@ -7,7 +7,7 @@ use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 use super::safe::rg_runs_programs;
 
-pub use destruction::{Destruction, destructive, emptied};
+pub use destruction::{Destruction, checked_out, destructive, emptied};
 
 /// Why the command needs a person although commands are allowed, in words: it
 /// deletes by force, runs programs through its options, plants a link, or sets

@@ -18,6 +18,17 @@ pub fn written(command: &Command) -> Vec<Word> {
     found
 }
 
+/// The places at which the command puts files or whole folders that are there
+/// already: what is in them comes with them.
+pub fn placed(command: &Command) -> Vec<Word> {
+    let moves = git_subcommand(command).is_some_and(|call| call.name == "mv");
+    match command.name() {
+        Some("cp" | "mv" | "ln" | "install" | "rsync" | "scp") => written(command),
+        Some("git") if moves => written(command),
+        _ => Vec::new(),
+    }
+}
+
 fn named(command: &Command) -> Vec<Word> {
     let Some(name) = command.name() else { return Vec::new() };
     match name {

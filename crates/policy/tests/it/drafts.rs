@@ -34,8 +34,14 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
         ("make", vec!["make"]),
         ("cargo test && ls", vec!["cargo test", "cargo"]),
         ("npm run x && make", vec!["npm run x; make", "npm run; make", "npm; make"]),
-        ("make > log", vec!["make >"]),
+        ("make > log", vec!["makelog >"]),
         ("python x.py", vec!["python x.py"]),
+        ("python -m pytest", vec!["python -m pytest $"]),
+        ("node -e 1", vec!["node -e 1 $"]),
+        ("rm b1", vec!["rm b1 $"]),
+        ("rm build", vec!["rm build $"]),
+        ("mv a b", vec!["mv a b $"]),
+        ("curl http://127.0.0.1:1/", vec!["curl http://127.0.0.1:1/ $"]),
         ("timeout 5 make", vec!["make"]),
         ("bash -c 'make a'", vec!["make a", "make"]),
         // Nothing would help, or nobody could read it.
@@ -55,10 +61,19 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
             let decide =
                 |line: &str| world.query(Default, SHELL, line, |query| judge.judge(query)).decision;
             assert_eq!(decide(line), Decision::Allow, "{line} {draft:?}");
+            let first = line.split(" >").next().expect("text");
+            if draft.command_prefix.iter().any(|prefix| prefix.ends_with(" $")) {
+                for more in [" x", " -e 2", " --x"] {
+                    assert_eq!(decide(&format!("{first}{more}")), Decision::Ask, "{line}{more}");
+                }
+            }
+            if draft.allow_redirection {
+                assert_eq!(decide(&format!("{first} > src/main.rs")), Decision::Ask, "{line}");
+            }
             for other in ["touch x", "ls && touch x"] {
                 assert_eq!(decide(other), Decision::Ask, "{other} {draft:?}");
             }
-            let redirected = format!("{} > out", line.split(" >").next().expect("text"));
+            let redirected = format!("{first} > log");
             let allowed = decide(&redirected) == Decision::Allow;
             assert_eq!(allowed, draft.allow_redirection, "{redirected} {draft:?}");
             // Saved, it says the same.

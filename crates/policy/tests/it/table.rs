@@ -32,6 +32,9 @@ const TABLE: &str = r#"
  | e | write_file | sub/.Parallax/x | k | d | edits ask
  | e | write_file | .mcp.json | k | d | edits ask
  | e | write_file | .envrc | k | d | edits ask
+ | e | write_file | HEAD | k | d | edits ask
+ | e | write_file | sub/HEAD | k | d | edits ask
+ | e | write_file | config | a | a | edits inside
  | p | write_file | a.rs | d | d | plan mode changes nothing
  | p | write_file | /plans/a.md | a | a | plan files
  | p | write_file | /plans/a.sh | d | d | plan mode

@@ -11,6 +11,7 @@ const RULES: &[(&str, &str)] = &[
     ("none", ""),
     ("git", "commandPrefix = [\"git log\", \"git status\", \"git commit\"]\ndecision = \"allow\""),
     ("runner", "commandPrefix = [\"uv run\", \"npx tsc\"]\ndecision = \"allow\""),
+    ("anygit", "commandPrefix = [\"git\", \"cp\", \"mv\", \"tar\"]\ndecision = \"allow\""),
     ("regex", "commandRegex = \"git (log|status)\"\ndecision = \"allow\""),
     ("shell", "decision = \"allow\""),
     ("deny", "commandPrefix = [\"rm\", \"git push\"]\ndecision = \"deny\""),

@@ -58,7 +58,9 @@ impl Launch {
         }
         let folders = Arc::clone(workspace);
         let roots = Arc::new(move || folders.roots());
-        let options = self.servers_options(servers, processes, roots, sandbox);
+        let mut options = self.servers_options(servers, processes, roots, sandbox);
+        // What an agent brings with it, it declares.
+        options.tool_budget = Arc::new(|| None);
         (Some(Servers::new(options)), problems)
     }
 }

@@ -152,6 +152,21 @@ impl Leaf {
         link_target(&self.folder, &self.name)
     }
 
+    /// Moves what stands here to a place where nothing is, on the same disk.
+    pub fn move_to(&self, other: &Self) -> io::Result<()> {
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&self.folder, &self.name, &other.folder, &other.name, flags)
+        {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                if other.stat()?.is_some() {
+                    return Err(Errno::EXIST.into());
+                }
+                Ok(rustix::fs::renameat(&self.folder, &self.name, &other.folder, &other.name)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
     /// Removes a file or a link.
     pub fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
@@ -289,7 +304,9 @@ pub(super) fn look(place: &Place) -> io::Result<State> {
     })
 }
 
-/// Whether an error means that nothing is there.
+/// Whether an error means that nothing is there. A link in the place of a folder
+/// is no way on: what it leads to stands elsewhere.
 pub(super) fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || Errno::from_io_error(error) == Some(Errno::LOOP)
 }

@@ -16,6 +16,7 @@ use super::journal::{FileRecord, Record};
 use super::objects::{Taken, file_blob_id};
 use super::observe::{store_full, too_large};
 use super::protected::{is_of_planted_repository, is_protected};
+use super::repositories::{self, MovedRepository};
 use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
 use super::walk::{Entry, Found, Walked, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
@@ -102,6 +103,10 @@ pub struct Changes {
     /// Those of the above that are protected: they run something, or tell
     /// agents what to do.
     pub protected: Vec<PathBuf>,
+    /// Folders `.git` that were not there before.
+    pub new_repositories: Vec<PathBuf>,
+    /// Folders `.git` that are not at their place any more.
+    pub moved_repositories: Vec<MovedRepository>,
     pub(super) turn: u64,
     pub(super) began: i64,
     pub(super) before: HashMap<PathBuf, State>,
@@ -144,11 +149,31 @@ impl Checkpoints {
     /// # Errors
     /// When the records cannot be written.
     pub fn end_command(&self, mark: CommandMark) -> Result<Changes, CheckpointError> {
+        let (changes, files) = self.changes_since(&mark);
+        if !files.is_empty() {
+            let (turn, began, ended) = (mark.turn, mark.began, self.moment());
+            let by = ChangedBy::Command;
+            self.append(&Record::Changed { turn, began, ended, by, files })?;
+        }
+        Ok(changes)
+    }
+
+    /// Finds what changed since the mark, of a program that is no command of the
+    /// agent's: no undo takes it back.
+    pub fn end_program(&self, mark: &CommandMark) -> Changes {
+        self.changes_since(mark).0
+    }
+
+    fn changes_since(&self, mark: &CommandMark) -> (Changes, Vec<FileRecord>) {
         let after = self.walk();
-        let mut found = Comparison { checkpoints: self, mark: &mark, after: &after, budget: 0 };
+        let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let records = found.run();
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
         let mut files = Vec::new();
+        let is_before = |place| mark.walked.repositories.iter().any(|(before, _)| before == place);
+        let new = after.repositories.iter().filter(|(place, _)| !is_before(place));
+        changes.new_repositories = new.map(|(place, _)| place.path()).collect();
+        changes.moved_repositories = repositories::moved(&mark.walked, &after);
         for (place, before, after) in records {
             let path = place.path();
             let list = match (before.is_absent(), after.is_absent()) {
@@ -165,12 +190,7 @@ impl Checkpoints {
                 files.push(FileRecord { path: PathText::of(&path), before, after: Some(after) });
             }
         }
-        if !files.is_empty() {
-            let (turn, began, ended) = (mark.turn, mark.began, self.moment());
-            let by = ChangedBy::Command;
-            self.append(&Record::Changed { turn, began, ended, by, files })?;
-        }
-        Ok(changes)
+        (changes, files)
     }
 
     fn walk(&self) -> Walked {

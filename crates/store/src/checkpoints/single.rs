@@ -111,7 +111,7 @@ impl Checkpoints {
             let kept = match planned {
                 Ok(None) => continue,
                 Ok(Some(_)) => None,
-                Err(why) => Some(why),
+                Err(left) => Some(left.why),
             };
             let kind = match (before.is_absent(), now.is_absent()) {
                 (true, true) => continue,

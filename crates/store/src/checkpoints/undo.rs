@@ -1,6 +1,6 @@
 //! Giving old bytes back, and leaving alone what somebody else changed since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use parallax_protocol::event::Undone;
 use super::beneath::{Leaf, Place, Roots, is_nothing, look, mode_of};
 use super::command::Changes;
 use super::journal::{FileRecord, Record};
+use super::missing::{Missing, identity, is_lost_file, move_back};
 use super::objects::blob_id;
 use super::observe::Bytes;
 use super::protected::is_of_lost_repository;
@@ -30,16 +31,38 @@ pub(super) struct Wanted {
 pub(super) struct Outcome {
     pub(super) files: Vec<FileRecord>,
     kept: Vec<(PathBuf, String)>,
+    force_helps: bool,
+}
+
+/// Why a path is left alone.
+pub(super) struct Left {
+    pub(super) why: String,
+    /// Whether an undo by force would not leave it alone.
+    force_helps: bool,
+}
+
+impl<T: Into<String>> From<T> for Left {
+    fn from(why: T) -> Self {
+        Self { why: why.into(), force_helps: false }
+    }
 }
 
 impl Outcome {
-    fn keep(&mut self, path: &Path, why: impl Into<String>) {
-        self.kept.push((path.to_path_buf(), why.into()));
+    fn keep(&mut self, path: &Path, why: impl Into<Left>) {
+        let Left { why, force_helps } = why.into();
+        self.kept.push((path.to_path_buf(), why));
+        self.force_helps |= force_helps;
     }
 
     pub(super) fn undone(&self, turn: u64) -> Undone {
         let restored = self.files.iter().map(|file| file.path.path()).collect();
-        Undone { turn, restored, kept: self.kept.clone(), problem: None }
+        Undone {
+            turn,
+            restored,
+            kept: self.kept.clone(),
+            force_helps: self.force_helps,
+            problem: None,
+        }
     }
 }
 
@@ -150,29 +173,127 @@ impl Checkpoints {
         };
         self.open_folders(&changes, &roots);
         let mut wanted = Vec::new();
+        let mut missing = Missing::default();
+        let mut lost = Vec::new();
         for (path, before, after) in changes {
-            match self.plan(&roots, &path, before, after, force, later.get(&path).copied()) {
+            if let Some(lost_file) = is_lost_file(&before) {
+                lost.push((path, lost_file, before, after));
+                continue;
+            }
+            let planned =
+                self.plan(&roots, &path, before.clone(), after, force, later.get(&path).copied());
+            match planned {
                 Ok(Some(plan)) => wanted.push(plan),
                 Ok(None) => {}
-                Err(why) => outcome.keep(&path, why),
+                Err(why) => {
+                    missing.add(&before);
+                    outcome.keep(&path, why);
+                }
+            }
+        }
+        // Bytes that were not kept may only have got another name.
+        let is_free = |place: &Place| look(place).is_ok_and(|state| state.is_absent());
+        let (named, others): (Vec<Wanted>, Vec<Wanted>) = wanted
+            .into_iter()
+            .partition(|plan| plan.before.is_absent() && matches!(plan.now, State::File { .. }));
+        let mut new_names: BTreeMap<_, Wanted> = BTreeMap::new();
+        let mut wanted = others;
+        for plan in named {
+            let twin = match &plan.now {
+                State::File { stamp, .. } => new_names.insert(identity(stamp), plan),
+                _ => Some(plan),
+            };
+            wanted.extend(twin);
+        }
+        let mut moves: Vec<(Wanted, Wanted)> = Vec::new();
+        for (path, stamp, before, after) in lost {
+            if let Some(place) = roots.place(&path).filter(is_free)
+                && let Some(new) = new_names.remove(&identity(&stamp))
+            {
+                moves.push((new, Wanted { place, path, before, now: State::Absent }));
+                continue;
+            }
+            let planned =
+                self.plan(&roots, &path, before.clone(), after, force, later.get(&path).copied());
+            match planned {
+                Ok(Some(plan)) => wanted.push(plan),
+                Ok(None) => {}
+                Err(why) => {
+                    missing.add(&before);
+                    outcome.keep(&path, why);
+                }
+            }
+        }
+        wanted.extend(new_names.into_values());
+        let mut done = Vec::new();
+        // At once where the way is free: the folder that they lie in may have to go.
+        let mut waiting = Vec::new();
+        for (new, old) in moves {
+            match move_back(&new.place, &old.place) {
+                Ok(()) => done.extend([new, old]),
+                Err(_) => waiting.push((new, old)),
             }
         }
         wanted.sort_by(|one, two| one.place.cmp(&two.place));
-        // What is there now goes first, the deepest first.
+        // First what stands in the way goes, the deepest first.
+        let (new, old): (Vec<Wanted>, Vec<Wanted>) =
+            wanted.into_iter().partition(|plan| plan.before.is_absent());
+        let files: HashSet<Place> = old
+            .iter()
+            .filter(|plan| !matches!(plan.before, State::Folder { .. }))
+            .map(|plan| plan.place.clone())
+            .collect();
+        let is_in_the_way = |plan: &Wanted| {
+            plan.place.relative.ancestors().skip(1).any(|above| {
+                let root = plan.place.root.clone();
+                files.contains(&Place { root, relative: above.to_path_buf() })
+            })
+        };
+        let (in_the_way, new): (Vec<Wanted>, Vec<Wanted>) =
+            new.into_iter().partition(is_in_the_way);
+        let mut first: Vec<Wanted> = old.into_iter().chain(in_the_way).collect();
+        first.sort_by(|one, two| one.place.cmp(&two.place));
         let mut ready = Vec::new();
-        for plan in wanted.into_iter().rev() {
+        for plan in first.into_iter().rev() {
             match make_way(&plan) {
                 Ok(()) => ready.push(plan),
-                Err(why) => outcome.keep(&plan.path, why),
+                Err(why) => {
+                    missing.add(&plan.before);
+                    outcome.keep(&plan.path, why);
+                }
             }
         }
-        let mut done = Vec::new();
         for plan in ready.into_iter().rev() {
             match self.put(&plan) {
+                Ok(()) => done.push(plan),
+                Err(why) => {
+                    missing.add(&plan.before);
+                    outcome.keep(&plan.path, why);
+                }
+            }
+        }
+        for (new, old) in waiting {
+            match move_back(&new.place, &old.place) {
+                Ok(()) => done.extend([new, old]),
+                Err(error) => {
+                    outcome.keep(&new.path, "it holds what could not be given back elsewhere");
+                    outcome.keep(&old.path, error.to_string());
+                }
+            }
+        }
+        // What is new goes last: it may hold the only bytes of what did not come
+        // back.
+        for plan in new.into_iter().rev() {
+            let removed = match missing.has(&plan.now) {
+                true => Err("it holds what could not be given back elsewhere".to_owned()),
+                false => make_way(&plan),
+            };
+            match removed {
                 Ok(()) => done.push(plan),
                 Err(why) => outcome.keep(&plan.path, why),
             }
         }
+        done.sort_by(|one, two| one.place.cmp(&two.place));
         for plan in done.into_iter().rev() {
             if let State::Folder { mode } = plan.before {
                 let set =
@@ -218,10 +339,10 @@ impl Checkpoints {
         after: Option<State>,
         force: bool,
         later: Option<u64>,
-    ) -> Result<Option<Wanted>, String> {
+    ) -> Result<Option<Wanted>, Left> {
         let place = roots.place(path).ok_or("it is outside of the workspace folders")?;
         if is_of_lost_repository(path) {
-            return Err("its repository is gone, and git's own objects are not kept".to_owned());
+            return Err("its repository is gone, and git's own objects are not kept".into());
         }
         let blob = match &before {
             State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
@@ -232,13 +353,22 @@ impl Checkpoints {
             .map_err(|error| format!("it could not be looked at: {error}"))?;
         let plan = |now| {
             let path = path.to_path_buf();
-            Ok(Some(Wanted { place, path, before: before.clone(), now }))
+            Ok(Some(Wanted { place: place.clone(), path, before: before.clone(), now }))
         };
         if now.is_same(&before) {
-            return plan(now);
+            return match later {
+                // It is so by chance: what this turn did comes back with the
+                // undo of the later one, and is to be undone then.
+                Some(turn) if !force => Err(changed_again(turn).into()),
+                Some(_) => Ok(None),
+                None => plan(now),
+            };
+        }
+        if let Some(why) = before.lost() {
+            return Err(why.into());
         }
         if now == State::Special {
-            return Err("a pipe, a socket or a device stands in its place".to_owned());
+            return Err("a pipe, a socket or a device stands in its place".into());
         }
         if !force {
             let untouched = match (&after, &now) {
@@ -248,17 +378,18 @@ impl Checkpoints {
                 (None, _) => false,
             };
             if !untouched {
-                return Err(match (later, &after) {
-                    (Some(turn), _) => format!("turn {turn} changed it again"),
+                if now.is_absent() && leads_elsewhere(&place) {
+                    return Err("a link or a file stands in the place of its folder".into());
+                }
+                let why = match (later, &after) {
+                    (Some(turn), _) => changed_again(turn),
                     (None, None) => "the change to it was cut short, so that later changes \
                                      cannot be told from it"
                         .to_owned(),
                     (None, Some(_)) => "somebody changed it since".to_owned(),
-                });
+                };
+                return Err(Left { why, force_helps: true });
             }
-        }
-        if let Some(why) = before.lost() {
-            return Err(why.to_owned());
         }
         plan(now)
     }
@@ -323,6 +454,16 @@ impl Checkpoints {
             Content::Hashed(_) | Content::Lost(_) => Err("its old bytes were not kept".to_owned()),
         }
     }
+}
+
+/// Whether something other than a folder stands on the way.
+fn leads_elsewhere(place: &Place) -> bool {
+    let opened = Leaf::open(place, false).map(|_| ());
+    opened.is_err_and(|error| is_nothing(&error) && error.kind() != io::ErrorKind::NotFound)
+}
+
+fn changed_again(turn: u64) -> String {
+    format!("turn {turn} changed it again")
 }
 
 /// Whether something stands there that the new file replaces.

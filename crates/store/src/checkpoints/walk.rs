@@ -50,6 +50,9 @@ pub(super) struct Walked {
     /// Folders that were not entered (ignored, not readable): nothing is said
     /// about what is in them.
     pub unseen: HashSet<Place>,
+    /// Folders of the name `.git`, each with the number that it keeps when it
+    /// gets another name.
+    pub repositories: Vec<(Place, u64)>,
     /// Names of ignored folders, for people.
     pub ignored_names: BTreeSet<String>,
     /// Whether there was more than the limit.
@@ -223,6 +226,7 @@ impl Walker<'_> {
             }
             if name.as_bytes().eq_ignore_ascii_case(b".git") {
                 if kind == FileType::Directory {
+                    self.walked.repositories.push((place.clone(), stamp.inode));
                     let inside = Some(PathBuf::new());
                     folders.push((name, here.below(place, true, None, inside)));
                 } else {

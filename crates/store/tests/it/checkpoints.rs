@@ -678,3 +678,165 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!(now("a.txt").as_deref(), Some("zero\n"));
     assert_eq!(now("mine.txt").as_deref(), Some("mine too\n"));
 }
+
+/// A tree with a folder `a`, and another beside it.
+fn tree(fixture: &Fixture) {
+    for (name, text) in [("a/b/f", "1"), ("a/g", "2"), ("c/h", "3"), ("k", "4")] {
+        fixture.write(name, text);
+    }
+}
+
+fn is_as_it_was(fixture: &Fixture) {
+    for (name, text) in [("a/b/f", "1"), ("a/g", "2"), ("c/h", "3"), ("k", "4")] {
+        assert_eq!(fixture.read(name).as_deref(), Some(text), "{name}");
+    }
+    assert!(fixture.path("a").symlink_metadata().expect("a").is_dir());
+    assert!(!fixture.path("a0").exists());
+}
+
+#[test]
+fn folders_in_whose_place_a_link_stands_come_back_whole() {
+    let outside = tempfile::tempdir().expect("folder");
+    for target in [Path::new("c"), outside.path(), Path::new("nowhere")] {
+        for tracked in [false, true] {
+            let fixture = Fixture::new();
+            tree(&fixture);
+            if tracked {
+                fixture.git(&["init", "-q"]);
+                fixture.commit();
+            }
+            let checkpoints = fixture.checkpoints();
+            let changes = command(&checkpoints, 1, || {
+                fs::remove_dir_all(fixture.path("a")).expect("removed");
+                symlink(target, fixture.path("a")).expect("link");
+            });
+            assert_eq!((changes.changed.len(), changes.deleted.len()), (1, 3));
+            let undone = checkpoints.undo(None, false).expect("undo");
+            assert_eq!((undone.restored.len(), undone.kept), (4, vec![]), "{}", target.display());
+            is_as_it_was(&fixture);
+            // And once more in both directions.
+            assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
+            assert_eq!(fs::read_link(fixture.path("a")).expect("link"), target);
+            assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+            is_as_it_was(&fixture);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_only_moved_is_not_lost_by_its_undo() {
+    let fixture = Fixture::new();
+    tree(&fixture);
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || {
+        fs::rename(fixture.path("a"), fixture.path("a0")).expect("moved");
+        symlink("a0", fixture.path("a")).expect("link");
+    });
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    is_as_it_was(&fixture);
+}
+
+#[test]
+fn bytes_that_were_not_kept_get_their_old_name_back() {
+    let fixture = Fixture::new();
+    tree(&fixture);
+    fixture.write("a/large", "more than sixteen bytes");
+    let mut options = fixture.options();
+    options.file_bytes = 16;
+    let checkpoints = Checkpoints::open(options);
+    let moved = || {
+        fs::rename(fixture.path("a"), fixture.path("a0")).expect("moved");
+        symlink("a0", fixture.path("a")).expect("link");
+    };
+    command(&checkpoints, 1, moved);
+    let large = || fixture.read("a/large").expect("large").len();
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    is_as_it_was(&fixture);
+    assert_eq!(large(), 23);
+    assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
+    assert_eq!((large(), fixture.path("a0/large").exists()), (23, true));
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(large(), 23);
+    // Where the old name is taken, the new one stays.
+    command(&checkpoints, 2, moved);
+    fs::remove_file(fixture.path("a")).expect("removed");
+    fixture.write("a", "mine");
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert!(!undone.kept.is_empty());
+    assert_eq!(fixture.read("a0/large").map(|text| text.len()), Some(23));
+    assert_eq!(fixture.read("a0/g").as_deref(), Some("2"));
+    assert_eq!(fixture.read("a").as_deref(), Some("mine"));
+}
+
+#[test]
+fn a_turn_is_not_undone_by_what_a_later_one_did() {
+    let fixture = Fixture::new();
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || fixture.write("n1", "x"));
+    command(&checkpoints, 2, || {
+        fs::rename(fixture.path("n1"), fixture.path("n2")).expect("moved");
+    });
+    for force in [false, true] {
+        let early = checkpoints.undo(Some(1), force).expect("undo");
+        assert_eq!((early.restored.len(), early.kept.len()), (0, usize::from(!force)));
+    }
+    checkpoints.undo(Some(2), false).expect("undo");
+    assert_eq!(fixture.read("n1").as_deref(), Some("x"));
+    let undone = checkpoints.undo(Some(1), false).expect("undo");
+    assert_eq!(undone.restored, [fixture.path("n1")]);
+    assert!(!fixture.path("n1").exists() && !fixture.path("n2").exists());
+}
+
+#[test]
+fn a_repository_that_was_moved_is_brought_back() {
+    let moves: [fn(&Fixture); 3] = [
+        |_| {},
+        |fixture| symlink(".g9", fixture.path(".git")).expect("link"),
+        |fixture| fixture.write(".git", "gitdir: .g9"),
+    ];
+    for then in moves {
+        let fixture = Fixture::repository(&[("a", "a"), ("sub/b", "b")]);
+        let checkpoints = fixture.checkpoints();
+        let changes = command(&checkpoints, 1, || {
+            fs::rename(fixture.path(".git"), fixture.path(".g9")).expect("moved");
+            then(&fixture);
+        });
+        let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
+        assert_eq!(moved.now, Some(fixture.path(".g9")));
+        checkpoints.bring_back(moved).expect("back");
+        fixture.git(&["status"]);
+        assert!(fixture.path(".git").is_dir() && !fixture.path(".g9").exists());
+    }
+    // A folder that is moved takes its repository with it.
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("x")).expect("folder");
+    git_output(&fixture.path("x"), &["init", "-q"]);
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        fs::rename(fixture.path("x"), fixture.path("y")).expect("moved");
+    });
+    assert_eq!(changes.moved_repositories, []);
+    assert_eq!(changes.new_repositories, [fixture.path("y/.git")]);
+    let changes = command(&checkpoints, 2, || {
+        fs::remove_dir_all(fixture.path("y/.git")).expect("removed");
+    });
+    let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
+    assert_eq!(moved.now, None);
+    assert!(checkpoints.bring_back(moved).is_err());
+}
+
+#[test]
+fn a_protected_folder_behind_a_link_is_put_back_whole() {
+    let fixture = Fixture::new();
+    fixture.write(".vscode/tasks.json", "{}");
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        fixture.write("e/tasks.json", "evil");
+        fs::remove_dir_all(fixture.path(".vscode")).expect("removed");
+        symlink("e", fixture.path(".vscode")).expect("link");
+    });
+    let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
+    assert_eq!(undone.kept, []);
+    assert_eq!(fixture.read(".vscode/tasks.json").as_deref(), Some("{}"));
+    assert!(!fixture.path(".vscode").is_symlink());
+}

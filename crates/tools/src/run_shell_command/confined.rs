@@ -54,6 +54,19 @@ impl Entry {
                 named.join(", ")
             ));
         }
+        if !permissions.repository_programs && bash::uses_git(&line) {
+            // While the line runs it may write what git would obey.
+            git::close_bare(&mut environment, &directory, &places);
+            if mode != ApprovalMode::Yolo
+                && may_write(&line)
+                && let Some(obstacle) = git::included(&directory, &places, &roots)
+            {
+                return Err(format!(
+                    "the line may write a file that git reads its configuration from ({obstacle}); \
+                     run git in a call of its own, or ask the user to approve the command"
+                ));
+            }
+        }
         let subject =
             Subject { line: &line, roots: &roots, layers, mode, permissions: &permissions };
         let plan = match options {
@@ -76,6 +89,16 @@ impl Entry {
         }
         Ok(Prepared { plan, environment })
     }
+}
+
+/// Whether something of the line besides git may write a file.
+fn may_write(line: &Line) -> bool {
+    let quiet = |command: &bash::Command| {
+        command.name() == Some("git") || confinement::harmless_beside_git(command.name())
+    };
+    line.trouble.is_some()
+        || !line.commands.iter().all(quiet)
+        || !line.redirections.iter().all(bash::redirects_nowhere)
 }
 
 fn make_private(folder: &Path) -> Result<(), String> {
@@ -208,6 +231,44 @@ fn listens(table: &str, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn git_obeys_nothing_that_its_line_writes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let git = |line: &[&str]| {
+            let time = std::time::Duration::from_secs(5);
+            let done = parallax_exec::program::output("git", line, &root, &[], 1 << 20, time);
+            assert!(done.is_some(), "{line:?}");
+        };
+        let prepared = |line: &str, places: &[&str]| {
+            let entry = Entry {
+                line: bash::analyse(line),
+                directory: root.clone(),
+                roots: vec![root.clone()],
+                places: places.iter().map(|place| root.join(place)).collect(),
+                layers: false,
+                mode: ApprovalMode::Default,
+                permissions: Permissions::default(),
+                environment: Vec::new(),
+            };
+            entry.prepare(None).map(|prepared| {
+                prepared.environment.iter().any(|(_, value)| value == "safe.bareRepository")
+            })
+        };
+        git(&["init", "-q"]);
+        let mixed = "cp a inc.cfg; git diff";
+        assert_eq!(prepared(mixed, &[]), Ok(true));
+        assert_eq!(prepared("make", &[]), Ok(false));
+        // A repository without a `.git` that is there was looked at.
+        git(&["init", "-q", "--bare", "bare"]);
+        assert_eq!(prepared("cd bare && git log", &["bare"]), Ok(false));
+        git(&["config", "include.path", "../inc.cfg"]);
+        assert_eq!(prepared("git diff | head", &[]), Ok(true));
+        for line in [mixed, "echo x > inc.cfg; git diff", "git diff; make"] {
+            assert!(prepared(line, &[]).unwrap_err().contains("include.path"), "{line}");
+        }
+    }
 
     #[test]
     fn git_fetches_no_missing_object_without_the_network() {

@@ -108,7 +108,7 @@ fn only_wraps(name: Option<&str>, inner: &bash::Command) -> bool {
 }
 
 /// Commands that often stand beside git and write nothing but text.
-fn harmless_beside_git(name: Option<&str>) -> bool {
+pub(super) fn harmless_beside_git(name: Option<&str>) -> bool {
     matches!(
         name,
         Some(

@@ -109,6 +109,43 @@ fn overrides(
     (pairs, obstacles)
 }
 
+/// Keeps git from a repository without a `.git`, where none is yet: what is made
+/// while the line runs was not looked at.
+pub(super) fn close_bare(
+    environment: &mut Vec<(OsString, OsString)>,
+    directory: &Path,
+    others: &[PathBuf],
+) {
+    let mut folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
+    if !folders.any(|folder| repository::bare(folder).is_some()) {
+        append(environment, vec![("safe.bareRepository".to_owned(), "explicit".to_owned())]);
+    }
+}
+
+/// A file of the workspace that the configuration of a repository around
+/// `directory` includes: whoever writes it says what git runs.
+pub(super) fn included(
+    directory: &Path,
+    others: &[PathBuf],
+    roots: &[PathBuf],
+) -> Option<Obstacle> {
+    let folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
+    for file in folders.flat_map(|folder| repository::configurations(folder).telling) {
+        for (key, value) in listing::entries(&file, directory).into_iter().flatten() {
+            let folded = key.to_ascii_lowercase();
+            let includes = folded == "include.path"
+                || (folded.starts_with("includeif.") && folded.ends_with(".path"));
+            let named = file.parent().unwrap_or(directory).join(&value);
+            let named = super::confined::real(&named);
+            let in_git = named.components().any(|part| part.as_os_str() == ".git");
+            if includes && !in_git && roots.iter().any(|root| named.starts_with(root)) {
+                return Some(Obstacle { file, key: Some(key) });
+            }
+        }
+    }
+    None
+}
+
 /// The values of the keys (in lower case) in the configuration of a repository,
 /// each with the folder that a relative one is seen from.
 pub(super) fn files_of_configuration(

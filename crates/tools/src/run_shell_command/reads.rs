@@ -6,7 +6,10 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use super::{git, git_reads, links};
+use parallax_policy::bash::{self, Line, RedirectionKind};
+
+use super::secrets::is_secret_name;
+use super::{git, git_reads, links, repository};
 
 /// Words that are looked at, paths that are given, folders that a `cd` may lead
 /// to, and look-ups in all.
@@ -19,10 +22,20 @@ const MOST_LOOKUPS: usize = 4_096;
 /// resolved. With the root of the disk in it when that cannot be told.
 pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found {
     let mut reads = Found::default();
-    let Some(words) = words(command) else {
+    let Some(mut words) = words(command) else {
         reads.push(PathBuf::from("/"));
         return reads;
     };
+    // As the shell reads them: `$'…'` and such are seen by its grammar alone.
+    for word in read_words(&bash::analyse(command)) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    if words.len() > MOST_WORDS {
+        reads.push(PathBuf::from("/"));
+        return reads;
+    }
     let moves = words.iter().any(|word| word == "cd" || word == "pushd");
     let mut bases = vec![directory.to_owned()];
     let mut next = 0;
@@ -90,6 +103,13 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found
                 reads.push(obstacle.file);
             }
             git_reads::outside(base, roots).into_iter().for_each(|path| reads.push(path));
+            // Whoever writes files there says what git does.
+            let inside = |folder: &PathBuf| {
+                roots.iter().any(|root| folder.starts_with(root) && folder != root)
+            };
+            if repository::bare(base).is_some_and(|folder| inside(&folder)) {
+                reads.push(PathBuf::from("/"));
+            }
         }
     }
     reads
@@ -149,8 +169,8 @@ fn closed_below(folder: &Path) -> Option<PathBuf> {
 /// Whether the last part is a name that the judge may know as closed. Of a
 /// repository all counts, not one file of it.
 fn is_closed_name(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    matches!(name.as_str(), ".git" | ".env") || name.starts_with("gha-creds-")
+    let name = path.file_name().unwrap_or_default();
+    name.eq_ignore_ascii_case(".git") || is_secret_name(name)
 }
 
 /// What links in the folder lead to: `diff` of folders reads it.
@@ -187,6 +207,19 @@ impl Found {
 fn names(word: &str) -> impl Iterator<Item = &str> {
     let value = word.split_once('=').map(|(_, value)| value);
     [Some(word), value].into_iter().flatten().filter(|name| !name.is_empty())
+}
+
+/// The words of the commands, assignments and redirections of a line.
+fn read_words(line: &Line) -> Vec<String> {
+    let of_commands = line.commands.iter().flat_map(|command| {
+        command.words.iter().chain(command.assignments.iter().map(|found| &found.value))
+    });
+    let of_redirections = line.redirections.iter().filter_map(|found| match found.kind {
+        // A text, no name.
+        RedirectionKind::HereDocument | RedirectionKind::HereString => None,
+        _ => Some(&found.target),
+    });
+    of_commands.chain(of_redirections).filter_map(|word| word.text.clone()).collect()
 }
 
 /// The words with quotes taken off; `None` when there are too many, or one that
@@ -300,6 +333,7 @@ mod tests {
         };
         let within = |name: &str| root.join(name).display().to_string();
         let passwd = Path::new("/etc/passwd").canonicalize().expect("a path").display().to_string();
+        let passwd_too = passwd.clone();
         for (command, expected) in [
             ("cat plain none", vec![within("plain")]),
             ("cat 'my pw'", vec![passwd.clone()]),
@@ -314,6 +348,16 @@ mod tests {
             ("head sub/deep/etcl/passwd", vec![passwd.clone()]),
             (&format!("cat '{}'", within("my pw")), vec![passwd]),
             ("ls etcl", vec![]),
+            ("cat $'my pw'", vec![passwd_too.clone()]),
+            ("cat $'my\\x20pw'", vec![passwd_too.clone()]),
+            ("head sub/d$'eep'/etcl/passwd", vec![passwd_too.clone()]),
+            ("echo x > $'my pw'", vec![passwd_too.clone()]),
+            ("A=$'my pw' ls", vec![passwd_too.clone()]),
+            ("cat $'.env'", vec![within(".env"), within("plain")]),
+            ("cat .e$'nv'", vec![within(".env"), within("plain")]),
+            ("cat $'\\x2eenv'", vec![within(".env"), within("plain")]),
+            ("cat $'git.txt'", vec![within(".git"), within(".git/config")]),
+            ("cd $'sub' && ls deep", vec![within("sub"), within("sub/deep")]),
             ("cat .env", vec![within(".env"), within("plain")]),
             ("cat git.txt", vec![within(".git"), within(".git/config")]),
             ("rg /etc", vec![]),
@@ -325,6 +369,35 @@ mod tests {
             assert_eq!(found(command), expected, "{command}");
         }
         assert_eq!(found(&format!("echo {}", "a ".repeat(300))), ["/"]);
+    }
+
+    #[test]
+    fn git_is_looked_at_where_the_shell_would_go() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        fs::create_dir_all(root.join("ev/.git/objects")).expect("folders");
+        fs::write(root.join("ev/.git/HEAD"), "").expect("a file");
+        for command in ["cd $'ev' && git diff", "cd e$'v'; git diff", "cd $'e\x76'; git diff"] {
+            let found = reads(command, &root, std::slice::from_ref(&root)).paths;
+            assert!(found.contains(&root.join("ev")), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_repository_of_ordinary_files_is_no_ordinary_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        fs::create_dir_all(root.join("x/objects")).expect("folders");
+        fs::create_dir_all(root.join("y/.git/objects")).expect("folders");
+        for name in ["x/HEAD", "x/config", "y/.git/HEAD"] {
+            fs::write(root.join(name), "").expect("a file");
+        }
+        let asks = |command: &str| {
+            let roots = [root.clone()];
+            reads(command, &root, &roots).paths.contains(&PathBuf::from("/"))
+        };
+        assert!(asks("cd x && git diff") && asks("cd x/objects; git log"));
+        assert!(!asks("cd x && ls") && !asks("cd y && git diff") && !asks("git diff"));
     }
 
     #[test]

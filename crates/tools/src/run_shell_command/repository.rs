@@ -66,6 +66,16 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     std::iter::once(folder).chain(common).collect()
 }
 
+/// The repository without a `.git` that git would find from `folder`: any folder
+/// with the right names in it is one, and its configuration is an ordinary file.
+pub(super) fn bare(folder: &Path) -> Option<PathBuf> {
+    let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
+    let found = folder.ancestors().take(HIGHEST).find_map(|folder| {
+        Some((folder, repository_at(folder)?.ok().is_some_and(|git| git == folder)))
+    });
+    found.filter(|(_, is_bare)| *is_bare).map(|(folder, _)| folder.to_owned())
+}
+
 /// What the configurations of the repository around `folder` are, with those of
 /// its submodules.
 pub(super) fn configurations(folder: &Path) -> Configurations {

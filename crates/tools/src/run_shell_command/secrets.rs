@@ -113,15 +113,7 @@ pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
 /// Whether a file of this name holds secrets of a project.
 pub(super) fn is_secret_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_lowercase();
-    let Some(rest) = name.strip_prefix(".env") else {
-        return name.starts_with("gha-creds-");
-    };
-    let harmless = ["example", "sample", "template", "dist", "defaults"];
-    match rest.strip_prefix('.') {
-        // `.envrc` is another thing.
-        None => rest.is_empty(),
-        Some(kind) => !kind.split('.').any(|part| harmless.contains(&part)),
-    }
+    protected_names::is_secret_environment(&name) || name.starts_with("gha-creds-")
 }
 
 /// What is found in a workspace.

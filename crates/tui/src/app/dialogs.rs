@@ -19,7 +19,14 @@ impl App {
     /// Opens a dialog in place of the one that may be open.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.completion.close();
+        self.note_opening(self.arrival.by_key);
         self.overlay = Some(overlay);
+    }
+
+    /// The same for one that comes by itself, whatever led to it.
+    pub(super) fn open_unasked(&mut self, overlay: Overlay) {
+        self.open(overlay);
+        self.note_opening(false);
     }
 
     /// What came of a key in the dialog.

@@ -65,17 +65,14 @@ impl App {
                 }
                 if let (true, Some(title), Some(working)) = (runs, &state.title, &mut self.working)
                 {
-                    working.subject.clone_from(title);
+                    working.runs(&state.item, title);
                 }
             }
             EventBody::ItemScreen { item, screen } if self.shell.as_ref() == Some(item) => {
                 self.shell_application_cursor = screen.application_cursor;
             }
             EventBody::Ask(ask) => {
-                let writes = self.now_ms.saturating_sub(self.wrote_at) < super::PAUSE_MS;
-                if self.questions.is_empty() && writes && !self.composer.is_empty() {
-                    self.writing_until = self.now_ms + super::PAUSE_MS;
-                }
+                self.note_question();
                 self.questions.push_back(QuestionDialog::new(ask.clone()));
                 self.waiting(true);
                 self.notify(&format!("Parallax asks: {}", ask.title));
@@ -163,14 +160,19 @@ impl App {
                     working.subject = subject;
                 }
             }
-            ItemDone::Tool(tool) => match &tool.display {
-                Some(Display::Todos { todos }) => self.todos.clone_from(todos),
-                Some(Display::Diff(diff)) => {
-                    self.facts.lines_added += diff.lines_added;
-                    self.facts.lines_removed += diff.lines_removed;
+            ItemDone::Tool(tool) => {
+                if let Some(working) = &mut self.working {
+                    working.ran(item);
                 }
-                _ => {}
-            },
+                match &tool.display {
+                    Some(Display::Todos { todos }) => self.todos.clone_from(todos),
+                    Some(Display::Diff(diff)) => {
+                        self.facts.lines_added += diff.lines_added;
+                        self.facts.lines_removed += diff.lines_removed;
+                    }
+                    _ => {}
+                }
+            }
             _ => {}
         }
     }

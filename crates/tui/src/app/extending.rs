@@ -27,7 +27,10 @@ impl App {
         self.ask(Launch::skill_infos, move |app, (skills, notes)| {
             let shown: Vec<&SkillInfo> =
                 skills.iter().filter(|skill| all || skill.enabled).collect();
-            if shown.is_empty() {
+            let off: Vec<String> = (skills.iter().filter(|skill| !skill.enabled && !all))
+                .map(|skill| format!("`{}`", clean(&skill.name)))
+                .collect();
+            if skills.is_empty() {
                 return app
                     .info("There are no skills; `parallax skills install SOURCE` gets some.");
             }
@@ -42,6 +45,10 @@ impl App {
                     let text = format!("    {}", clean(&skill.description));
                     rows.push(Line::styled(text, app.theme.text));
                 }
+            }
+            if !off.is_empty() {
+                let text = format!("  Off: {} (`/skills enable NAME`)", off.join(", "));
+                rows.push(Line::styled(text, app.theme.secondary));
             }
             rows.extend(
                 notes.iter().map(|note| Line::styled(format!("  {note}"), app.theme.warning)),
@@ -198,7 +205,7 @@ impl App {
                 Ok(switched)
             },
             move |app, done: Result<Vec<String>, parallax_protocol::event::Failure>| match done {
-                Ok(switched) if switched.is_empty() => app.info("There is no such hook."),
+                Ok(switched) if switched.is_empty() => app.error("There is no such hook."),
                 Ok(switched) => {
                     app.info(format!("Hooks {verb}d: `{}`.", switched.join("`, `")));
                     app.read_all_again();

@@ -7,6 +7,7 @@ use parallax_protocol::op::{AskOutcome, Op, ToolInput};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::Key;
 
+use super::overlay::{Overlay, Purpose};
 use super::{AGAIN_MS, App, Armed};
 use crate::composer::{ComposerAction, Surroundings};
 use crate::dialog::{DialogKey, QuestionAnswer};
@@ -21,7 +22,9 @@ impl App {
             // Any key goes on.
             return self.toggle_copy_mode();
         }
-        if self.overlay.is_some() {
+        if self.is_too_early(key) {
+            self.write_on(key);
+        } else if self.overlay.is_some() {
             self.overlay_key(key);
         } else if self.shell_focus {
             self.shell_key(key);
@@ -48,7 +51,7 @@ impl App {
     }
 
     /// What a key means in a dialog, by the key table first.
-    fn dialog_key(&self, key: Key, typing: bool) -> DialogKey {
+    pub(super) fn dialog_key(&self, key: Key, typing: bool) -> DialogKey {
         let command = self.keymap.command(key, Context::DIALOG);
         // Letters are text while text is typed.
         let is_text = typing && key.typed().is_some();
@@ -69,6 +72,10 @@ impl App {
         if key == Key::ctrl('c') && self.again(Armed::Quit, AGAIN_MS) {
             return self.effect(Effect::Quit { delete: false });
         }
+        let is_server = |overlay: &Overlay| overlay.purpose == Purpose::ServerQuestion;
+        if self.overlay.as_ref().is_some_and(is_server) && begins_text(key, "jk") {
+            return self.write_on(key);
+        }
         let dialog_key = self.dialog_key(key, typing);
         if let Some(overlay) = &mut self.overlay {
             let response = overlay.key(dialog_key, key);
@@ -84,9 +91,7 @@ impl App {
         if self.keymap.commands_for(key, Context::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
-        // A letter that is no answer is the beginning of a text.
-        let letter = key.typed().filter(|char| char.is_alphabetic() && !"ejk".contains(*char));
-        if !typing && letter.is_some() {
+        if !typing && begins_text(key, "ejk") {
             self.writes();
             return self.composer_key(key);
         }
@@ -335,7 +340,7 @@ impl App {
         }
     }
 
-    fn composer_key(&mut self, key: Key) {
+    pub(super) fn composer_key(&mut self, key: Key) {
         if self.everywhere_key(key) || self.completion_key(key) {
             return;
         }
@@ -429,4 +434,11 @@ impl App {
             }),
         });
     }
+}
+
+/// Whether a key that is no answer (`answers`) is the beginning of a text or of
+/// a command.
+fn begins_text(key: Key, answers: &str) -> bool {
+    let begins = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
+    key.typed().filter(begins).is_some_and(|char| !answers.contains(char))
 }

@@ -238,6 +238,7 @@ impl App {
     pub(super) fn reload(&mut self) {
         let is_fresh = |open: &OpenSession| open.past().is_empty();
         self.ask_session(is_fresh, |app, is_fresh| {
+            app.again = true;
             // Of one without a prompt nothing is on disk.
             app.effect(Effect::Open(match is_fresh && app.stats.turns.is_empty() {
                 true => SessionChoice::New,

@@ -17,6 +17,8 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 const MOST: usize = 30;
 /// Characters of a server's text.
 const LONGEST: usize = 2_000;
+/// The answer that ends all questions of a server.
+const NO_MORE: &str = "No, and no more questions from this server in this session";
 /// Characters, and rows, of a prompt for the model: the choices stay in the window.
 const SHOWN: usize = 700;
 const ROWS: usize = 8;
@@ -59,7 +61,7 @@ enum Kind {
 }
 
 impl App {
-    /// A server asks. It waits until no other dialog is open.
+    /// A server asks. It waits until no other dialog is open and nobody writes.
     pub(crate) fn server_asks(
         &mut self,
         server: &str,
@@ -82,6 +84,7 @@ impl App {
                 }
             },
         };
+        self.note_question();
         let message = message.chars().take(LONGEST).collect();
         let values = Object::new();
         let server = server.to_owned();
@@ -96,11 +99,26 @@ impl App {
         self.next_server_question();
     }
 
+    /// Calls are over: what was asked during them is asked no more.
+    pub(crate) fn server_questions_ended(&mut self) {
+        let is_open = self.overlay.as_ref().is_some_and(|overlay| {
+            matches!(overlay.purpose, Purpose::ServerQuestion | Purpose::ServerField)
+        });
+        let ended = |question: &ServerQuestion| question.reply.is_closed();
+        if is_open && self.server_questions.front().is_some_and(ended) {
+            self.overlay = None;
+            self.toast("the server does not wait for an answer any more");
+        }
+        self.server_questions.retain(|question| !ended(question));
+        self.next_server_question();
+    }
+
     /// Opens the first question that waits, when there is room for it.
     pub(super) fn next_server_question(&mut self) {
-        if self.overlay.is_some() {
+        if self.overlay.is_some() || self.is_writing() {
             return;
         }
+        self.server_questions.retain(|question| !question.reply.is_closed());
         let Some(question) = self.server_questions.front() else { return };
         let text = self.theme.text;
         let mut intro: Vec<Line> =
@@ -112,6 +130,7 @@ impl App {
                 vec![
                     ListItem::new("no", "No", ""),
                     ListItem::new("yes", "Open this address in the browser", ""),
+                    ListItem::new("never", NO_MORE, ""),
                 ]
             }
             Asked::Sample(facts) => {
@@ -129,10 +148,11 @@ impl App {
             Asked::Form => vec![
                 ListItem::new("yes", "Answer", "a field at a time"),
                 ListItem::new("no", "Do not answer", ""),
+                ListItem::new("never", NO_MORE, ""),
             ],
         };
         let list = ListDialog::new(title, items).intro(intro);
-        self.open(Overlay::list(Purpose::ServerQuestion, list));
+        self.open_unasked(Overlay::list(Purpose::ServerQuestion, list));
     }
 
     /// Whether it is answered at all.
@@ -150,6 +170,7 @@ impl App {
                 _ => self.reply(|_| Answer::Decline),
             },
             ("yes", Some(_)) => self.next_field(),
+            ("never", _) => self.reply(|_| Answer::Never),
             _ => self.reply(|_| Answer::Decline),
         }
     }

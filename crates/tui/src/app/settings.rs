@@ -99,6 +99,10 @@ impl App {
                 let mut intro =
                     vec![row.doc.to_owned(), format!("default: {}", shown(&row.default))];
                 intro.extend(wanted(key, row.kind));
+                if let (FOOTER, Some(items)) = (key, &self.settings.footer) {
+                    let items: Vec<&str> = items.iter().map(|item| item.as_str()).collect();
+                    intro.push(format!("shown now: {}", items.join(", ")));
+                }
                 self.settings_aside();
                 let now = if row.value.is_null() { String::new() } else { shown(&row.value) };
                 let dialog = FieldDialog::new(row.label, intro, Field::with(now));

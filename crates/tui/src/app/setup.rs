@@ -115,26 +115,29 @@ impl App {
     /// A session is open: what it was before is shown.
     pub(crate) fn opened(&mut self, open: &OpenSession) {
         self.session = open.id.to_string();
+        let again = std::mem::take(&mut self.again);
         // Extensions may have brought or taken some.
         if let Some(launch) = &self.launch {
             self.settings.custom_themes = launch.ui().custom_themes;
         }
-        if open.scripted {
+        if open.scripted && !again {
             self.info("The model's words are scripted.");
         }
         // In full screen one scrolls through all of it, and only what is seen is
         // rendered; what goes to the scrollback is rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
-        if skipped > 0 {
+        if skipped > 0 && !again {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
             self.info(format!(
                 "{skipped} earlier {prompts} of this session are not shown here; `/chat share \
                  FILE.md` writes all of it"
             ));
         }
-        self.summary(open);
-        self.transcript.resume(items);
+        if !again {
+            self.summary(open);
+            self.transcript.resume(items);
+        }
         self.learn_agents(open);
         if open.is_cut_off() {
             self.offer_to_go_on();
@@ -195,7 +198,9 @@ impl App {
         self.shell_focus = false;
         self.background.clear();
         self.ready = false;
-        self.facts.context = (0, self.facts.context.1);
+        if !self.again {
+            self.facts.context = (0, self.facts.context.1);
+        }
         self.transcript.end_session();
         self.anchor = crate::transcript::Anchor::Bottom;
     }

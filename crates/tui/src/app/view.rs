@@ -44,6 +44,7 @@ pub(crate) enum Layout {
 impl App {
     /// The next frame. Final rows are given out once.
     pub(crate) fn frame(&mut self, layout: Layout) -> Frame {
+        self.note_drawn();
         self.tick();
         self.surround();
         let (columns, rows) = (usize::from(self.size.0).max(1), usize::from(self.size.1).max(1));
@@ -133,6 +134,10 @@ impl App {
             let key = self.keymap.key_of(KeyCommand::CycleApprovalMode);
             let text = format!(" YOLO: everything runs without a question · {key} leaves it ");
             rows.push(Line::styled(truncate(&text, width).to_owned(), self.theme.error.bold()));
+        }
+        // Text there is not to be taken for the answer's.
+        if !low && rows.first().is_some_and(|row| !row.spans.is_empty()) {
+            rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
         let foot = self.foot(width, low);

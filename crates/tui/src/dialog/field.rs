@@ -152,7 +152,9 @@ impl FieldDialog {
             _ if self.busy.is_some() => Response::Stay,
             DialogKey::Confirm => Response::Chosen(self.field.text().to_owned()),
             _ => {
-                self.field.key(raw);
+                if self.field.key(raw) {
+                    self.problem = None;
+                }
                 Response::Stay
             }
         }

@@ -138,8 +138,8 @@ impl QuestionDialog {
             DialogKey::Down => self.cursor = (self.cursor + 1) % self.choices.len(),
             DialogKey::PageUp => self.scroll = self.scroll.saturating_sub(5),
             DialogKey::PageDown => self.scroll += 5,
-            DialogKey::Left => self.change_rule(false),
-            DialogKey::Right => self.change_rule(true),
+            DialogKey::Left if self.keeps_rules() => self.change_rule(false),
+            DialogKey::Right if self.keeps_rules() => self.change_rule(true),
             DialogKey::Confirm => return self.choose(),
             DialogKey::Other(key) => match key.typed() {
                 Some(digit @ '1'..='9') => {
@@ -154,7 +154,7 @@ impl QuestionDialog {
                 None if key == Key::ctrl('x') && self.choices.contains(&Choice::Editor) => {
                     return QuestionAnswer::Edit;
                 }
-                Some('e') if self.draft().is_some() => {
+                Some('e') if self.has_pattern() => {
                     let text = self.draft().map(rule_text::pattern).unwrap_or_default();
                     self.typing = Some(Typing::Rule(Field::with(text), None));
                 }
@@ -163,6 +163,16 @@ impl QuestionDialog {
             _ => {}
         }
         QuestionAnswer::Stay
+    }
+
+    /// Whether an answer would keep the rule that is shown.
+    fn keeps_rules(&self) -> bool {
+        self.choices.iter().any(|choice| matches!(choice, Choice::Keep(_)))
+    }
+
+    /// Whether there is something in that rule to be edited.
+    fn has_pattern(&self) -> bool {
+        self.keeps_rules() && self.draft().is_some_and(|rule| !rule_text::pattern(rule).is_empty())
     }
 
     fn change_rule(&mut self, wider: bool) {
@@ -313,6 +323,37 @@ mod tests {
         assert_eq!(decide.outcome, AskOutcome::ProceedAlwaysAndSave);
         assert_eq!(decide.scope, Some(RuleScope::Project));
         assert_eq!(decide.rule.expect("a rule").command_prefix, ["cargo build"]);
+    }
+
+    #[test]
+    fn only_keys_that_do_something_are_named() {
+        let mut server = ask();
+        server.question = Question::Mcp;
+        server.preview = None;
+        server.outcomes = vec![
+            AskOutcome::ProceedOnce,
+            AskOutcome::ProceedAlwaysTool,
+            AskOutcome::ProceedAlwaysServer,
+            AskOutcome::Cancel,
+        ];
+        server.rules = vec![
+            RuleDraft { tool_name: "mcp_s_t".to_owned(), ..RuleDraft::default() },
+            RuleDraft { tool_name: "*".to_owned(), ..RuleDraft::default() },
+        ];
+        let text = |dialog: &QuestionDialog| -> String {
+            dialog.view(80, 30, 1, &Theme::default()).rows.iter().map(Line::text).collect()
+        };
+        let mut dialog = QuestionDialog::new(server.clone());
+        assert!(!text(&dialog).contains("rule"), "{}", text(&dialog));
+        press(&mut dialog, plain('e'));
+        assert!(!dialog.is_typing());
+        // With a rule that is kept there is one to choose, but no pattern in it.
+        server.outcomes.insert(3, AskOutcome::ProceedAlwaysAndSave);
+        let mut dialog = QuestionDialog::new(server);
+        assert!(text(&dialog).contains("narrower or wider rule"));
+        press(&mut dialog, plain('e'));
+        assert!(!dialog.is_typing() && !text(&dialog).contains("edit the rule"));
+        assert!(text(&QuestionDialog::new(ask())).contains("e edit the rule"));
     }
 
     #[test]

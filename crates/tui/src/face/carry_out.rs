@@ -252,6 +252,7 @@ impl Face {
         if let Some(before) = before.filter(|_| self.session.is_none() && !self.app.keyless) {
             self.open_session(before);
         }
+        self.app.again = false;
     }
 
     fn copy(&mut self, text: String) {

@@ -240,6 +240,8 @@ impl Asker for Person {
     fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
         let (jobs, server) = (self.0.clone(), server.to_owned());
         Box::pin(async move {
+            // Dropped after the answer, when nobody waits for that any more.
+            let _ended = Ended(jobs.clone());
             let (reply, answer) = tokio::sync::oneshot::channel();
             let then: Then = Box::new(move |app| app.server_asks(&server, question, reply));
             match jobs.send(then).await {
@@ -247,6 +249,16 @@ impl Asker for Person {
                 Err(_) => Answer::Cancel,
             }
         })
+    }
+}
+
+/// Tells the app that a question may be over.
+struct Ended(mpsc::Sender<Then>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // One that is not told is found when the next key comes.
+        let _ = self.0.try_send(Box::new(App::server_questions_ended));
     }
 }
 

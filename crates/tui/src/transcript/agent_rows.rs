@@ -1,8 +1,12 @@
 //! What a sub-agent does, as a tree under the call that started it.
 
+use std::borrow::Cow;
+
+use parallax_protocol::Object;
 use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
 use parallax_protocol::event::ToolStatus;
 use parallax_screen::{Line, Span};
+use serde_json::Value;
 
 use super::describe;
 use super::draw::{Draw, cut};
@@ -48,7 +52,8 @@ pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
         Some(end) => (format!("{} · {}", ended(end), facts(progress)), draw.theme.error),
     };
     rows.push(cut(&Line::styled(text, style), columns));
-    let result = clean::lines(progress.result.trim());
+    let result = readable(progress.result.trim());
+    let result = clean::lines(&result);
     let lines: Vec<&str> = result.lines().collect();
     let most = if draw.options.expanded { usize::MAX } else { RESULT };
     for line in lines.iter().take(most) {
@@ -64,6 +69,42 @@ pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
         rows.push(cut(&Line::styled(more, draw.theme.secondary), columns));
     }
     rows
+}
+
+/// A result that is a JSON object field by field, since braces tell a person
+/// nothing; any other as it is.
+fn readable(result: &str) -> Cow<'_, str> {
+    let Ok(fields) = serde_json::from_str::<Object>(result) else { return result.into() };
+    let mut text = String::new();
+    for (name, value) in &fields {
+        let value = match value {
+            Value::String(value) => value.trim().to_owned(),
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" · ")
+            }
+            Value::Array(items) => {
+                items.iter().map(|item| format!("\n  {}", plain(item))).collect()
+            }
+            other => plain(other),
+        };
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    text.into()
+}
+
+/// A value in one line, the fields of an object without braces.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => fields
+            .values()
+            .map(plain)
+            .filter(|text| !text.is_empty())
+            .collect::<Vec<_>>()
+            .join(" · "),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 fn steps(progress: &AgentProgress, most: usize, columns: usize, draw: &Draw<'_>) -> Vec<Line> {

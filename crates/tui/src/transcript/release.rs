@@ -4,7 +4,7 @@ use parallax_screen::Line;
 
 use super::draw::{Draw, Shape};
 use super::item::Item;
-use super::{Thoughts, Transcript};
+use super::{Thoughts, Transcript, tool_rows};
 use crate::theme::Theme;
 
 /// The most rows of live output of one call.
@@ -49,10 +49,16 @@ impl Transcript {
         if max_rows == 0 {
             return Vec::new();
         }
-        let moving = self.items.iter().skip(self.released).filter(|item| item.is_moving()).count();
+        // Boxes that are done and wait for one above them take rows, too.
+        let boxes = self.items.iter().skip(self.released).filter(|item| match item {
+            Item::Tool(tool) => tool_rows::shape(tool, self.options.whole_results) == Shape::Block,
+            item => item.is_moving(),
+        });
+        let boxes = boxes.count().max(1);
         let mut draw = Draw::new(theme, width, self.options, now_ms);
-        // A call in a box takes three rows besides its output.
-        draw.output_rows = (max_rows / moving.max(1)).saturating_sub(3).clamp(1, OUTPUT_ROWS);
+        // A call in a box takes four rows besides its output: the frame, the head, the
+        // empty row above it.
+        draw.output_rows = (max_rows / boxes).saturating_sub(4).clamp(1, OUTPUT_ROWS);
         let mut rows = Vec::new();
         let mut shape_before = self.last_shape;
         for item in self.items.iter_mut().skip(self.released) {

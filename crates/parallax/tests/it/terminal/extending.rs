@@ -77,7 +77,13 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.prompts("/skills");
     seat.has_seen("When code is reviewed");
     seat.prompts("/skills disable review");
-    seat.has_seen("The skill `review` is disabled.");
+    // The session is opened anew, and that stays in sight.
+    seat.sees(COMPOSER);
+    seat.sees("The skill `review` is disabled.");
+    seat.prompts("/skills");
+    seat.has_seen("Off: `review` (`/skills enable NAME`)");
+    seat.prompts("/skills disable nope");
+    seat.has_seen("there is no skill `nope`; there are: review");
     seat.prompts("/skills list all");
     seat.has_seen("review (user, off)");
     seat.prompts("/commands");
@@ -99,6 +105,13 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.sees(COMPOSER);
     seat.prompts("/hooks enable-all");
     seat.has_seen("Hooks enabled: `listener`");
+    seat.sees(COMPOSER);
+    // What is there is not said again.
+    seat.prompts("/skills enable review");
+    seat.has_seen("The skill `review` is enabled.");
+    seat.sees(COMPOSER);
+    let said = seat.lines().iter().filter(|line| line.trim_end() == "> hi").count();
+    assert_eq!(said, 1, "{:#?}", seat.lines());
 }
 
 #[test]
@@ -234,6 +247,56 @@ fn a_server_has_the_model_answer_when_the_person_agrees() {
     assert!(!bodies[1].contains("functionDeclarations") && !bodies[1].contains("\"go\""));
     assert!(bodies[2].contains("blue, says the model"), "{}", bodies[2]);
     assert!(bodies[4].contains("green, says the model"), "asked once for the session");
+}
+
+/// A seat with a server that is trusted and known.
+fn asking(script: &str) -> Seat {
+    let world = World::new(script);
+    let mut server = stdio(&world, "ask");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let seat = seat(world);
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat.sees(COMPOSER);
+    seat
+}
+
+#[test]
+fn questions_of_a_server_end_with_its_call() {
+    let seat = asking(
+        r#"[{"calls": [{"name": "mcp_test_ask_often", "args": {"wait": 1.5}}]}, {"text": "the end"}]"#,
+    );
+    seat.prompts("go");
+    seat.sees("The MCP server `test` asks");
+    // What is typed goes on being a text, and the question waits for its end.
+    seat.types("/mcp");
+    seat.sees("> /mcp");
+    seat.has_seen("the end");
+    seat.is_idle();
+    seat.press(Key::Enter);
+    seat.has_seen("● test · ready");
+    assert!(!seat.window().contains("asks"), "{}", seat.window());
+}
+
+#[test]
+fn a_person_can_want_no_more_questions_of_a_server() {
+    let seat = asking(
+        r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]},
+            {"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "the end"}]"#,
+    );
+    seat.prompts("go");
+    seat.sees("no more questions from this server");
+    seat.press(Key::Down);
+    seat.press(Key::Down);
+    seat.press(Key::Enter);
+    seat.has_seen("the end");
+    for request in [1, 2] {
+        let body = seat.world.server.requests()[request].body.to_vec();
+        assert!(String::from_utf8_lossy(&body).contains("decline"));
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_closed_terminal_ends_it_and_its_commands() {
     seat.sees(COMPOSER);
     seat.prompts("go");
     seat.sees("started");
-    assert!(in_project(&seat) >= 3, "script, the program, its command");
+    until("script, the program and its command are there", || in_project(&seat) >= 3);
     kill_process(pid(&seat), Signal::KILL).expect("signal");
     until("the end of all", || in_project(&seat) == 0);
 }

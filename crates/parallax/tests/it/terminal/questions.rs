@@ -56,6 +56,30 @@ fn a_question_waits_while_somebody_writes() {
     assert!(!exists(&seat, "first.txt"));
 }
 
+#[test]
+fn somebody_about_to_send_a_draft_approves_nothing() {
+    let seat = Seat::ready(
+        r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
+    );
+    seat.prompts("go");
+    seat.sees("A moment.");
+    seat.types("my draft");
+    seat.sees("> my draft");
+    seat.world.server.open_gate("ask");
+    // It has hardly come up when the draft was to be sent, or to be longer.
+    for key in [Key::Enter, Key::Char('1'), Key::Char('s')] {
+        seat.sees("Run this command?");
+        seat.press(key);
+        seat.sees("A question waits");
+    }
+    seat.sees("> my draft1s");
+    seat.sees("Run this command?");
+    assert!(!exists(&seat, "first.txt"));
+    seat.press(Key::Esc);
+    seat.sees("> my draft1s");
+    assert!(!exists(&seat, "first.txt"));
+}
+
 /// The last content of the n-th request, as JSON.
 fn told(seat: &Seat, request: usize) -> String {
     seat.world.asked(request + 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process};
 use testkit::pty::Key;
 
-use super::seat::{Seat, Start};
+use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
 /// A first change, another one, and an answer to whatever comes after.
@@ -46,6 +46,8 @@ fn commands_of_the_person_are_there_again() {
     seat.sees("own 42");
     seat.is_idle();
     seat.press(Key::Esc);
+    // Followed at once by a letter, Esc is another key.
+    seat.sees(COMPOSER);
     let seat = again(seat, r#"[{"text":"x"}]"#, &["--resume", "latest"]);
     seat.sees("! echo own");
     seat.sees("own 42");

@@ -148,6 +148,22 @@ pub fn emptied(line: &Line) -> Vec<Word> {
         .collect()
 }
 
+/// The words of `git checkout` that are a branch, or files that it overwrites.
+pub fn checked_out(command: &Command) -> Vec<&Word> {
+    let Some(call) = git_subcommand(command).filter(|call| call.name == "checkout") else {
+        return Vec::new();
+    };
+    let texts = || call.rest.iter().filter_map(|word| word.text.as_deref());
+    // A new branch overwrites nothing.
+    if texts().any(|text| {
+        text.starts_with("--orph") || text.starts_with("-b") || text.starts_with("--track")
+    }) {
+        return Vec::new();
+    }
+    let is_operand = |word: &&Word| word.text.as_deref().is_none_or(|text| !text.starts_with('-'));
+    call.rest.iter().filter(is_operand).collect()
+}
+
 fn git(command: &Command) -> Option<Destruction> {
     let call = git_subcommand(command)?;
     let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
@@ -182,6 +198,7 @@ fn git(command: &Command) -> Option<Destruction> {
                 || operand("--")
                 || everything()
                 || letter(&['B'])
+                || long("--pathspec-from-file", "--pathspec-fr")
                 || names_files(&words) =>
         {
             "`git checkout` throws changes away"
@@ -218,6 +235,12 @@ fn git(command: &Command) -> Option<Destruction> {
                 || words.iter().any(|word| word.starts_with('+') || word.starts_with(':')) =>
         {
             "it overwrites what others have"
+        }
+        "submodule"
+            if matches!(first, Some("update" | "deinit"))
+                && (letter(&['f']) || long("--force", "--f")) =>
+        {
+            "it throws changes in submodules away"
         }
         "reflog" if matches!(first, Some("expire" | "delete")) => {
             "it deletes what git could bring back"

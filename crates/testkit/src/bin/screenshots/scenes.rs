@@ -90,6 +90,13 @@ const FINDING: &str = "## Why it hammers the host
 |       2 |      0 ms |      200 ms |
 |       3 |      0 ms |      400 ms |
 
+";
+
+/// How long a build that is slow takes to load the grammars.
+const LOADING_MS: u64 = 4_000;
+
+/// The end of it.
+const CODE: &str = "\
 ```rust
 Err(_) => {
     let delay = Duration::from_millis(100) * 2_u32.pow(attempt);
@@ -123,13 +130,13 @@ fn trust() -> Scene {
 fn answer() -> Scene {
     let script = vec![
         calls(&[read("src/retry.rs"), read("tests/retry.rs")], 9_120, 0),
-        json!({"chunks": [{"text": FINDING}, {"gate": "never"}]}),
+        json!({"chunks": [{"text": FINDING}, {"wait_ms": LOADING_MS}, {"text": CODE}, {"gate": "never"}]}),
     ];
     let steps = steps(vec![
         prompts("Why does a lost link make us hammer the host?"),
         vec![Step::See("attempt += 1")],
     ]);
-    Scene { size: (96, 38), ..scene("answer", script, steps) }
+    Scene { size: (96, 40), ..scene("answer", script, steps) }
 }
 
 fn shell_question() -> Scene {

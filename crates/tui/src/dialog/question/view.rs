@@ -166,6 +166,18 @@ impl QuestionDialog {
                     rows.extend(wrap(&line, width, &hang));
                 }
             }
+            Some(Preview::Skill { description, folder, files }) => {
+                for line in description.lines() {
+                    let line = Line::styled(format!("  {}", tabs(line)), theme.text);
+                    rows.extend(wrap(&line, width, &hang));
+                }
+                let place = format!("  its files, in {}:", folder.display());
+                rows.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
+                for file in files {
+                    let line = Line::styled(format!("    {}", tabs(file)), theme.text);
+                    rows.extend(wrap(&line, width, &hang));
+                }
+            }
             Some(Preview::Plan { text, .. }) => rows = self.plan_rows(text, width, theme),
             // These have a dialog of their own.
             Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
@@ -231,9 +243,10 @@ impl QuestionDialog {
             rows.extend(wrap(&line, width, &[Span::raw("     ")]));
         }
         if self.draft().is_some() {
-            let widen =
-                if self.ask.rules.len() > 1 { "←→ narrower or wider rule · " } else { "" };
-            let hint = format!("{widen}e edit the rule · esc no");
+            let widens = self.keeps_rules() && self.ask.rules.len() > 1;
+            let widen = if widens { "←→ narrower or wider rule · " } else { "" };
+            let edit = if self.has_pattern() { "e edit the rule · " } else { "" };
+            let hint = format!("{widen}{edit}esc no");
             rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
         }
         (rows, None)

@@ -81,6 +81,26 @@ fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
 }
 
 #[test]
+fn a_result_that_is_an_object_is_told_without_braces() {
+    let mut show = Show::default();
+    show.call("a", "invoke_agent", json!({"agent_name": "scout"}));
+    let result = json!({"Summary": "It is here.", "Trace": ["glob", "read"],
+        "Places": [{"file": "a.rs", "why": "it says so"}]});
+    let mut done = tool("a", "invoke_agent", ToolKind::Agent, "scout: look");
+    done.display = Some(Display::Agent(AgentProgress {
+        end: Some(AgentEnd::Goal),
+        result: serde_json::to_string_pretty(&result).expect("JSON"),
+        ..progress()
+    }));
+    show.end(done);
+    let rows = show.take().join("\n");
+    for wanted in ["Summary: It is here.", "Trace: glob · read", "… 1 more line (ctrl+o)"] {
+        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    }
+    assert!(!rows.contains('{'), "{rows}");
+}
+
+#[test]
 fn a_topic_is_a_heading_and_an_intent_is_a_row() {
     let mut show = Show::default();
     for (id, title) in [("a", "Looking around"), ("b", "")] {

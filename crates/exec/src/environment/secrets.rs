@@ -1,0 +1,157 @@
+//! Names and values that tell of a secret by their look.
+
+use std::sync::LazyLock;
+
+use regex::RegexSet;
+
+const SECRET_NAME_PARTS: [&str; 10] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "KEY",
+    "AUTH",
+    "CREDENTIAL",
+    "CREDS",
+    "PRIVATE",
+    "CERT",
+];
+
+/// Words of a name, parted by `_`, that tell of a secret by themselves.
+const SECRET_WORDS: [&str; 17] = [
+    "PASS",
+    "PWD",
+    "PW",
+    "PASSPHRASE",
+    "PASSCODE",
+    "DSN",
+    "WEBHOOK",
+    "CONN",
+    "CONNSTR",
+    "BEARER",
+    "COOKIE",
+    "JWT",
+    "MNEMONIC",
+    "OTP",
+    "PHRASE",
+    "SAS",
+    "TOTP",
+];
+
+/// Names with such a word that tell of none.
+const PLAIN_NAMES: [&str; 2] = ["PWD", "OLDPWD"];
+
+/// The part of a name that tells of a secret.
+pub(super) fn secret_part(name: &str) -> Option<&'static str> {
+    if let Some(part) = SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)) {
+        return Some(part);
+    }
+    if PLAIN_NAMES.contains(&name) {
+        return None;
+    }
+    // `MYPASS` is one, `BYPASS` and `COMPASS` are none.
+    let joined = |word: &str| {
+        word.ends_with("PASS") && !word.ends_with("BYPASS") && !word.ends_with("COMPASS")
+    };
+    if name.split('_').any(joined) {
+        return Some("PASS");
+    }
+    SECRET_WORDS.into_iter().find(|secret| name.split('_').any(|word| word == *secret))
+}
+
+/// Values that are secrets by their look.
+static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
+    RegexSet::new([
+        r"(?i)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)",
+        r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@",
+        r"(?i)\bgh[a-z]_[a-z0-9_]{36,}",
+        r"(?i)\bgithub_pat_[a-z0-9_]{22,}",
+        r"(?i)\bAIzaSy[a-z0-9_-]{33}",
+        r"(?i)\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+        r"(?i)\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]+\.[a-z0-9_-]+",
+        r"\beyJ[A-Za-z0-9_-]{4,}\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*",
+        r"(?i)\b[sr]k_(?:live|test)_[a-z0-9]{16,}",
+        r"(?i)\bxox[a-z]-[a-z0-9-]{8,}",
+        r"(?i)(?:^|[;&?\s])(?:password|passwd|pwd)=[^;&\s]+",
+        r"(?i)\bhooks\.(?:slack\.com/services|zapier\.com/hooks)/",
+        r"(?i)\bdiscord(?:app)?\.com/api/webhooks/",
+        r"(?i)\bwebhook\.office\.com/",
+        // Keys of services, by the beginnings that they gave them. Folders and
+        // packages have dashes too: what follows has to be long.
+        r"\bsk-(?:ant|proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,}",
+        r"\bsk-[A-Za-z0-9]{32,}",
+        r"\bgl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[A-Za-z0-9_-]{16,}",
+        r"\bnpm_[A-Za-z0-9]{36}\b",
+        r"\bhf_[A-Za-z0-9]{30,}",
+        r"\bgsk_[A-Za-z0-9]{32,}",
+        r"\bdo[opr]_v1_[a-f0-9]{32,}",
+        r"\bya29\.[A-Za-z0-9_-]{16,}",
+        r"\bGOCSPX-[A-Za-z0-9_-]{20,}",
+        r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+        r"\bpypi-[A-Za-z0-9_-]{32,}",
+        r"\bshp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}",
+        r"\bdckr_pat_[A-Za-z0-9_-]{20,}",
+        r"\bdapi[a-f0-9]{32}",
+        r"\bhv[sb]\.[A-Za-z0-9_-]{20,}",
+        r"\bAGE-SECRET-KEY-1",
+        r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
+        r"(?i)\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=[^;\s]+",
+        r"(?i)(?:^|[?&])sig=[a-z0-9%+/=_-]{4,}",
+        r"(?i)^(?:basic|bearer)\s+\S{8,}",
+    ])
+    .ok()
+});
+
+/// Whether the value is a secret by its look.
+pub(super) fn is_secret_value(value: &str) -> bool {
+    SECRET_VALUES.as_ref().is_some_and(|set| set.is_match(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_patterns_are_patterns() {
+        assert!(SECRET_VALUES.is_some());
+    }
+
+    #[test]
+    fn names_of_secrets_are_known_by_their_words() {
+        for name in [
+            "MYPASS",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "MY_PWD",
+            "SLACK_WEBHOOK",
+            "DB_CONN",
+            "X_DSN",
+            "FOO_BEARER",
+            "OTP",
+            "MNEMONIC",
+            "PHRASE",
+            "SEED_PHRASE",
+            "JWT",
+            "X_COOKIE",
+            "SAS",
+        ] {
+            assert!(secret_part(name).is_some(), "{name}");
+        }
+        for name in [
+            "PWD",
+            "OLDPWD",
+            "BYPASS_CACHE",
+            "COMPASS",
+            "PASSENGER_APP",
+            "CONNECT_TIMEOUT",
+            "OTPS",
+            "SASS_PATH",
+            "PHRASES_FILE",
+            "REMOTE_ACCESS",
+            "DOCKER_BUILDKIT",
+            "KUBE_EDITOR",
+        ] {
+            assert_eq!(secret_part(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! How much of what a server says of its tools is kept: what is declared goes
+//! into every request, so one server must not fill the window.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::catalog::ToolEntry;
+
+/// Characters of a tool's description.
+const DESCRIPTION: usize = 4_000;
+/// Bytes of a tool's schema.
+const SCHEMA: usize = 32_000;
+/// Bytes of all descriptions and schemas of one server.
+const TOTAL: usize = 1_000_000;
+
+/// The tools that are kept.
+#[derive(Debug)]
+pub(crate) struct Bounded {
+    pub(crate) tools: Vec<ToolEntry>,
+    /// Which were left out because they are too many, in words.
+    pub(crate) cut: Option<String>,
+    /// What else was left out.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Cuts tools to what is kept.
+pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
+    let (mut kept, mut notes) = (Vec::with_capacity(tools.len()), Vec::new());
+    let (mut described, mut schemas, mut total, mut left_out) = (0, 0, 0_usize, 0);
+    for mut tool in tools {
+        described += usize::from(shorten(&mut tool.description));
+        if tool.schema.to_string().len() > SCHEMA {
+            tool.schema = json!({"type": "object"});
+            // Nothing reads it but the check of structured results.
+            tool.output_schema = None;
+            tool.description.push_str("\n[The schema of its arguments is too long to be shown.]");
+            schemas += 1;
+        }
+        if tool.output_schema.as_ref().is_some_and(|schema| schema.to_string().len() > SCHEMA) {
+            tool.output_schema = None;
+        }
+        total = total.saturating_add(size(&tool));
+        match total > TOTAL {
+            true => left_out += 1,
+            false => kept.push(tool),
+        }
+    }
+    let cut = (left_out > 0).then(|| {
+        format!(
+            "its tools need more than {TOTAL} characters: {left_out} of them are left out \
+             (`includeTools` says which count)"
+        )
+    });
+    if described > 0 {
+        notes.push(format!(
+            "the descriptions of {described} of its tools are cut after {DESCRIPTION} characters"
+        ));
+    }
+    if schemas > 0 {
+        notes.push(format!(
+            "the schemas of {schemas} of its tools are longer than {SCHEMA} characters and are \
+             not declared"
+        ));
+    }
+    Bounded { tools: kept, cut, notes }
+}
+
+/// What a tool adds to a request, in characters.
+pub(crate) fn size(tool: &ToolEntry) -> usize {
+    tool.name.len() + tool.description.len() + schema_size(&tool.schema)
+}
+
+fn schema_size(schema: &Value) -> usize {
+    schema.to_string().len()
+}
+
+/// Cuts a description, with a mark.
+fn shorten(text: &mut String) -> bool {
+    let Some((at, _)) = text.char_indices().nth(DESCRIPTION) else { return false };
+    let left_out = text.chars().count() - DESCRIPTION;
+    text.truncate(at);
+    let _ = write!(text, "\n[… {left_out} more characters are left out]");
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: String, schema: Value) -> ToolEntry {
+        ToolEntry { name: name.to_owned(), description, schema, ..ToolEntry::default() }
+    }
+
+    #[test]
+    fn what_a_server_says_of_its_tools_is_cut_and_told() {
+        let small = tool("small", "Does it.".into(), json!({"type": "object"}));
+        let long = tool("long", "ä".repeat(5_000_000), json!({"type": "object"}));
+        let wide = tool("wide", "x".into(), json!({"description": "s".repeat(50_000)}));
+        let Bounded { tools: kept, cut, notes } = bound(vec![small.clone(), long, wide]);
+        assert_eq!(cut, None);
+        assert_eq!(kept[0], small);
+        assert!(kept[1].description.chars().count() < 4_100);
+        assert!(kept[1].description.ends_with("[… 4996000 more characters are left out]"));
+        assert_eq!(kept[2].schema, json!({"type": "object"}));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        let many = (0..2_000).map(|at| tool(&at.to_string(), "d".repeat(1_000), Value::Null));
+        let Bounded { tools: kept, cut, .. } = bound(many.collect());
+        assert!((900..1_000).contains(&kept.len()), "{}", kept.len());
+        let words = format!("{} of them are left out", 2_000 - kept.len());
+        assert!(cut.is_some_and(|cut| cut.contains(&words)));
+    }
+}

@@ -1,0 +1,193 @@
+//! `mcp_search_tools`: where the tools of all servers would fill too much of the
+//! window, the model looks for those that it needs.
+
+use std::fmt::Write as _;
+
+use parallax_protocol::tool::{
+    Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+use serde_json::{Value, json};
+
+use crate::servers::Servers;
+use crate::untrusted::wrap;
+
+/// The tool with which the model finds tools that are not declared.
+pub const SEARCH_TOOLS: &str = "mcp_search_tools";
+/// Tools that one search declares.
+const MOST_FOUND: usize = 10;
+/// Characters of a description in the list.
+const SHOWN: usize = 200;
+/// Servers that are named in the description of the tool.
+const NAMED: usize = 50;
+
+pub(crate) struct SearchTools {
+    spec: ToolSpec,
+    servers: Servers,
+}
+
+impl SearchTools {
+    /// `offered`: the servers with tools that are not declared, how many, and what
+    /// people say of the server.
+    pub(crate) fn new(servers: Servers, offered: &[(String, usize, String)]) -> Self {
+        let mut description = "Finds tools of the MCP servers. They are too many to be declared \
+                               all: those that a search finds can be called from the next \
+                               request on. Tools that are not declared:"
+            .to_owned();
+        for (name, count, about) in offered.iter().take(NAMED) {
+            let about: String = about.chars().take(SHOWN).collect();
+            let about = if about.is_empty() { about } else { format!(": {about}") };
+            let _ = write!(description, "\n- `{name}`, {count} tools{about}");
+        }
+        if offered.len() > NAMED {
+            let _ = write!(description, "\n- and {} more servers", offered.len() - NAMED);
+        }
+        let spec = ToolSpec {
+            name: SEARCH_TOOLS.to_owned(),
+            display_name: "McpSearchTools".to_owned(),
+            description,
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "A few words for what the tool should do, or its name. A server's name finds its tools."}
+                },
+                "required": ["query"]
+            }),
+            kind: ToolKind::Search,
+            sharing: Sharing::Shared,
+            aliases: Vec::new(),
+        };
+        Self { spec, servers }
+    }
+}
+
+impl Tool for SearchTools {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let query = args.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
+        if words(query).is_empty() {
+            let message = "`query` must be a text with words in it";
+            return Err(ToolError::new(ToolErrorKind::InvalidToolParams, message));
+        }
+        let servers = self.servers.clone();
+        Ok(Box::new(Search { servers, query: query.to_owned(), effects: Effects::default() }))
+    }
+}
+
+struct Search {
+    servers: Servers,
+    query: String,
+    effects: Effects,
+}
+
+impl Invocation for Search {
+    fn title(&self) -> String {
+        self.query.clone()
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let known = self.servers.deferred();
+            let found = best(&self.query, known.iter().map(|tool| (tool.spec(), tool.server())));
+            if found.is_empty() {
+                return Outcome::text(
+                    "No tool of the MCP servers has these words in its name or description. Try \
+                     other words, or the name of a server.",
+                );
+            }
+            let mut lines = String::new();
+            for spec in &found {
+                let about = spec.description.split_whitespace().collect::<Vec<_>>().join(" ");
+                let about: String = about.chars().take(SHOWN).collect();
+                let _ = write!(lines, "\n- {}: {about}", spec.name);
+            }
+            let names: Vec<String> = found.iter().map(|spec| spec.name.clone()).collect();
+            let count = names.len();
+            self.servers.declare(names);
+            let text = format!(
+                "Found {count}; they are declared from now on and can be called:\n{}",
+                // Names and descriptions are the servers' words.
+                wrap(lines.trim_start())
+            );
+            Outcome::text(text).shown(Display::text(format!("{count} tools")))
+        })
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|char: char| !char.is_alphanumeric());
+    let words = words.map(|word| {
+        let word = word.to_lowercase();
+        // "issues" finds "issue".
+        match word.strip_suffix('s') {
+            Some(one) if one.len() > 2 => one.to_owned(),
+            _ => word,
+        }
+    });
+    words.filter(|word| !word.is_empty()).take(20).collect()
+}
+
+/// The tools that fit best: words count most in a tool's name, then in its
+/// server's, then in the description.
+fn best<'a>(
+    query: &str,
+    tools: impl Iterator<Item = (&'a ToolSpec, &'a str)>,
+) -> Vec<&'a ToolSpec> {
+    let words = words(query);
+    let score = |(spec, server): (&'a ToolSpec, &'a str)| {
+        let (name, server) = (spec.name.to_lowercase(), server.to_lowercase());
+        let description = spec.description.to_lowercase();
+        let own = name.strip_prefix("mcp_").unwrap_or(&name).replacen(&server, "", 1);
+        let of = |word: &String| {
+            u32::from(own.contains(word.as_str())) * 4
+                + u32::from(server.contains(word.as_str())) * 2
+                + u32::from(description.contains(word.as_str()))
+        };
+        let score: u32 = words.iter().map(of).sum();
+        (score > 0).then_some((score, spec))
+    };
+    let mut found: Vec<(u32, &ToolSpec)> = tools.filter_map(score).collect();
+    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name)));
+    found.into_iter().take(MOST_FOUND).map(|(_, spec)| spec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str, description: &str) -> ToolSpec {
+        ToolSpec {
+            name: name.to_owned(),
+            display_name: String::new(),
+            description: description.to_owned(),
+            parameters: json!({}),
+            kind: ToolKind::Other,
+            sharing: Sharing::Shared,
+            aliases: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn words_in_names_count_more_than_words_in_descriptions() {
+        let tools = [
+            spec("mcp_git_log", "Lists commits; not issues."),
+            spec("mcp_hub_create_issue", "Makes one."),
+            spec("mcp_hub_star", "Marks a project."),
+        ];
+        let find = |query: &str| {
+            let known = tools.iter().zip(["git", "hub", "hub"]);
+            best(query, known).iter().map(|spec| spec.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(find("Issues"), ["mcp_hub_create_issue", "mcp_git_log"]);
+        assert_eq!(find("hub"), ["mcp_hub_create_issue", "mcp_hub_star"]);
+        assert!(find("weather").is_empty() && find("mcp").is_empty());
+    }
+}

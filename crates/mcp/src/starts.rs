@@ -1,0 +1,83 @@
+//! When a server that is gone may be started again: later each time, and not
+//! for ever.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::McpError;
+
+/// The waits before a lost server is started again.
+pub(crate) const WAITS: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+/// So many starts in [`PERIOD`], then it is left alone.
+const MOST: usize = 6;
+const PERIOD: Duration = Duration::from_secs(600);
+
+/// The starts of a server within the last ten minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Starts {
+    times: VecDeque<Instant>,
+}
+
+impl Starts {
+    /// Whether there may be another one.
+    ///
+    /// # Errors
+    /// It was started too often.
+    pub(crate) fn check(&mut self) -> Result<(), McpError> {
+        while self.times.front().is_some_and(|start| start.elapsed() > PERIOD) {
+            self.times.pop_front();
+        }
+        if self.times.len() < MOST {
+            return Ok(());
+        }
+        let why = format!(
+            "it was started {MOST} times within ten minutes and never stayed; see `/mcp`, then \
+             `/mcp reload`"
+        );
+        Err(McpError::Closed { why })
+    }
+
+    /// How long the next one waits.
+    pub(crate) fn rest(&self) -> Duration {
+        let Some(last) = self.times.back() else { return Duration::ZERO };
+        let wait = WAITS.get(self.times.len() - 1).or(WAITS.last()).copied().unwrap_or_default();
+        wait.saturating_sub(last.elapsed())
+    }
+
+    /// It is started now.
+    pub(crate) fn note(&mut self) {
+        self.times.push_back(Instant::now());
+    }
+
+    /// The next one is as good as the first.
+    pub(crate) fn forget(&mut self) {
+        self.times.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_come_ever_later_and_end() {
+        let mut starts = Starts::default();
+        assert_eq!(starts.rest(), Duration::ZERO);
+        for wait in WAITS.into_iter().chain([WAITS[3]; 2]) {
+            assert!(starts.check().is_ok());
+            starts.note();
+            let rest = starts.rest();
+            assert!(rest <= wait && rest + Duration::from_millis(200) > wait, "{rest:?} {wait:?}");
+        }
+        assert!(starts.check().is_err_and(|error| error.to_string().contains("6 times")));
+        starts.forget();
+        assert!(starts.check().is_ok() && starts.rest().is_zero());
+    }
+}

@@ -1,0 +1,141 @@
+//! git in the lines of an agent: it obeys nothing that the line writes, what it
+//! makes stays, and what moved comes back.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+/// One answer with one command each, then the end.
+fn commands(lines: &[&str]) -> String {
+    let call =
+        |line: &&str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
+    let mut script: Vec<Value> = lines.iter().map(call).collect();
+    script.push(json!({"text": "done"}));
+    Value::Array(script).to_string()
+}
+
+/// What the model read of each call, in order.
+fn answers(world: &World) -> Vec<String> {
+    let requests = world.server.requests();
+    let body: Value =
+        serde_json::from_slice(&requests.last().expect("requests").body).expect("json");
+    let contents = body["contents"].as_array().expect("contents").clone();
+    let parts = contents
+        .iter()
+        .flat_map(|content| content["parts"].as_array().cloned().unwrap_or_default());
+    parts
+        .filter_map(|part| {
+            let response = part.get("functionResponse")?.get("response")?.clone();
+            let text = response.get("output").or_else(|| response.get("error"))?;
+            text.as_str().map(str::to_owned)
+        })
+        .collect()
+}
+
+fn git(world: &World, folder: &str, arguments: &[&str]) {
+    let mut command = world.home.command(std::path::Path::new("git"), "");
+    command.current_dir(world.home.project().join(folder));
+    command.args(["-c", "user.name=A", "-c", "user.email=a@b"]).args(arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(command.status().expect("git").success(), "{arguments:?}");
+}
+
+/// A repository in `folder` all of whose files go through a filter named `f`.
+fn filtered(world: &World, folder: &str) {
+    world.home.write(&format!("{folder}/a.txt"), "a\n").expect("written");
+    world.home.write(&format!("{folder}/.gitattributes"), "* filter=f diff=f\n").expect("written");
+    git(world, folder, &["init", "-q"]);
+    git(world, folder, &["add", "."]);
+    git(world, folder, &["commit", "-qm", "one"]);
+    world.home.write(&format!("{folder}/a.txt"), "changed\n").expect("written");
+}
+
+/// A program that leaves a mark in the project when it runs.
+fn evil(world: &World) -> String {
+    let script = format!("#!/bin/sh\ntouch {}/ran\ncat\n", world.home.project().display());
+    world.home.write("evil", &script).expect("written");
+    let path = world.home.project().join("evil");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+    path.display().to_string()
+}
+
+#[test]
+fn git_obeys_nothing_that_its_line_writes_first() {
+    let included = "printf '[filter \"f\"]\\n clean = ./evil\\n' > inc.cfg; git diff";
+    let bare = "printf '[core]\\n bare = false\\n' > x/config; cd x && git diff";
+    let world = World::new(&commands(&[included, bare, "git diff > a.patch"]));
+    evil(&world);
+    filtered(&world, "");
+    git(&world, "", &["config", "include.path", "../inc.cfg"]);
+    world.home.write("inc.cfg", "").expect("written");
+    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    let answers = answers(&world);
+    for answer in &answers[..2] {
+        assert!(answer.contains("nobody can be asked"), "{answer}");
+    }
+    assert!(!world.home.project().join("ran").exists());
+    assert_eq!(world.read("inc.cfg"), "");
+}
+
+#[test]
+fn no_quotes_hide_a_repository() {
+    let lines =
+        ["cd $'ev' && git diff", "cd e$'v' && git log -p", "cd $'e\\x76'; git status; git diff"];
+    let world = World::new(&commands(&lines));
+    let evil = evil(&world);
+    filtered(&world, "ev");
+    for key in ["filter.f.clean", "diff.f.textconv", "diff.f.command"] {
+        git(&world, "ev", &["config", key, &evil]);
+    }
+    world.run_well(&["-p", "go"]);
+    assert!(!world.home.project().join("ran").exists());
+    let world = World::new(&commands(&["cat $'.env'", "cat l$'nk'/secret"]));
+    world.home.write(".env", "SECRET=1").expect("written");
+    world.home.write_home("elsewhere/secret", "SECRET").expect("written");
+    let outside = world.home.home().join("elsewhere");
+    std::os::unix::fs::symlink(outside, world.home.project().join("lnk")).expect("link");
+    world.run_well(&["-p", "go"]);
+    for answer in answers(&world) {
+        assert!(answer.contains("nobody can be asked") && !answer.contains("SECRET"), "{answer}");
+    }
+}
+
+#[test]
+fn a_new_repository_keeps_what_git_wrote() {
+    let world = World::new(&commands(&[
+        "git clone -q . copy && git -C copy remote",
+        "git init -q fresh; ls",
+        "git -C copy config core.fsmonitor x",
+    ]));
+    world.home.write("a.txt", "a\n").expect("written");
+    git(&world, "", &["init", "-q"]);
+    git(&world, "", &["add", "."]);
+    git(&world, "", &["commit", "-qm", "one"]);
+    world.run_well(&["-p", "go", "--allowed-tools", "run_shell_command(git)"]);
+    let answers = answers(&world);
+    assert!(answers[0].contains("origin"), "{}", answers[0]);
+    for (index, folder) in ["copy", "fresh"].into_iter().enumerate() {
+        assert!(!answers[index].contains("protected"), "{}", answers[index]);
+        assert!(world.read(&format!("{folder}/.git/config")).contains("[core]"), "{folder}");
+        git(&world, folder, &["status"]);
+    }
+    // From then on it is closed as any other.
+    assert!(!world.read("copy/.git/config").contains("fsmonitor"), "{}", answers[2]);
+}
+
+#[test]
+fn a_folder_that_was_moved_behind_a_link_comes_back() {
+    for line in ["mv a a0; ln -s a0 a", "rm -rf a; ln -s nowhere a"] {
+        let world = World::new(&commands(&[line]));
+        world.home.write("a/b/f", "1").expect("written");
+        world.home.write("a/g", "2").expect("written");
+        world.run_well(&["-p", "go", "-y"]);
+        assert!(world.home.project().join("a").is_symlink(), "{line}");
+        world.run_well(&["undo"]);
+        assert_eq!((world.read("a/b/f"), world.read("a/g")), ("1".into(), "2".into()), "{line}");
+        assert!(!world.home.project().join("a0").exists(), "{line}");
+    }
+}

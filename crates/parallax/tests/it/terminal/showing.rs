@@ -1,0 +1,100 @@
+//! What is shown on demand: what was cut, the sources of an answer, the list of
+//! settings at its place.
+
+use serde_json::json;
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+#[test]
+fn what_was_cut_is_walked_back() {
+    let shell = |command: &str| json!({"name": "run_shell_command", "args": {"command": command}});
+    let script = json!([
+        {"calls": [shell("seq -f one%g 40")]},
+        {"calls": [shell("seq -f two%g 40")]},
+        {"text": "Both are done."},
+    ]);
+    let start = Start::sized(100, 60).arguments(&["--yolo"]);
+    let seat = Seat::in_world(World::new(&script.to_string()), &start);
+    seat.prompts("go");
+    seat.sees("Both are done.");
+    seat.is_idle();
+    seat.sees_no("two5");
+    seat.press(Key::Ctrl('o'));
+    seat.sees("two5");
+    seat.sees("what was cut before that");
+    seat.sees_no("one5");
+    seat.press(Key::Ctrl('o'));
+    seat.sees("one5");
+    seat.press(Key::Ctrl('o'));
+    seat.sees("nothing before that was cut");
+    seat.press(Key::Ctrl('o'));
+    seat.sees("what was cut before that");
+}
+
+#[test]
+fn the_sources_of_an_answer_are_listed_where_that_is_wanted() {
+    for (wanted, settings) in [(true, r#"{"ui":{"showCitations":true}}"#), (false, "{}")] {
+        let chunk = json!({"candidates": [{
+            "content": {"role": "model", "parts": [{"text": "It is hot."}]},
+            "finishReason": "STOP",
+            "citationMetadata": {"citations": [
+                {"title": "The sun", "uri": "https://sun.example/facts"},
+                {"title": "The sun", "uri": "https://sun.example/facts"},
+            ]},
+        }], "modelVersion": "gemini-2.5-pro"});
+        let world = World::new(&json!([{"chunks": [chunk]}]).to_string());
+        world.home.write_home(".gemini/settings.json", settings).expect("settings");
+        let seat = Seat::in_world(world, &Start::sized(100, 30));
+        seat.prompts("how hot is it?");
+        seat.sees("It is hot.");
+        seat.is_idle();
+        match wanted {
+            true => {
+                seat.sees("1. The sun https://sun.example/facts");
+                seat.sees_no("2. The sun");
+            }
+            false => seat.sees_no("sun.example"),
+        }
+    }
+}
+
+#[test]
+fn the_settings_stay_where_they_were() {
+    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 40));
+    seat.prompts("/settings");
+    seat.sees("type to search");
+    seat.types("footer it");
+    seat.press(Key::Enter);
+    seat.sees("names in order, with commas between: mode, trust");
+    seat.types("mode, moon");
+    seat.press(Key::Enter);
+    seat.sees("the footer cannot show `moon`");
+    for _ in 0..4 {
+        seat.press(Key::Backspace);
+    }
+    seat.types("trust");
+    seat.press(Key::Enter);
+    // The list again, with its search, and what was typed.
+    seat.sees("mode, trust*");
+    seat.sees("footer it");
+    seat.press(Key::Enter);
+    seat.sees("shown now: mode, trust");
+    seat.press(Key::Esc);
+    seat.sees("footer it");
+    // The first clears the search, the second leaves.
+    seat.press(Key::Esc);
+    seat.sees_no("footer it");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+}
+
+#[test]
+fn a_word_that_the_footer_cannot_show_is_told() {
+    let world = World::new("[]");
+    let settings = r#"{"ui":{"footer":{"items":["mode","moon","cost"]}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let seat = Seat::in_world(world, &Start::sized(120, 40));
+    seat.sees("names `moon`, which the footer cannot show");
+}

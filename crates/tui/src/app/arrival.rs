@@ -1,0 +1,120 @@
+//! What nobody asked for comes up over the composer: a question of the engine or
+//! of a server. The keys of somebody who writes are not meant for it: it waits
+//! for a pause, and once it is there it takes no answer for a moment.
+
+use parallax_protocol::ids::AskId;
+use parallax_screen::Key;
+
+use super::overlay::Purpose;
+use super::{App, PAUSE_MS};
+use crate::dialog::DialogKey;
+
+/// How long a dialog that nobody asked for takes no answer while the composer
+/// holds a text, in milliseconds: whoever is about to send the text sees it first.
+const MOMENT_MS: u64 = 600;
+
+/// Something that nobody asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Unasked {
+    /// A dialog, by its number.
+    Dialog(u64),
+    Question(AskId),
+}
+
+/// What came up, and since when it is seen.
+#[derive(Debug, Default)]
+pub(super) struct Arrival {
+    /// Such dialogs so far.
+    dialogs: u64,
+    /// The number of the open dialog; `None`: a key opened it.
+    dialog: Option<u64>,
+    /// What was drawn last, and when first.
+    drawn: Option<(Unasked, u64)>,
+    /// Whether a key is being handled: what opens now was asked for.
+    pub(super) by_key: bool,
+}
+
+impl App {
+    /// A dialog opens. `asked`: a person wanted it.
+    pub(super) fn note_opening(&mut self, asked: bool) {
+        self.arrival.dialogs += 1;
+        self.arrival.dialog = (!asked).then_some(self.arrival.dialogs);
+    }
+
+    /// What is over the composer now and came by itself.
+    fn unasked(&self) -> Option<Unasked> {
+        if self.overlay.is_some() {
+            return self.arrival.dialog.map(Unasked::Dialog);
+        }
+        let hidden = self.shell_focus || self.is_writing();
+        let question = self.questions.front().filter(|_| !hidden);
+        question.map(|question| Unasked::Question(question.ask.id.clone()))
+    }
+
+    /// A frame is drawn: what is over the composer is seen from now on.
+    pub(super) fn note_drawn(&mut self) {
+        self.tick();
+        let now = self.unasked();
+        if self.arrival.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
+            self.arrival.drawn = now.map(|what| (what, self.now_ms));
+        }
+    }
+
+    /// Whether this key would answer what has hardly been seen.
+    pub(super) fn is_too_early(&self, key: Key) -> bool {
+        let Some(now) = self.unasked() else { return false };
+        let answers = key.typed().is_some() || self.dialog_key(key, false) == DialogKey::Confirm;
+        answers
+            && match &self.arrival.drawn {
+                Some((what, since)) if *what == now => {
+                    !self.composer.is_empty() && self.now_ms.saturating_sub(*since) < MOMENT_MS
+                }
+                _ => true,
+            }
+    }
+
+    /// Such a key belongs to the text: what came up waits until that rests.
+    pub(super) fn write_on(&mut self, key: Key) {
+        match self.overlay.as_ref().map(|overlay| &overlay.purpose) {
+            Some(Purpose::ServerQuestion) => self.overlay = None,
+            Some(_) => {
+                // It cannot go away: its moment begins again.
+                if let Some((_, since)) = &mut self.arrival.drawn {
+                    *since = self.now_ms;
+                }
+                return;
+            }
+            None => {}
+        }
+        self.writes();
+        if key.typed().is_some() {
+            self.composer_key(key);
+        }
+    }
+
+    /// Whether what wants an answer waits, since its keys would be meant for the
+    /// text that is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_asked() && self.now_ms < self.writing_until
+    }
+
+    fn is_asked(&self) -> bool {
+        !self.questions.is_empty() || !self.server_questions.is_empty()
+    }
+
+    /// The person writes: what wants an answer waits for a pause.
+    pub(super) fn writes(&mut self) {
+        self.wrote_at = self.now_ms;
+        if self.is_asked() {
+            self.writing_until = self.now_ms + PAUSE_MS;
+        }
+    }
+
+    /// A question comes, perhaps to somebody who writes.
+    pub(super) fn note_question(&mut self) {
+        let writes = self.now_ms.saturating_sub(self.wrote_at) < PAUSE_MS;
+        if !self.is_asked() && writes && !self.composer.is_empty() {
+            self.writing_until = self.now_ms + PAUSE_MS;
+        }
+    }
+}
