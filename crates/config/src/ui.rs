@@ -369,6 +369,15 @@ fn footer(settings: &Settings) -> Vec<FooterItem> {
     .collect()
 }
 
+impl Default for UiSettings {
+    /// As it is where nobody set anything.
+    fn default() -> Self {
+        let mut warnings = Vec::new();
+        let nothing = crate::environment::Environment::default();
+        Self::of(&Settings::from_layers(Vec::new(), &nothing, &mut warnings))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,7 +44,7 @@ impl Session {
         };
         prepared.outcomes = self.outcomes(question, &prepared);
         if is_expansion {
-            let wanted = prepared.effects.permissions.words().join(", ");
+            let wanted = prepared.effects.permissions.leave();
             prepared.verdict.why =
                 format!("The sandbox refused this command; to run again it needs {wanted}");
         }
@@ -75,6 +75,7 @@ impl Session {
             question,
             rules: prepared.rules.clone(),
             permissions: prepared.effects.permissions.clone(),
+            wider: prepared.invocation.wider(&prepared.effects.permissions),
             not_undoable,
         };
         self.hook_notify(&asked);
@@ -146,6 +147,10 @@ impl Session {
                     self.begin(board, prepared.index, again, cancel).await;
                 }
                 AskOutcome::ProceedOnce => {
+                    if decide.wider {
+                        let wanted = &mut prepared.effects.permissions;
+                        *wanted = wanted.clone().and(&prepared.invocation.wider(wanted));
+                    }
                     let answers = decide.answers;
                     self.start(board, prepared, CallDecision::Accept, answers, cancel);
                 }

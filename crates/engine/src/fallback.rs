@@ -179,6 +179,7 @@ impl Session {
             question: Question::Fallback,
             rules: Vec::new(),
             permissions: Permissions::default(),
+            wider: Permissions::default(),
             not_undoable: Vec::new(),
             agent: None,
         };

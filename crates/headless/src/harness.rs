@@ -233,6 +233,7 @@ impl Script {
             question: Question::Exec,
             rules: Vec::new(),
             permissions: Permissions::default(),
+            wider: Permissions::default(),
             not_undoable: Vec::new(),
             outcomes: vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
         };

@@ -97,6 +97,9 @@ pub(crate) struct DecideLine {
     /// Changed arguments (`modify_with_editor`).
     #[serde(default)]
     pub(crate) arguments: Option<Object>,
+    /// The call gets what the question names as `wider`.
+    #[serde(default)]
+    pub(crate) wider: bool,
 }
 
 /// Reads a line.

@@ -376,7 +376,7 @@ impl Conversation {
             // Nothing answers it.
             InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
             InputLine::Decide(line) => {
-                let DecideLine { id, outcome, feedback, rule, scope, arguments } = *line;
+                let DecideLine { id, outcome, feedback, rule, scope, arguments, wider } = *line;
                 let Some(ask) = self.asks.iter().find(|ask| ask.id.as_str() == id) else {
                     return Err(format!("no question with the id `{id}` is open"));
                 };
@@ -393,6 +393,7 @@ impl Conversation {
                     arguments,
                     more: None,
                     answers: None,
+                    wider,
                     ends: false,
                 };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));

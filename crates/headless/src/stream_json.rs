@@ -204,6 +204,8 @@ struct AskLine<'a> {
     rules: &'a [RuleDraft],
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     permissions: &'a Permissions,
+    #[serde(skip_serializing_if = "Permissions::is_empty")]
+    wider: &'a Permissions,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     not_undoable: &'a [String],
 }
@@ -381,6 +383,7 @@ impl StreamFace {
             question: ask.question,
             rules: &ask.rules,
             permissions: &ask.permissions,
+            wider: &ask.wider,
             not_undoable: &ask.not_undoable,
         };
         self.lines.push(pending, "ask", line);

@@ -371,6 +371,10 @@ pub struct Ask {
     pub rules: Vec<RuleDraft>,
     /// What would be given beyond the sandbox.
     pub permissions: Permissions,
+    /// What could be given in its place, for a command that does more around the
+    /// named files than write them: the folders that hold them. Empty when there
+    /// is no such choice.
+    pub wider: Permissions,
     /// What the call may change that could not be undone, for people.
     pub not_undoable: Vec<String>,
 }

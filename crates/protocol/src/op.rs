@@ -203,6 +203,8 @@ pub struct Decide {
     /// By how much a spent budget is raised, in its unit; `None`: by as much as
     /// it was.
     pub more: Option<f64>,
+    /// The call gets what the question names as [`wider`](crate::event::Ask::wider), this once.
+    pub wider: bool,
     /// Of a refusal without words: the model is not asked what else it could do
     /// when nothing of its answer ran. So it is where a person looks on.
     pub ends: bool,
@@ -220,6 +222,7 @@ impl Decide {
             arguments: None,
             answers: None,
             more: None,
+            wider: false,
             ends: false,
         }
     }

@@ -115,6 +115,26 @@ impl Permissions {
         }
     }
 
+    /// What is given, as what somebody has: `leave to write /x and for the network`.
+    /// Empty when nothing is given.
+    pub fn leave(&self) -> String {
+        let kinds: Vec<String> = self
+            .words()
+            .into_iter()
+            .map(|word| match word.as_str() {
+                _ if word.starts_with("to ") => word,
+                "network" => "for the network".to_owned(),
+                "servers of this machine" => "for the servers of this machine".to_owned(),
+                _ => format!("for {word}"),
+            })
+            .collect();
+        match kinds.as_slice() {
+            [] => String::new(),
+            [one] => format!("leave {one}"),
+            [most @ .., last] => format!("leave {} and {last}", most.join(", ")),
+        }
+    }
+
     /// What is given, in words for people: `network`, `write to /x`, …
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -158,6 +178,9 @@ mod tests {
         let beyond = wanted.beyond(&granted);
         assert_eq!(beyond.words(), ["network", "to read /c"]);
         assert!(wanted.beyond(&beyond.clone().and(&granted)).is_empty());
+        assert_eq!(beyond.leave(), "leave for the network and to read /c");
+        assert_eq!(granted.leave(), "leave to write /a");
+        assert_eq!(Permissions::default().leave(), "");
         let json = serde_json::to_string(&beyond).expect("json");
         assert_eq!(json, r#"{"network":true,"fileSystem":{"read":["/c"]}}"#);
     }

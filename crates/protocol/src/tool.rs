@@ -572,6 +572,12 @@ pub trait Invocation: Send {
     fn preview(&self) -> Option<Preview> {
         None
     }
+    /// What could be given in place of `permissions` for a command that does more
+    /// around the named files than write them: the folders that hold them. The
+    /// default when that is no more than what is asked for. It looks at the disk.
+    fn wider(&self, _permissions: &Permissions) -> Permissions {
+        Permissions::default()
+    }
     /// What the model reads when a person said no, where that is an answer and
     /// no refusal; `None`: the usual words for a call that was refused.
     fn declined(self: Box<Self>, _feedback: Option<&str>) -> Option<Outcome> {

@@ -7,6 +7,7 @@ mod control;
 mod git;
 mod git_reads;
 mod links;
+mod made;
 mod person;
 mod reads;
 mod refusal;
@@ -340,12 +341,9 @@ fn wanted_permissions(
             Ok(rest) => home.join(rest),
             Err(_) => directory.join(&*path),
         };
-        *path = confined::existing(&full, home).ok_or_else(|| {
+        *path = confined::exact(&full, home).ok_or_else(|| {
             let shown = full.display();
-            invalid(format!(
-                "params/additional_permissions: `{shown}` does not exist, and the folder above it \
-                 that does is too wide to be given"
-            ))
+            invalid(format!("params/additional_permissions: `{shown}` is too wide to be given"))
         })?;
     }
     Ok(permissions)
@@ -433,6 +431,11 @@ impl Invocation for Call {
         Some(Preview::Command { command: self.command.clone(), directory: self.directory.clone() })
     }
 
+    fn wider(&self, permissions: &Permissions) -> Permissions {
+        let sandbox = self.options.sandbox.as_ref();
+        sandbox.map(|sandbox| confined::wider(permissions, &sandbox.home)).unwrap_or_default()
+    }
+
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let environment = self.options.environment();
@@ -482,7 +485,10 @@ impl Invocation for Call {
             };
             let running = match self.processes.start(command).await {
                 Ok(running) => running,
-                Err(error) => return report::not_started(&error),
+                Err(error) => {
+                    made::remove_unused(prepared.made).await;
+                    return report::not_started(&error);
+                }
             };
             run.progress.process_group(running.pid());
             run.progress.control(Arc::new(Reached(running.control())));
@@ -491,6 +497,7 @@ impl Invocation for Call {
             match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 Ended::Finished(finished) => {
                     let mut outcome = report::finished(&finished);
+                    made::remove_unused(prepared.made).await;
                     if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
                         let (home, directory) = (sandbox.home.clone(), self.directory);
                         let missed = self.processes.missed_network() > missed;

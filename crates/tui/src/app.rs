@@ -26,11 +26,14 @@ mod overlay;
 mod plain;
 mod plan;
 mod run_command;
+mod running_shell;
 mod server_questions;
 mod settings;
 mod setup;
 mod submit;
 mod telling;
+#[cfg(test)]
+mod tests;
 mod theme_choice;
 mod theme_sample;
 mod view;
@@ -125,6 +128,15 @@ pub(crate) struct App {
     /// The command that runs in a terminal and may have the keys.
     pub(crate) shell: Option<ItemId>,
     pub(crate) shell_focus: bool,
+    /// What it is, in a row.
+    shell_title: String,
+    /// When it last wrote something or was given a key, in milliseconds of the
+    /// app's clock.
+    shell_spoke_at: u64,
+    /// The history was ordered to be made shorter, and is not yet.
+    compacting: bool,
+    /// It is that which the agent is at, and no turn.
+    shortens: bool,
     /// Its program wants the other form of the cursor keys.
     shell_application_cursor: bool,
     /// Whether a session takes orders.
@@ -253,6 +265,10 @@ impl App {
             stats: SessionStats::default(),
             shell: None,
             shell_focus: false,
+            shell_title: String::new(),
+            shell_spoke_at: 0,
+            compacting: false,
+            shortens: false,
             shell_application_cursor: false,
             ready: false,
             early: Vec::new(),
@@ -346,7 +362,8 @@ impl App {
         let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
         let toast = self.toast.as_ref().map(|(_, until)| until.saturating_sub(self.now_ms).max(1));
         let pause = self.is_writing().then(|| self.writing_until - self.now_ms);
-        spinner.into_iter().chain(toast).chain(pause).min()
+        let silence = self.silent_in_ms();
+        spinner.into_iter().chain(toast).chain(pause).chain(silence).min()
     }
 
     /// Something comes in from the terminal.
@@ -447,6 +464,10 @@ impl App {
 
     /// A message for the running turn.
     pub(crate) fn steer(&mut self, text: String) {
+        if self.shortens {
+            // There is no turn that could hear it.
+            return self.queued.push(text);
+        }
         self.steer_count += 1;
         let id = SteerId::new(format!("steer-{}", self.steer_count));
         self.steering.push(Steering { id: id.clone(), text: text.clone() });
@@ -490,6 +511,11 @@ impl App {
             self.title.clone_from(&title);
             self.effect(Effect::Title(title));
         }
+    }
+
+    /// Whether the window's title is ours.
+    pub(crate) fn has_title(&self) -> bool {
+        !self.title.is_empty()
     }
 
     /// Tells a person who looks elsewhere, if they want to be told.

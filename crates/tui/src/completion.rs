@@ -18,6 +18,7 @@ use parallax_screen::{Key, KeyCode, Line};
 pub use commands::{Argument, CommandInfo, Completer};
 pub use finder::{FileSource, Finder, Found};
 use finder::{MAX_FOUND, Question};
+pub(crate) use folder::entries;
 use fuzzy::Fuzzy;
 pub use list::Candidate;
 use list::List;

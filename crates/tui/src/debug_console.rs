@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_protocol::event::{Event, EventBody, ItemDone};
-use parallax_screen::{Line, Style, truncate};
+use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, TurnEnded};
+use parallax_screen::{Line, Span, Style, wrap};
 
 use crate::app::cut;
 use crate::footer::count;
@@ -80,6 +80,29 @@ impl DebugConsole {
             let text = format!("{} failed ({}): {message}", tool.name, kind.as_str());
             self.log.add(LogLevel::Warning, text);
         }
+        // What the service said, also of an attempt that is made again.
+        match &event.body {
+            EventBody::Retry(retry) => {
+                let status = retry.status.map(|status| format!(" HTTP {status}"));
+                let text = format!(
+                    "{} failed (attempt {} of {}):{} {}: {}",
+                    retry.model,
+                    retry.attempt,
+                    retry.max_attempts,
+                    status.unwrap_or_default(),
+                    retry.class,
+                    retry.message
+                );
+                self.log.add(LogLevel::Warning, text);
+            }
+            EventBody::TurnEnded(TurnEnded { reason: EndReason::Failed(failure), .. }) => {
+                let status = failure.status.map(|status| format!(" (HTTP {status})"));
+                let text =
+                    format!("the turn failed{}: {}", status.unwrap_or_default(), failure.message);
+                self.log.add(LogLevel::Error, text);
+            }
+            _ => {}
+        }
         let EventBody::ModelCall(call) = &event.body else { return };
         let usage = call.usage;
         let mut text = format!(
@@ -114,21 +137,31 @@ impl DebugConsole {
             cut(Line::styled(format!("{line}{rest}"), theme.border), width)
         };
         let row = |text: &str, style: Style| {
-            Line::styled(truncate(&text.replace(['\n', '\t'], " "), width).to_owned(), style)
+            let line = Line::styled(text.replace(['\n', '\t'], " "), style);
+            wrap(&line, width, &[Span::raw("  ")])
+        };
+        // The newest rows of what is wrapped: nothing is cut at the edge.
+        let newest = |mut rows: Vec<Line>, most: usize| {
+            rows.drain(..rows.len().saturating_sub(most));
+            rows
         };
         let mut rows = vec![title("requests (f12 closes)")];
         let skipped = self.requests.len().saturating_sub(requests);
-        rows.extend(self.requests.iter().skip(skipped).map(|text| row(text, theme.secondary)));
+        let told = self.requests.iter().skip(skipped);
+        rows.extend(newest(told.flat_map(|text| row(text, theme.secondary)).collect(), requests));
         rows.push(title("log"));
-        for (level, text, times) in self.log.last(room - requests.min(room - 1)) {
+        let most = room - requests.min(room - 1);
+        let mut logged = Vec::new();
+        for (level, text, times) in self.log.last(most) {
             let style = match level {
                 LogLevel::Error => theme.error,
                 LogLevel::Warning => theme.warning,
                 LogLevel::Info => theme.secondary,
             };
             let text = if times > 1 { format!("{text} (×{times})") } else { text };
-            rows.push(row(&text, style));
+            logged.extend(row(&text, style));
         }
+        rows.extend(newest(logged, most));
         rows.truncate(height);
         rows
     }
@@ -146,6 +179,26 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_service_refused_is_in_the_log_to_its_end() {
+        let mut console = DebugConsole::default();
+        let retry = parallax_protocol::model::Retry {
+            attempt: 1,
+            max_attempts: 3,
+            delay_ms: 10,
+            class: "rate_limit".to_owned(),
+            status: Some(429),
+            message: "Resource has been exhausted, ask again later, THE-END".to_owned(),
+            model: "gemini-3-pro".to_owned(),
+        };
+        console.apply(&Event { seq: 0, turn: 1, body: EventBody::Retry(retry) });
+        let rows: Vec<String> =
+            console.rows(40, 12, &Theme::default()).iter().map(Line::text).collect();
+        assert!(rows.concat().contains("HTTP 429"), "{rows:?}");
+        assert!(rows.last().is_some_and(|row| row.ends_with("THE-END")), "{rows:?}");
+        assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= 40), "{rows:?}");
+    }
 
     #[test]
     fn equal_entries_are_counted() {

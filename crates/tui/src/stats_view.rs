@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use parallax_screen::{Line, Span, truncate};
+use parallax_screen::{Line, Span, truncate, wrap};
 use parallax_sdk::session_stats::SessionStats;
 
-use crate::app::cut;
 use crate::footer::{count, dollars};
 use crate::status::time;
 use crate::theme::Theme;
@@ -21,18 +20,36 @@ pub(crate) enum Part {
     Tools,
 }
 
-/// The rows.
-pub(crate) fn rows(stats: &SessionStats, part: Part, width: usize, theme: &Theme) -> Vec<Line> {
+/// How it is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatsLook<'a> {
+    /// Columns.
+    pub(crate) width: usize,
+    pub(crate) theme: &'a Theme,
+    /// For a screen reader: no bars, no columns.
+    pub(crate) plain: bool,
+}
+
+impl StatsLook<'_> {
+    /// Whether a table of so many columns is one.
+    fn has_room(self, columns: usize) -> bool {
+        !self.plain && self.width >= columns
+    }
+}
+
+/// The rows. What does not fit goes on in the next one: nothing is cut.
+pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsLook<'_>) -> Vec<Line> {
     let mut rows = match part {
-        Part::Session => session(stats, width, theme),
-        Part::Models => models(stats, theme),
-        Part::Tools => tools(stats, width, theme),
+        Part::Session => session(stats, look),
+        Part::Models => models(stats, look),
+        Part::Tools => tools(stats, look),
     };
     if part == Part::Session {
         rows.push(Line::EMPTY);
-        rows.extend(models(stats, theme));
+        rows.extend(models(stats, look));
     }
-    rows.into_iter().map(|row| cut(row, width)).collect()
+    let hang = [Span::raw("    ")];
+    rows.iter().flat_map(|row| wrap(row, look.width, &hang)).collect()
 }
 
 fn row(label: &str, value: String, theme: &Theme) -> Line {
@@ -46,7 +63,8 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-fn session(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
+fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
+    let theme = look.theme;
     let tools = &stats.totals.tools;
     let mut rows = vec![Line::styled("Session", theme.accent.bold())];
     let calls = format!(
@@ -75,7 +93,7 @@ fn session(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
         theme,
     ));
     rows.extend(cost(stats, theme));
-    rows.extend(plot(stats, width, theme));
+    rows.extend(plot(stats, look));
     rows
 }
 
@@ -106,13 +124,28 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
 }
 
 /// A bar for each turn: what was cached, what was new, what came back.
-fn plot(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
+fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
+    let StatsLook { width, theme, plain } = look;
     let skipped = stats.turns.len().saturating_sub(PLOTTED);
     let turns = stats.turns.get(skipped..).unwrap_or_default();
     let most =
         turns.iter().map(|turn| turn.tokens.prompt + output(&turn.tokens)).max().unwrap_or(0);
     if most == 0 {
         return Vec::new();
+    }
+    if plain {
+        let mut rows = vec![Line::raw("Tokens by turn")];
+        rows.extend(turns.iter().map(|turn| {
+            let tokens = &turn.tokens;
+            Line::raw(format!(
+                "  turn {}: {} sent, {} of them cached, {} answered",
+                turn.turn,
+                count(tokens.prompt),
+                count(tokens.cached),
+                count(output(tokens)),
+            ))
+        }));
+        return rows;
     }
     let room = width.saturating_sub(34).clamp(8, 60) as u64;
     let mut rows = vec![
@@ -144,7 +177,16 @@ fn output(tokens: &parallax_sdk::stats::Tokens) -> u64 {
     tokens.candidates + tokens.thoughts
 }
 
-fn models(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+/// Columns of the table of models.
+const MODEL_COLUMNS: usize = 92;
+/// Columns of the table of tools, without its bars.
+const TOOL_COLUMNS: usize = 58;
+
+fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
+    let theme = look.theme;
+    if !look.has_room(MODEL_COLUMNS) {
+        return models_in_words(stats, theme);
+    }
     let mut rows = vec![Line::styled(
         format!(
             "{:<28} {:>4} {:>4} {:>8} {:>8} {:>7} {:>8} {:>8} {:>9}",
@@ -175,10 +217,46 @@ fn models(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     rows
 }
 
-fn tools(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
+/// The same where there is no room for a table.
+fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+    let mut rows = Vec::new();
+    for (name, model) in &stats.totals.models {
+        let api = &model.api;
+        let mean = api.total_latency_ms / api.total_requests.max(1);
+        let share = model.tokens.cached * 100 / model.tokens.prompt.max(1);
+        rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
+        let told = format!(
+            "  {} asked, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thought; {}",
+            api.total_requests,
+            api.total_errors,
+            Duration::from_millis(mean).as_secs_f64(),
+            count(model.tokens.prompt),
+            count(model.tokens.candidates),
+            count(model.tokens.thoughts),
+            dollars(model.cost),
+        );
+        rows.push(Line::styled(told, theme.text));
+    }
+    rows
+}
+
+fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
+    let StatsLook { width, theme, .. } = look;
     let by_name = &stats.totals.tools.by_name.0;
     if by_name.is_empty() {
         return vec![Line::styled("No tool was called yet.", theme.secondary)];
+    }
+    if !look.has_room(TOOL_COLUMNS) {
+        let told = by_name.iter().map(|(name, tool)| {
+            let mean = Duration::from_millis(tool.duration_ms / tool.count.max(1)).as_secs_f64();
+            let numbers = format!(
+                ": {} calls, {} went well, {} did not, {mean:.2}s each",
+                tool.count, tool.success, tool.fail
+            );
+            let name = truncate(name, 60).to_owned();
+            Line::styled(name, theme.accent.bold()).and(numbers, theme.text)
+        });
+        return told.collect();
     }
     let mut rows = vec![Line::styled(
         format!("{:<26} {:>5} {:>5} {:>5} {:>8}  time", "Tool", "calls", "well", "not", "mean"),
@@ -205,4 +283,63 @@ fn tools(stats: &SessionStats, width: usize, theme: &Theme) -> Vec<Line> {
         );
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::event::{Event, EventBody, ModelCall};
+    use parallax_protocol::model::Usage;
+
+    use super::*;
+
+    fn stats() -> SessionStats {
+        let mut stats = SessionStats::default();
+        let usage = Usage {
+            prompt_token_count: 12_000,
+            cached_content_token_count: 9_000,
+            candidates_token_count: 700,
+            ..Usage::default()
+        };
+        let call = ModelCall {
+            model: "gemini-3-pro".to_owned(),
+            role: "main".to_owned(),
+            usage,
+            cost: None,
+            latency_ms: 1_500,
+            request_bytes: 10,
+            error: None,
+        };
+        for body in [EventBody::TurnStarted { prompt: "hi".to_owned() }, EventBody::ModelCall(call)]
+        {
+            stats.event(&Event { seq: 0, turn: 1, body });
+        }
+        stats
+    }
+
+    fn texts(width: usize, plain: bool) -> Vec<String> {
+        let theme = Theme::default();
+        let look = StatsLook { width, theme: &theme, plain };
+        rows(&stats(), Part::Session, look).iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn nothing_is_cut_in_a_narrow_window() {
+        for width in [20, 40, 59, 79, 99, 119] {
+            let rows = texts(width, false);
+            assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= width), "{rows:?}");
+            let words = rows.join(" ");
+            let words: Vec<&str> = words.split_whitespace().collect();
+            for word in ["12.0k", "700", "75%", "tools"] {
+                let has = |text: &&str| text.trim_matches([',', ';']) == word;
+                assert!(words.iter().any(has), "{width}: {word} in {rows:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_screen_reader_gets_words_and_no_bars() {
+        let rows = texts(99, true).join("\n");
+        assert!(!rows.contains('█'), "{rows}");
+        assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 answered"), "{rows}");
+    }
 }

@@ -92,7 +92,7 @@ pub(crate) fn row(
     let (text, style) = match &working.retry {
         Some((until, why)) => {
             let left = until.saturating_sub(now_ms).div_ceil(1000);
-            (format!("{why}; again in {left}s"), theme.warning)
+            (format!("{why} in {left}s"), theme.warning)
         }
         None if working.subject.is_empty() => {
             let said = phrase(look.phrases, look.own_phrases, now_ms);
@@ -146,11 +146,14 @@ mod tests {
     fn a_wait_counts_down() {
         let working = Working {
             since_ms: 0,
-            retry: Some((12_000, "the service is overloaded (attempt 2 of 10)".to_owned())),
+            retry: Some((12_000, "the service is overloaded; attempt 2 of 10".to_owned())),
             ..Working::default()
         };
         let look = Look { spinner: true, phrases: LoadingPhrases::Off, own_phrases: &[] };
         let row = row(&working, look, 9_500, 100, &Theme::default());
-        assert!(row.text().contains("again in 3s") && row.text().contains("(esc to cancel, 9s)"));
+        assert!(
+            row.text().contains("attempt 2 of 10 in 3s")
+                && row.text().contains("(esc to cancel, 9s)")
+        );
     }
 }

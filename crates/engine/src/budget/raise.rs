@@ -141,6 +141,7 @@ impl Session {
             question: Question::Budget,
             rules: Vec::new(),
             permissions: Permissions::default(),
+            wider: Permissions::default(),
             not_undoable: Vec::new(),
             agent: None,
         }

@@ -168,6 +168,28 @@ async fn what_the_sandbox_refused_is_offered_again() {
 }
 
 #[tokio::test]
+async fn the_wider_leave_is_given_when_it_is_chosen() {
+    for wider in [false, true] {
+        let run = tool("run", Sharing::Shared, |_, run| {
+            Box::pin(async move {
+                let mut outcome = Outcome::text(format!("caches {}", run.permissions.caches));
+                outcome.refused.network = !run.permissions.network;
+                outcome
+            })
+        });
+        let replies = vec![calls(&[("run", 1)]), says("done")];
+        let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
+        rig.prompt("go").await;
+        let asked = next_ask(&mut rig).await;
+        assert!(!asked.permissions.caches && asked.wider.caches);
+        let decide = Decide { wider, ..Decide::new(asked.id, AskOutcome::ProceedOnce) };
+        answer(&rig, decide).await;
+        let (_, events) = rig.finish().await;
+        assert_eq!(tools_done(&events)[0].for_model, format!("caches {wider}"));
+    }
+}
+
+#[tokio::test]
 async fn a_rule_answers_the_question_of_the_sandbox() {
     let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), says("done")];
     let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });

@@ -263,6 +263,9 @@ impl Invocation for TestCall {
     fn effects(&self) -> &Effects {
         &self.effects
     }
+    fn wider(&self, permissions: &Permissions) -> Permissions {
+        Permissions { caches: permissions.network, ..permissions.clone() }
+    }
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         (self.body)(self.n, run)
     }

@@ -11,6 +11,7 @@ use parallax_sandbox::{Network, Plan, Refusal, Support};
 
 use super::confinement::{self, Subject};
 use super::git;
+use super::made::{self, Made};
 use super::refusal::{self, Access, Confinement};
 use crate::sandbox_options::SandboxOptions;
 
@@ -31,6 +32,8 @@ pub(super) struct Entry {
 pub(super) struct Prepared {
     pub(super) plan: Option<Plan>,
     pub(super) environment: Vec<(OsString, OsString)>,
+    /// What was made so that it can be opened.
+    pub(super) made: Vec<Made>,
 }
 
 impl Entry {
@@ -69,11 +72,15 @@ impl Entry {
         }
         let subject =
             Subject { line: &line, roots: &roots, layers, mode, permissions: &permissions };
+        let mut made = Vec::new();
         let plan = match options {
             Some(options) => {
                 confinement::add_agent_variables(&mut environment, &subject);
                 confinement::place_caches(&mut environment, options, layers);
                 make_private(&options.temporary)?;
+                if options.enabled && !permissions.outside {
+                    made = made::make(&permissions.file_system.write, &line, &directory);
+                }
                 Some(confinement::plan(options, &subject))
             }
             None => None,
@@ -87,7 +94,7 @@ impl Entry {
             // repository, which may be a program beside it.
             environment.push(("GIT_NO_LAZY_FETCH".into(), "1".into()));
         }
-        Ok(Prepared { plan, environment })
+        Ok(Prepared { plan, environment, made })
     }
 }
 
@@ -134,20 +141,48 @@ pub(super) fn refused(
     }
     let files = &mut missing.file_system;
     for paths in [&mut files.read, &mut files.write] {
-        *paths = paths.iter().filter_map(|path| existing(path, home)).collect();
+        *paths = paths.iter().filter_map(|path| exact(path, home)).collect();
         paths.sort();
         paths.dedup();
     }
     missing
 }
 
-/// What can be opened so that the path can be used: itself, or the folder that
-/// it would be made in. Never the root of the disk, nor a whole home.
-pub(super) fn existing(path: &Path, home: &Path) -> Option<PathBuf> {
+/// The path as it would be given, whether it is there yet or not: links in what
+/// is there are followed. Never the root of the disk, nor a whole home.
+pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
-    let there = real(there);
-    let too_wide = there.parent().is_none() || real(home).starts_with(&there);
-    (!too_wide).then_some(there)
+    let rest = path.strip_prefix(there).ok()?;
+    let full = match rest.as_os_str().is_empty() {
+        true => real(there),
+        false => real(there).join(rest),
+    };
+    (!is_too_wide(&full, home)).then_some(full)
+}
+
+/// The folders that hold the files of `wanted` which may be written, for a
+/// command that must make, rename or remove something there. Nothing when that
+/// would be no more, or too much. Blocking.
+pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
+    let mut wide = wanted.clone();
+    for path in &mut wide.file_system.write {
+        let folder = match path.is_dir() {
+            true => None,
+            false => path.ancestors().skip(1).find(|folder| folder.is_dir()),
+        };
+        if let Some(folder) = folder.filter(|folder| !is_too_wide(folder, home)) {
+            *path = folder.to_owned();
+        }
+    }
+    wide.file_system.write.dedup();
+    match wide == *wanted {
+        true => Permissions::default(),
+        false => wide,
+    }
+}
+
+fn is_too_wide(path: &Path, home: &Path) -> bool {
+    path.parent().is_none() || real(home).starts_with(path)
 }
 
 struct Ran {
@@ -268,6 +303,29 @@ mod tests {
         for line in [mixed, "echo x > inc.cfg; git diff", "git diff; make"] {
             assert!(prepared(line, &[]).unwrap_err().contains("include.path"), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_what_it_is_and_the_folder_is_another_choice() {
+        use parallax_protocol::permissions::FilePermissions;
+
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let (home, tmp) = (top.join("home"), top.join("tmp"));
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::create_dir_all(&tmp).unwrap();
+        let file = tmp.join("aa/bb/c.txt");
+        assert_eq!(exact(&file, &home), Some(file.clone()));
+        assert_eq!(exact(Path::new("/"), &home), None);
+        assert_eq!(exact(&top, &home), None);
+        let write = |path: &Path| Permissions {
+            file_system: FilePermissions { read: Vec::new(), write: vec![path.to_owned()] },
+            ..Permissions::default()
+        };
+        assert_eq!(wider(&write(&file), &home), write(&tmp));
+        // A folder is what it is, and a home is too much.
+        assert!(wider(&write(&tmp), &home).is_empty());
+        assert!(wider(&write(&home.join("x")), &home).is_empty());
     }
 
     #[test]

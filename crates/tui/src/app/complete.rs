@@ -13,6 +13,9 @@ use crate::completion::{
 };
 use crate::effect::Then;
 
+/// Folders that are offered.
+const MOST_FOLDERS: usize = 200;
+
 /// The session's files, for the finder's thread.
 struct Files(Expander);
 
@@ -83,7 +86,6 @@ impl App {
             commands.push(CommandInfo {
                 name: prompt.name.clone(),
                 description: super::lists::clean(&prompt.description),
-                auto_execute: arguments.is_empty(),
                 completer: (!arguments.is_empty()).then(|| prompt_arguments(arguments)),
                 ..CommandInfo::default()
             });
@@ -104,10 +106,38 @@ impl App {
                 }));
             }
         }
+        if let Some(launch) = &self.launch {
+            let root = launch.options().directory.clone();
+            let add = commands
+                .iter_mut()
+                .find(|command| command.name == "directory")
+                .and_then(|it| it.subcommands.iter_mut().find(|sub| sub.name == "add"));
+            if let Some(add) = add {
+                add.completer = Some(Arc::new(move |typed| folders(&root, typed)));
+            }
+        }
         self.completion.set_commands(commands);
         // What is being typed may be one of them.
         self.complete();
     }
+}
+
+/// Folders at the end of a list of them, separated by commas.
+fn folders(root: &std::path::Path, typed: &str) -> Vec<Argument> {
+    let (before, last) = match typed.rfind(',') {
+        Some(at) => typed.split_at(at + 1),
+        None => ("", typed),
+    };
+    let begun = last.trim_start();
+    let before = format!("{before}{}", &last[..last.len() - begun.len()]);
+    let entries = crate::completion::entries(root, begun, MOST_FOLDERS);
+    let folders = entries.into_iter().filter(|path| path.ends_with('/'));
+    folders
+        .map(|path| Argument {
+            value: format!("{before}{}", path.trim_end_matches('/')),
+            description: String::new(),
+        })
+        .collect()
 }
 
 /// Those that are not given yet, behind what is typed.

@@ -25,6 +25,7 @@ impl App {
     }
 
     pub(super) fn context_is(&mut self, picture: &ContextPicture) {
+        self.facts.context = (picture.tokens, picture.window);
         let rows = context_view::rows(picture, self.columns(), &self.theme);
         let items: Vec<ListItem> = picture.items.iter().take(OFFERED).map(item).collect();
         let wanted = std::mem::take(&mut self.wants_context);

@@ -1,8 +1,8 @@
 //! What the engine tells.
 
 use parallax_protocol::event::{
-    CallPhase, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart, Level, SteerFate,
-    TurnEnded,
+    CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart,
+    Level, SteerFate, TurnEnded,
 };
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::routing::RouteSource;
@@ -44,10 +44,11 @@ impl App {
                     self.transcript.push(LocalItem::Read(names));
                 }
             }
-            EventBody::ItemStarted { item, start: ItemStart::Shell(_) } => {
-                self.shell = Some(item.clone());
+            EventBody::ItemStarted { item, start: ItemStart::Shell(shell) } => {
+                self.shell_begins(item, &shell.command);
             }
-            EventBody::ItemDelta { .. } => {
+            EventBody::ItemDelta { item, .. } => {
+                self.shell_spoke(item);
                 if let (Some(subject), Some(working)) =
                     (self.transcript.thought_subject(), &mut self.working)
                     && working.subject != subject
@@ -59,7 +60,7 @@ impl App {
             EventBody::CallState(state) => {
                 let runs = state.phase == CallPhase::Executing;
                 if runs && state.kind == Some(ToolKind::Execute) {
-                    self.shell = Some(state.item.clone());
+                    self.shell_begins(&state.item, state.title.as_deref().unwrap_or_default());
                     let input = ToolInput::Resize(self.shell_size());
                     self.effect(Effect::Send(Op::ToolInput { item: state.item.clone(), input }));
                 }
@@ -70,10 +71,13 @@ impl App {
             }
             EventBody::ItemScreen { item, screen } if self.shell.as_ref() == Some(item) => {
                 self.shell_application_cursor = screen.application_cursor;
+                self.shell_spoke(item);
             }
             EventBody::Ask(ask) => {
                 self.note_question();
-                self.questions.push_back(QuestionDialog::new(ask.clone()));
+                let mut question = QuestionDialog::new(ask.clone());
+                question.plain = self.settings.screen_reader;
+                self.questions.push_back(question);
                 self.waiting(true);
                 self.notify(&format!("Parallax asks: {}", ask.title));
             }
@@ -94,14 +98,19 @@ impl App {
             EventBody::Sources(sources) if self.settings.citations => {
                 self.transcript.push(LocalItem::Sources(sources.clone()));
             }
+            EventBody::Compaction(compaction)
+                if matches!(compaction.cause, CompactionCause::Manual) =>
+            {
+                self.compacted();
+            }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
             EventBody::ContextPicture(picture) => self.context_is(picture),
             EventBody::Retry(retry) => {
                 let until = self.now_ms + retry.delay_ms;
                 if let Some(working) = &mut self.working {
-                    let (at, of) = (retry.attempt, retry.max_attempts);
+                    let (next, of) = (retry.attempt + 1, retry.max_attempts);
                     working.retry =
-                        Some((until, format!("{} (attempt {at} of {of})", retry.message)));
+                        Some((until, format!("{}; attempt {next} of {of}", retry.message)));
                 }
             }
             EventBody::SteerEnded(ended) => {
@@ -136,6 +145,7 @@ impl App {
     }
 
     fn begin(&mut self) {
+        self.shortens = false;
         self.anchor = Anchor::Bottom;
         // While the model thinks about its first words.
         crate::highlight::load();
@@ -204,11 +214,53 @@ impl App {
             }
             _ => {
                 self.notify("Parallax is done");
-                if !self.queued.is_empty() {
-                    let text = std::mem::take(&mut self.queued).join("\n\n");
-                    self.submit(text);
+                // A compaction that waited for this turn comes first.
+                if !self.compacting {
+                    self.send_queued();
                 }
             }
+        }
+        if self.compacting {
+            self.works_on_history();
+        }
+    }
+
+    /// The history is to be made shorter: at once, or after the running turn.
+    pub(super) fn compact(&mut self, focus: Option<String>) {
+        if !self.ready {
+            return self.too_early();
+        }
+        match self.is_busy() {
+            true => self.toast("the history is made shorter after this turn"),
+            false => self.works_on_history(),
+        }
+        self.compacting = true;
+        self.effect(Effect::Send(Op::Compact { focus }));
+    }
+
+    /// That is work, too: it is seen, Escape ends it, prompts wait for it.
+    fn works_on_history(&mut self) {
+        let subject = "Making the history shorter".to_owned();
+        self.working = Some(Working { since_ms: self.now_ms, subject, ..Working::default() });
+        self.shortens = true;
+        self.effect(Effect::Progress(true));
+    }
+
+    /// It is, or it stays as it was. What was to be said meanwhile is said now.
+    fn compacted(&mut self) {
+        self.compacting = false;
+        if !std::mem::take(&mut self.shortens) {
+            return;
+        }
+        self.working = None;
+        self.effect(Effect::Progress(false));
+        self.send_queued();
+    }
+
+    fn send_queued(&mut self) {
+        if !self.queued.is_empty() {
+            let text = std::mem::take(&mut self.queued).join("\n\n");
+            self.submit(text);
         }
     }
 

@@ -165,7 +165,7 @@ impl App {
                     true
                 }
                 KeyCommand::FocusShell if self.shell.is_some() && self.composer.is_empty() => {
-                    self.shell_focus = true;
+                    self.focus_shell(true);
                     true
                 }
                 _ => self.scroll_key(command),
@@ -272,6 +272,11 @@ impl App {
             self.effect(Effect::Send(Op::Withdraw(steering.id)));
             self.queued.push(steering.text);
         }
+        if self.shortens && !self.queued.is_empty() {
+            // It waited for what is given up: back to the person.
+            let text = std::mem::take(&mut self.queued).join("\n\n");
+            self.composer.insert_before(&text);
+        }
         self.effect(Effect::Send(Op::Interrupt));
         if let Some(working) = &mut self.working {
             "Stopping…".clone_into(&mut working.subject);
@@ -319,7 +324,8 @@ impl App {
     fn shell_key(&mut self, key: Key) {
         let commands: Vec<KeyCommand> = self.keymap.commands_for(key, Context::SHELL).collect();
         if commands.contains(&KeyCommand::UnfocusShell) {
-            self.shell_focus = false;
+            self.focus_shell(false);
+            self.toast("the keys are yours again");
         } else if commands.contains(&KeyCommand::BackgroundToggle) {
             self.background_key();
         } else {

@@ -82,7 +82,6 @@ impl App {
             });
         }
         let name = name.to_owned();
-        self.toast("the browser is opened for the sign-in");
         self.effect(Effect::AskSession(Box::new(move |open| {
             let view = open.mcp_view();
             Box::new(move |app| {
@@ -92,7 +91,10 @@ impl App {
                     let show = move |address: &str| {
                         let text =
                             format!("To sign in, open this address if no browser does: {address}");
-                        let then: Then = Box::new(move |app| app.info(text));
+                        let then: Then = Box::new(move |app| {
+                            app.toast("the browser is opened for the sign-in");
+                            app.info(text);
+                        });
                         told.send_soon(then);
                     };
                     let signed = view.sign_in(&name, show);

@@ -1,5 +1,6 @@
 //! For a screen reader: dialogs, questions and lists as lines, each told once.
 
+use parallax_protocol::ids::ItemId;
 use parallax_screen::Line;
 
 use super::App;
@@ -22,6 +23,8 @@ pub(super) struct Announced {
     mode: Option<&'static str>,
     toast: Option<String>,
     working: bool,
+    /// The running command, whether it has the keys, whether it is silent.
+    pub(super) shell: (Option<ItemId>, bool, bool),
 }
 
 impl App {
@@ -56,6 +59,11 @@ impl App {
         }
         self.announced.rows.clear();
         self.tell_completions(&mut finished, width);
+        // Beneath what comes an empty composer would be read out each time.
+        let is_empty = self.composer.is_empty() && !self.composer.is_searching();
+        if is_empty && (self.is_busy() || self.shell.is_some()) {
+            return Frame { finished, ..Frame::default() };
+        }
         let view = self.composer.render(width, 50, &self.theme);
         Frame { finished, live: view.rows, cursor: Some(view.cursor) }
     }
@@ -77,6 +85,7 @@ impl App {
             let said = if working { "Working. Escape stops it." } else { "Done." };
             finished.push(Line::raw(said));
         }
+        self.tell_shell(finished);
         if self.show_shortcuts != self.announced.shortcuts {
             self.announced.shortcuts = self.show_shortcuts;
             if self.show_shortcuts {

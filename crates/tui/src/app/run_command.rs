@@ -45,8 +45,7 @@ impl App {
             Command::CommitPr => self.submit(COMMIT_PR.to_owned()),
             Command::Compress => {
                 let focus = (!arguments.is_empty()).then(|| arguments.to_owned());
-                self.toast("the history is being made shorter");
-                self.effect(Effect::Send(Op::Compact { focus }));
+                self.compact(focus);
             }
             Command::CommandsList => self.commands_list(false),
             Command::CommandsReload => self.commands_list(true),

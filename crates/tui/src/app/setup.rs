@@ -30,6 +30,15 @@ pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptio
     }
 }
 
+/// Reads on a thread what is checked out in the folder.
+fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
+    Box::new(move || {
+        let head = folder.as_deref().and_then(parallax_sdk::git::head);
+        let name = head.map(|head| head.name().to_owned());
+        Box::new(move |app| app.facts.branch = name)
+    })
+}
+
 impl App {
     /// Facts that a launch tells at once.
     pub(crate) fn launched(&mut self, launch: &Launch) {
@@ -67,8 +76,8 @@ impl App {
                 app.composer.set_history(inputs, commands);
             })
         })));
-        let job = self.look_at_branch();
-        self.effect(Effect::Run(job));
+        // The launch is not this face's yet.
+        self.effect(Effect::Run(branch_of(Some(launch.options().directory.clone()))));
         self.retitle();
     }
 
@@ -104,12 +113,7 @@ impl App {
 
     /// What is checked out now.
     pub(super) fn look_at_branch(&self) -> Job {
-        let folder = self.launch.as_ref().map(|launch| launch.options().directory.clone());
-        Box::new(move || {
-            let head = folder.as_deref().and_then(parallax_sdk::git::head);
-            let name = head.map(|head| head.name().to_owned());
-            Box::new(move |app| app.facts.branch = name)
-        })
+        branch_of(self.launch.as_ref().map(|launch| launch.options().directory.clone()))
     }
 
     /// A session is open: what it was before is shown.
@@ -133,6 +137,10 @@ impl App {
                 "{skipped} earlier {prompts} of this session are not shown here; `/chat share \
                  FILE.md` writes all of it"
             ));
+        }
+        if !items.is_empty() {
+            // How full the window is; the footer tells.
+            self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
         }
         if !again {
             self.summary(open);
@@ -196,6 +204,7 @@ impl App {
         self.todos.clear();
         self.shell = None;
         self.shell_focus = false;
+        (self.compacting, self.shortens) = (false, false);
         self.background.clear();
         self.ready = false;
         if !self.again {

@@ -10,6 +10,17 @@ use crate::composer::{InputMode, Submission};
 use crate::effect::Effect;
 use crate::transcript::LocalItem;
 
+/// Why a word behind a command is wrong, and what could stand there.
+fn stray(command: &str, word: &str, near: &[String]) -> String {
+    let words: Vec<String> = near.iter().map(|name| format!("`/{command} {name}`")).collect();
+    match words.is_empty() {
+        true => format!("`/{command}` takes nothing behind it, and here is `{word}`: nothing ran"),
+        false => {
+            format!("There is no `/{command} {word}`; did you mean {}?", words.join(" or "))
+        }
+    }
+}
+
 impl App {
     /// Enter with the agent idle.
     pub(super) fn submitted(&mut self, submission: &Submission) {
@@ -27,6 +38,10 @@ impl App {
                 self.run_command(spec.command, &arguments);
             }
             Parsed::Unknown(name, near) => self.unknown(&text, &name, &near),
+            Parsed::Stray { command, word, near } => {
+                self.echo(&text);
+                self.error(stray(&command, &word, &near));
+            }
         }
     }
 
@@ -50,6 +65,10 @@ impl App {
             Parsed::Unknown(name, ..) => {
                 self.composer.take_back();
                 self.toast(format!("there is no command /{name}"));
+            }
+            Parsed::Stray { command, word, near } => {
+                self.composer.take_back();
+                self.toast(stray(&command, &word, &near));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Commands that tell how things stand: version, help, changes, memory, rules,
 //! tools, numbers.
 
-use parallax_screen::Line;
+use parallax_screen::{Line, wrap};
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
@@ -154,8 +154,13 @@ impl App {
     }
 
     pub(super) fn stats_rows(&mut self, part: stats_view::Part) {
-        let rows = stats_view::rows(&self.stats, part, self.width(), &self.theme);
+        let rows = stats_view::rows(&self.stats, part, self.stats_look());
         self.say(rows);
+    }
+
+    fn stats_look(&self) -> stats_view::StatsLook<'_> {
+        let plain = self.settings.screen_reader;
+        stats_view::StatsLook { width: self.width(), theme: &self.theme, plain }
     }
 
     pub(super) fn tools(&mut self, described: bool) {
@@ -187,13 +192,13 @@ impl App {
     pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
         if !self.stats.turns.is_empty() {
-            rows =
-                stats_view::rows(&self.stats, stats_view::Part::Session, self.width(), &self.theme);
+            let part = stats_view::Part::Session;
+            rows = stats_view::rows(&self.stats, part, self.stats_look());
             let hint = match deleted {
                 true => "this session is deleted".to_owned(),
                 false => format!("go on with: parallax --resume {}", self.session),
             };
-            rows.push(Line::styled(hint, self.theme.secondary));
+            rows.extend(wrap(&Line::styled(hint, self.theme.secondary), self.width(), &[]));
         }
         rows
     }

@@ -2,7 +2,7 @@
 //! from the unfinished items down to the footer.
 
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::TodoStatus;
+use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, text_width, truncate, wrap};
 
 use super::App;
@@ -116,6 +116,9 @@ impl App {
         if let Some((toast, _)) = &self.toast {
             rows.push(Line::styled(truncate(toast, width).to_owned(), self.theme.warning));
         }
+        if !asked {
+            rows.extend(self.silence_row(width));
+        }
         if let Some(working) = self.working.as_ref().filter(|_| !(asked && low)) {
             if !low {
                 rows.push(Line::EMPTY);
@@ -179,12 +182,16 @@ impl App {
         }
         let most = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
         let mode = self.facts.mode;
-        let rule_style = if mode == ApprovalMode::Default && !self.shell_focus {
-            self.theme.border
-        } else {
-            footer::mode(mode, &self.theme).1
+        let rule_style = match mode {
+            _ if self.shell_focus => self.theme.accent,
+            ApprovalMode::Default => self.theme.border,
+            mode => footer::mode(mode, &self.theme).1,
         };
         let rule = Line::styled("─".repeat(width), rule_style);
+        if self.shell_focus {
+            let row = self.focus_row(width);
+            return (if low { vec![row] } else { vec![rule.clone(), row, rule] }, None);
+        }
         let view = self.composer.render(width, most, &self.theme);
         let mut rows = if low { Vec::new() } else { vec![rule.clone()] };
         let at = rows.len();
@@ -198,8 +205,8 @@ impl App {
             let shown = room.saturating_sub(rows.len()).clamp(1, 10);
             rows.extend(self.completion.rows(width, shown, &self.theme));
         }
-        let cursor = (!self.shell_focus).then_some(view.cursor);
-        (rows, cursor.map(|(column, row)| (column, row + at)))
+        let (column, row) = view.cursor;
+        (rows, Some((column, row + at)))
     }
 
     /// The mode of vi's editing, with what is typed of a command.
@@ -313,9 +320,12 @@ impl App {
         if self.todos.is_empty() || !(open || self.show_todos) || height < LOW {
             return Vec::new();
         }
-        let done = self.todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+        // What was given up is not open either: the block of the call counts so.
+        let is_over =
+            |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
+        let done = self.todos.iter().filter(is_over).count();
         let key = self.keymap.key_of(KeyCommand::ShowFullTodos);
-        let head = format!("Todo {done}/{} ({key})", self.todos.len());
+        let head = format!("Todo {done}/{} done ({key})", self.todos.len());
         if !self.show_todos {
             let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
             let mut line = Line::styled(head, self.theme.secondary);
@@ -333,12 +343,12 @@ impl App {
         rows
     }
 
-    fn todo(&self, todo: &parallax_protocol::tool::Todo, width: usize) -> Vec<Line> {
+    fn todo(&self, todo: &Todo, width: usize) -> Vec<Line> {
         let (sign, style) = match todo.status {
             TodoStatus::Completed => ("✓ ", self.theme.success),
             TodoStatus::InProgress => ("» ", self.theme.accent),
-            TodoStatus::Cancelled => ("✗ ", self.theme.secondary),
-            TodoStatus::Blocked => ("⏸ ", self.theme.warning),
+            TodoStatus::Cancelled => ("- ", self.theme.secondary),
+            TodoStatus::Blocked => ("! ", self.theme.warning),
             TodoStatus::Pending => ("☐ ", self.theme.text),
         };
         let text = one_row(&todo.description).into_owned();

@@ -12,6 +12,9 @@ pub(crate) enum Parsed {
     Command(&'static CommandSpec, String),
     /// No command goes by this name; these are near.
     Unknown(String, Vec<String>),
+    /// The command takes no such word; these subcommands are near, or all there
+    /// are. Its name, with that of a subcommand.
+    Stray { command: String, word: String, near: Vec<String> },
     /// A text for the model: `//`, `/*`, a path.
     Text,
 }
@@ -20,8 +23,11 @@ pub(crate) enum Parsed {
 /// is the argument. `others` are names of commands that are not in the table.
 pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
     let Some(rest) = line.strip_prefix('/') else { return Parsed::Text };
-    if rest.starts_with(['/', '*']) || rest.trim().is_empty() {
+    if rest.starts_with(['/', '*']) {
         return Parsed::Text;
+    }
+    if rest.trim().is_empty() {
+        return Parsed::Unknown(String::new(), Vec::new());
     }
     let (name, mut rest) = word(rest);
     let Some(mut spec) = TABLE.iter().find(|spec| spec.is(name)) else {
@@ -33,13 +39,31 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
         let near = near(name, known.chain(others.iter().cloned()));
         return Parsed::Unknown(name.to_owned(), near);
     };
+    let mut path = name.to_owned();
     loop {
         let (name, after) = word(rest);
         match spec.subcommands.iter().find(|sub| sub.is(name)) {
-            Some(sub) => (spec, rest) = (sub, after),
+            Some(sub) => {
+                path = format!("{path} {name}");
+                (spec, rest) = (sub, after);
+            }
+            None if spec.arguments.is_empty() && !name.is_empty() => {
+                return stray(spec, path, name);
+            }
             None => return Parsed::Command(spec, rest.to_owned()),
         }
     }
+}
+
+/// A word behind a command that takes none, or not this one.
+fn stray(spec: &CommandSpec, command: String, word: &str) -> Parsed {
+    let listed =
+        || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name.to_owned());
+    let mut near = near(word, listed());
+    if near.is_empty() {
+        near = listed().collect();
+    }
+    Parsed::Stray { command, word: word.to_owned(), near }
 }
 
 /// The first word, and what follows it.
@@ -89,6 +113,23 @@ mod tests {
     }
 
     #[test]
+    fn a_stray_word_is_told_with_the_subcommands_that_are_near() {
+        for (line, expected, names) in [
+            ("/chat lst", "chat lst", &["list"][..]),
+            ("/auth bogus", "auth bogus", &["signin", "signout"]),
+            ("/vim x", "vim x", &[]),
+            ("/mcp list x y", "mcp list x", &[]),
+        ] {
+            let Parsed::Stray { command, word, near } = parse(line, &[]) else {
+                panic!("{line} runs");
+            };
+            assert_eq!(format!("{command} {word}"), expected);
+            assert_eq!(near, names);
+        }
+        assert_eq!(command("/skills nodesc all"), (Command::Skills, "nodesc all".to_owned()));
+    }
+
+    #[test]
     fn a_slip_is_told_with_what_was_meant() {
         let Parsed::Unknown(name, near) = parse("/modle now", &["models:own".to_owned()]) else {
             panic!("known?");
@@ -96,6 +137,7 @@ mod tests {
         assert_eq!(name, "modle");
         assert_eq!(near[0], "mode");
         assert!(near.contains(&"model".to_owned()));
+        assert!(matches!(parse("/ ", &[]), Parsed::Unknown(name, _) if name.is_empty()));
         assert!(matches!(parse("//x", &[]), Parsed::Text));
         assert!(matches!(parse("/etc/hosts is", &[]), Parsed::Text));
         assert!(matches!(parse("/* x */", &[]), Parsed::Text));

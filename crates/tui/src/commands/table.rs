@@ -119,6 +119,8 @@ pub(crate) struct CommandSpec {
     pub(crate) subcommands: &'static [CommandSpec],
     /// Neither listed nor completed.
     pub(crate) hidden: bool,
+    /// It is sent to the model.
+    pub(crate) prompts: bool,
 }
 
 const fn plain(name: &'static str, command: Command, summary: &'static str) -> CommandSpec {
@@ -131,6 +133,7 @@ const fn plain(name: &'static str, command: Command, summary: &'static str) -> C
         concurrent: false,
         subcommands: &[],
         hidden: false,
+        prompts: false,
     }
 }
 
@@ -162,9 +165,15 @@ impl CommandSpec {
         self
     }
 
+    /// Sends something to the model: never run before it stands there in full.
+    const fn prompts(mut self) -> Self {
+        self.prompts = true;
+        self
+    }
+
     /// Whether Enter in the list runs it, for want of anything to be typed.
     pub(crate) fn runs_at_once(&self) -> bool {
-        self.arguments.is_empty()
+        self.arguments.is_empty() && !self.prompts
     }
 
     /// Whether it goes by this name.
@@ -247,9 +256,11 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("list", Command::CommandsList, "By whose they are"),
         plain("reload", Command::CommandsReload, "Read their files again").aka(&["refresh"]),
     ]),
-    plain("commit", Command::Commit, "Have the changes committed and pushed"),
-    plain("commit:no-push", Command::CommitNoPush, "Have the changes committed, not pushed"),
-    plain("commit:pr", Command::CommitPr, "Have the changes committed, and a pull request opened"),
+    plain("commit", Command::Commit, "Have the changes committed and pushed").prompts(),
+    plain("commit:no-push", Command::CommitNoPush, "Have the changes committed, not pushed")
+        .prompts(),
+    plain("commit:pr", Command::CommitPr, "Have the changes committed, and a pull request opened")
+        .prompts(),
     plain("compress", Command::Compress, "Make the history shorter, with what matters kept")
         .aka(&["summarize", "compact"])
         .takes("[FOCUS]")
@@ -257,7 +268,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .with(&[plain("undo", Command::CompressUndo, "Take the newest one back").anytime()]),
     plain("context", Command::Context, "What fills the model's window; leave out, hold on to")
         .anytime(),
-    plain("continue", Command::Continue, "Go on with a turn that was cut off"),
+    plain("continue", Command::Continue, "Go on with a turn that was cut off").prompts(),
     plain("copy", Command::Copy, "Copy the last answer").anytime(),
     plain("diff", Command::Diff, "What the agent changed in this session").anytime(),
     plain("directory", Command::Directory, "Folders of the workspace").aka(&["dir"]).with(&[
@@ -284,7 +295,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("enable-all", Command::HooksEnableAll, "Switch all on"),
         plain("disable-all", Command::HooksDisableAll, "Switch all off"),
     ]),
-    plain("init", Command::Init, "Have a GEMINI.md written for the project"),
+    plain("init", Command::Init, "Have a GEMINI.md written for the project").prompts(),
     plain("load", Command::Load, "Go on with a session, or with a file of another program")
         .takes("[ID|FILE]"),
     plain("mcp", Command::Mcp, "MCP servers: how they stand and what they offer").anytime().with(

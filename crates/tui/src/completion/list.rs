@@ -9,6 +9,8 @@ use crate::theme::Theme;
 const VISIBLE: usize = 8;
 /// Names take at most this share of a row, in percent, when there are descriptions.
 const NAME_SHARE: usize = 55;
+/// Columns that names get even when they are shorter.
+const USUAL_NAME: usize = 18;
 
 /// One thing to choose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -108,7 +110,9 @@ impl List {
             visible.clone().map(|(_, candidate)| text_width(&candidate.label)).max().unwrap_or(0);
         let room = columns.saturating_sub(2);
         let described = visible.clone().any(|(_, candidate)| !candidate.description.is_empty());
-        let names = if described { widest.min(room * NAME_SHARE / 100) } else { room };
+        // The same for most lists, so that rows which stay need not be painted anew.
+        let names = widest.max(USUAL_NAME).min(room * NAME_SHARE / 100);
+        let names = if described { names } else { room };
         let mut rows = Vec::new();
         let mut section = None;
         for (number, candidate) in visible {
@@ -210,13 +214,13 @@ mod tests {
     #[test]
     fn the_chosen_row_is_always_shown() {
         let mut list = list(24);
-        assert_eq!(shown(&list, 40, 10)[0], "> name0  does 0");
+        assert_eq!(shown(&list, 40, 10)[0], "> name0               does 0");
         assert_eq!(shown(&list, 40, 10)[8], " ▼ (1/24)");
         for _ in 0..9 {
             list.step(true);
         }
         let rows = shown(&list, 40, 10);
-        assert_eq!((rows.len(), rows[7].as_str()), (9, "> name9  does 9"));
+        assert_eq!((rows.len(), rows[7].as_str()), (9, "> name9               does 9"));
         assert_eq!(rows[8], "▲▼ (10/24)");
         assert!(shown(&list, 40, 3).iter().any(|row| row.starts_with("> name9")));
         list.step(false);
@@ -255,7 +259,7 @@ mod tests {
         let rows = shown(&list, 40, 10);
         assert_eq!(
             rows.iter().map(|row| row.trim()).collect::<Vec<_>>()[..3],
-            ["auto", "> name0  does 0", "checkpoints"]
+            ["auto", "> name0               does 0", "checkpoints"]
         );
     }
 }

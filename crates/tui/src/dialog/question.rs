@@ -1,7 +1,7 @@
 //! A question of the engine: may this call run? What would happen, why it is
 //! asked, the answers, and the rule that an answer for longer would keep.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use parallax_protocol::event::Ask;
 use parallax_protocol::op::{AskOutcome, Decide};
@@ -53,6 +53,10 @@ pub(crate) struct QuestionDialog {
     edited: Option<RuleDraft>,
     /// Rows of the body that are scrolled away.
     scroll: usize,
+    /// Rows of the body that were shown last, and how far they can be scrolled.
+    page: Cell<(usize, usize)>,
+    /// For a screen reader: words in place of signs.
+    pub(crate) plain: bool,
     typing: Option<Typing>,
     /// Taking and leaving single hunks.
     hunks: Option<Hunks>,
@@ -76,6 +80,8 @@ impl QuestionDialog {
             rule: 0,
             edited: None,
             scroll: 0,
+            page: Cell::default(),
+            plain: false,
             typing: None,
             hunks: None,
             plan: RefCell::default(),
@@ -136,8 +142,8 @@ impl QuestionDialog {
                 self.cursor = self.cursor.checked_sub(1).unwrap_or(self.choices.len() - 1);
             }
             DialogKey::Down => self.cursor = (self.cursor + 1) % self.choices.len(),
-            DialogKey::PageUp => self.scroll = self.scroll.saturating_sub(5),
-            DialogKey::PageDown => self.scroll += 5,
+            DialogKey::PageUp => self.turn(false),
+            DialogKey::PageDown => self.turn(true),
             DialogKey::Left if self.keeps_rules() => self.change_rule(false),
             DialogKey::Right if self.keeps_rules() => self.change_rule(true),
             DialogKey::Confirm => return self.choose(),
@@ -173,6 +179,14 @@ impl QuestionDialog {
     /// Whether there is something in that rule to be edited.
     fn has_pattern(&self) -> bool {
         self.keeps_rules() && self.draft().is_some_and(|rule| !rule_text::pattern(rule).is_empty())
+    }
+
+    /// Turns a page of what would happen; a row of the old one stays in sight.
+    fn turn(&mut self, down: bool) {
+        let (shown, last) = self.page.get();
+        let step = shown.saturating_sub(1).max(1);
+        let at = self.scroll.min(last);
+        self.scroll = if down { (at + step).min(last) } else { at.saturating_sub(step) };
     }
 
     fn change_rule(&mut self, wider: bool) {
@@ -214,6 +228,10 @@ impl QuestionDialog {
         match self.choices.get(self.cursor).copied() {
             None | Some(Choice::No) => self.decide(AskOutcome::Cancel),
             Some(Choice::Once) => self.decide(AskOutcome::ProceedOnce),
+            Some(Choice::Wider) => QuestionAnswer::Decided(Box::new(Decide {
+                wider: true,
+                ..Decide::new(self.ask.id.clone(), AskOutcome::ProceedOnce)
+            })),
             Some(Choice::Outcome(outcome)) => self.decide(outcome),
             Some(Choice::Editor) => QuestionAnswer::Edit,
             Some(Choice::Hunks) => {
@@ -297,6 +315,7 @@ mod tests {
             question: Question::Exec,
             rules: vec![rule("cargo test"), rule("cargo")],
             permissions: parallax_protocol::permissions::Permissions::default(),
+            wider: parallax_protocol::permissions::Permissions::default(),
             not_undoable: Vec::new(),
         })
     }
@@ -354,6 +373,56 @@ mod tests {
         press(&mut dialog, plain('e'));
         assert!(!dialog.is_typing() && !text(&dialog).contains("edit the rule"));
         assert!(text(&QuestionDialog::new(ask())).contains("e edit the rule"));
+    }
+
+    #[test]
+    fn what_runs_is_told_before_a_text_with_gaps() {
+        let mut question = ask();
+        question.preview = Some(Preview::Command {
+            command: format!("ls{}rm -rf x", "\n".repeat(24)),
+            directory: "/p".into(),
+        });
+        question.verdict.parts = vec!["runs `ls`".to_owned(), "runs `rm -rf x`".to_owned()];
+        let dialog = QuestionDialog::new(question);
+        let rows: Vec<String> = dialog
+            .view(80, 24, 1, &Theme::default())
+            .rows
+            .iter()
+            .map(|row| row.text().trim().to_owned())
+            .collect();
+        let at = |text: &str| rows.iter().position(|row| row == text);
+        assert!(at("· runs `rm -rf x`") < at("$ ls") && at("$ ls").is_some(), "{rows:?}");
+        assert_eq!(at("(23 empty lines)").map(|at| at + 1), at("rm -rf x"), "{rows:?}");
+    }
+
+    #[test]
+    fn the_wider_leave_is_a_choice_of_its_own_behind_what_was_asked_for() {
+        let write = |path: &str| parallax_protocol::permissions::Permissions {
+            file_system: parallax_protocol::permissions::FilePermissions {
+                read: Vec::new(),
+                write: vec![path.into()],
+            },
+            ..Default::default()
+        };
+        let mut question = ask();
+        question.permissions = write("/var/tmp/aa/c.txt");
+        question.wider = write("/var/tmp");
+        let mut dialog = QuestionDialog::new(question);
+        let rows = dialog.view(100, 30, 1, &Theme::default()).rows;
+        let rows: Vec<String> = rows.iter().map(Line::text).collect();
+        for text in [
+            "  needs leave to write /var/tmp/aa/c.txt",
+            "❯ 1. Yes, once, with leave to write /var/tmp/aa/c.txt",
+            "  2. Yes, once, wider: with leave to write /var/tmp",
+        ] {
+            assert!(rows.iter().any(|row| row == text), "{text}: {rows:#?}");
+        }
+        for (key, wider) in [('1', false), ('2', true)] {
+            let QuestionAnswer::Decided(decide) = press(&mut dialog, plain(key)) else {
+                panic!("not decided");
+            };
+            assert_eq!((decide.outcome, decide.wider), (AskOutcome::ProceedOnce, wider));
+        }
     }
 
     #[test]
@@ -475,8 +544,16 @@ mod tests {
         press(&mut dialog, Key::plain(KeyCode::Up));
         let rows = dialog.view(30, 4, 1, &Theme::default()).rows;
         assert!(rows.iter().any(|row| row.text().contains("❯ 6. No")));
+        let rows = |dialog: &QuestionDialog| -> Vec<String> {
+            let rows = dialog.view(60, 20, 1, &Theme::default()).rows;
+            rows.iter().map(Line::text).filter(|row| row.contains("echo ")).collect()
+        };
+        // A page is what is shown, but for a row that both have.
+        let before = rows(&dialog);
         press(&mut dialog, Key::plain(KeyCode::PageDown));
-        let rows = dialog.view(60, 20, 1, &Theme::default()).rows;
-        assert!(!rows.iter().any(|row| row.text().ends_with("echo 0")));
+        let after = rows(&dialog);
+        assert_eq!(before.last().map(|row| row.trim()), after.first().map(|row| row.trim()));
+        press(&mut dialog, Key::plain(KeyCode::PageUp));
+        assert_eq!(rows(&dialog), before);
     }
 }

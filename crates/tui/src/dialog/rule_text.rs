@@ -63,9 +63,9 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
     if rule.allow_redirection {
         text.push_str(", with redirections");
     }
-    let leave = rule.permissions.words();
+    let leave = rule.permissions.leave();
     if !leave.is_empty() {
-        text.push_str(&format!(", with leave for {}", leave.join(", ")));
+        text.push_str(&format!(", with {leave}"));
     }
     if !rule.modes.is_empty() {
         let modes: Vec<&str> = rule.modes.iter().map(|mode| mode.as_str()).collect();

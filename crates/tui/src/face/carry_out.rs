@@ -287,6 +287,10 @@ impl Face {
     /// Ends the session and gives the terminal back.
     pub(super) async fn close(mut self) {
         let last = self.app.farewell(self.delete);
+        if self.app.has_title() {
+            // It told of a program that is no more.
+            drop(self.screen.set_title(""));
+        }
         // What is left to be said goes into the scrollback first.
         let finished = self.app.frame(self.layout).finished;
         drop(self.screen.frame(Frame { commit: &finished, live: &[], cursor: None }));

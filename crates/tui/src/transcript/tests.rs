@@ -122,6 +122,7 @@ fn ask(call: &str) -> EventBody {
         question: Question::Exec,
         rules: Vec::new(),
         permissions: Permissions::default(),
+        wider: Permissions::default(),
         not_undoable: Vec::new(),
     }))
 }

@@ -53,7 +53,7 @@ pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
         };
     };
     let body = match &done.body {
-        Body::None => false,
+        Body::None => whole && done.status == ToolStatus::Success,
         Body::Text(text) => {
             let text = text.trim();
             let long = text.contains('\n') || (whole && !text.is_empty());

@@ -36,3 +36,11 @@ fn an_own_system_prompt_has_a_sign() {
     let seat = Seat::in_world(world, &Start::sized(110, 30).with("GEMINI_SYSTEM_MD", &file));
     seat.sees("|⌐■_■|");
 }
+
+#[test]
+fn the_branch_is_there_before_the_first_prompt() {
+    let world = World::new("[]");
+    world.home.write(".git/HEAD", "ref: refs/heads/side-road\n").expect("a repository");
+    let seat = Seat::in_world(world, &Start::sized(110, 30));
+    seat.sees("⎇ side-road");
+}

@@ -133,3 +133,22 @@ fn suspended_and_resumed_it_goes_on() {
     seat.prompts("/quit");
     seat.has_seen("gone");
 }
+
+#[test]
+fn the_last_words_are_whole_in_a_narrow_window_and_the_title_is_given_back() {
+    let world = World::new(r#"[{"text":"An answer."}]"#);
+    let seat = Seat::in_world(world, &Start::sized(44, 30));
+    seat.prompts("hello");
+    seat.sees("An answer.");
+    seat.is_idle();
+    seat.prompts("/quit");
+    seat.ends();
+    let lines = seat.lines();
+    let id = lines.iter().rev().find_map(|line| {
+        let word = line.split_whitespace().last()?;
+        (word.len() == 36 && word.matches('-').count() == 4).then_some(word)
+    });
+    assert!(id.is_some(), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("go on with: parallax --resume")), "{lines:#?}");
+    assert_eq!(seat.terminal.look(|shown| shown.title().trim().to_owned()), "");
+}

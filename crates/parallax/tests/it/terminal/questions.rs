@@ -226,3 +226,24 @@ fn a_fallback_that_is_refused_gives_the_prompt_back() {
     let given_back = || seat.window().matches("tell me more").count() == 2;
     crate::support::until("the prompt is given back", given_back);
 }
+
+#[test]
+fn more_leave_is_asked_for_by_the_name_that_was_named() {
+    let place = tempfile::Builder::new().prefix("parallax-leave-").tempdir_in("/var/tmp");
+    let place = place.expect("a folder");
+    let file = place.path().join("aa/c.txt");
+    let script = serde_json::json!([
+        {"calls": [{"name": "run_shell_command", "args": {
+            "command": format!("echo made > {}", file.display()),
+            "additional_permissions": {"fileSystem": {"write": [file]}},
+        }}]},
+        {"text": "That is all."},
+    ]);
+    let seat = Seat::in_world(World::new(&script.to_string()), &Start::sized(140, 40));
+    seat.prompts("go");
+    seat.sees(&format!("1. Yes, once, with leave to write {}", file.display()));
+    seat.sees(&format!("2. Yes, once, wider: with leave to write {}", place.path().display()));
+    seat.press(Key::Enter);
+    seat.sees("That is all.");
+    assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some("made\n"));
+}

@@ -12,6 +12,8 @@ use crate::hunks::Hunks;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     Once,
+    /// Once, with the wider leave.
+    Wider,
     Keep(RuleScope),
     /// An MCP server's tool, or all its tools, for the session.
     Outcome(AskOutcome),
@@ -39,6 +41,9 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
     if ask.question == Question::ExitPlanMode && has(AskOutcome::ProceedAlways) {
         // The work begins either way; most people want to see the edits go by.
         choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
+    }
+    if !ask.wider.is_empty() {
+        choices.push(Choice::Wider);
     }
     if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
         // Without a rule the engine goes over to auto-edit.
@@ -101,7 +106,11 @@ impl QuestionDialog {
             };
         }
         match choice {
+            Choice::Once if !self.ask.wider.is_empty() => {
+                format!("Yes, once, with {}", self.ask.permissions.leave())
+            }
             Choice::Once => "Yes, once".to_owned(),
+            Choice::Wider => format!("Yes, once, wider: with {}", self.ask.wider.leave()),
             Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
             Choice::Keep(RuleScope::Project) => {
                 format!("Yes, and always in this project: {}", rule())

@@ -11,6 +11,10 @@ use crate::dialog::DialogView;
 use crate::diff_view::{self, DiffLook};
 use crate::markdown::{Look, render};
 use crate::theme::Theme;
+
+/// Rows of a command's text that are more than a glance takes in.
+const LONG_TEXT: usize = 6;
+
 impl QuestionDialog {
     /// The rows, `height` at most: the answers are always in sight, what would
     /// happen is scrolled where it does not fit.
@@ -45,6 +49,7 @@ impl QuestionDialog {
             rows.append(&mut body);
         } else if room > 0 {
             let shown = room.saturating_sub(1).max(1);
+            self.page.set((shown, body.len() - shown));
             let scroll = self.scroll.min(body.len() - shown);
             let below = body.len() - shown - scroll;
             rows.extend(body.into_iter().skip(scroll).take(shown));
@@ -129,17 +134,33 @@ impl QuestionDialog {
         let hang = [Span::raw("    ")];
         match &self.ask.preview {
             Some(Preview::Command { command, directory }) => {
-                for (index, line) in command.split('\n').enumerate() {
+                let mut text = Vec::new();
+                for (index, line) in without_gaps(command).into_iter().enumerate() {
                     let sign = if index == 0 { "  $ " } else { "    " };
-                    let line = Line::styled(sign, theme.accent).and(tabs(line), theme.text.bold());
-                    rows.extend(wrap(&line, width, &hang));
+                    let line = match line {
+                        Ok(line) => {
+                            Line::styled(sign, theme.accent).and(tabs(line), theme.text.bold())
+                        }
+                        Err(count) => Line::styled(sign, theme.accent)
+                            .and(format!("({count} empty lines)"), theme.secondary),
+                    };
+                    text.extend(wrap(&line, width, &hang));
                 }
                 let place = format!("  in {}", directory.display());
-                rows.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
-                self.parts(&mut rows, width, theme);
+                text.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
+                // What runs comes before a text whose end may be out of sight.
+                let is_long = command.contains('\n') || text.len() > LONG_TEXT;
+                if is_long {
+                    self.parts(&mut rows, width, theme);
+                    rows.append(&mut text);
+                } else {
+                    rows.append(&mut text);
+                    self.parts(&mut rows, width, theme);
+                }
             }
             Some(Preview::Diff(diff)) => {
-                rows.extend(diff_view::rows(diff, &DiffLook::new(theme, width)));
+                let look = DiffLook { plain: self.plain, ..DiffLook::new(theme, width) };
+                rows.extend(diff_view::rows(diff, &look));
             }
             Some(Preview::Urls { prompt, urls }) => {
                 for url in urls {
@@ -185,10 +206,9 @@ impl QuestionDialog {
         if let Some(hunks) = &self.hunks {
             rows = hunks.rows(width, theme);
         }
-        let leave = self.ask.permissions.words();
+        let leave = self.ask.permissions.leave();
         if !leave.is_empty() {
-            let line =
-                Line::styled("  needs ", theme.warning).and(leave.join(", "), theme.warning.bold());
+            let line = Line::styled("  needs ", theme.warning).and(leave, theme.warning.bold());
             rows.extend(wrap(&line, width, &hang));
         }
         for what in &self.ask.not_undoable {
@@ -251,6 +271,22 @@ impl QuestionDialog {
         }
         (rows, None)
     }
+}
+
+/// The lines of a command; of several empty ones after another only the number,
+/// as they push what comes after them out of sight.
+fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
+    let mut lines: Vec<Result<&str, usize>> = Vec::new();
+    for line in command.split('\n') {
+        let is_empty = line.trim().is_empty();
+        match lines.last_mut() {
+            Some(Err(count)) if is_empty => *count += 1,
+            Some(last @ Ok("")) if is_empty => *last = Err(2),
+            _ if is_empty => lines.push(Ok("")),
+            _ => lines.push(Ok(line)),
+        }
+    }
+    lines
 }
 
 /// Tabs as spaces; other control characters are the screen's business.

@@ -1,0 +1,127 @@
+//! A place for what a command was given leave to write and is not there yet: only
+//! what exists can be opened in a sandbox, and the folder above it would be more
+//! than was agreed to.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use parallax_policy::bash::Line;
+
+/// Something that was made, empty.
+#[derive(Debug)]
+pub(super) struct Made {
+    path: PathBuf,
+    /// A file shows by its time whether anybody wrote it; a folder has none.
+    written: Option<SystemTime>,
+}
+
+/// Makes those of `paths` that are not there: a folder where the line makes one,
+/// else an empty file, and the folders above. What cannot be made is left to
+/// the command to stumble over. Blocking.
+pub(super) fn make(paths: &[PathBuf], line: &Line, directory: &Path) -> Vec<Made> {
+    let mut made = Vec::new();
+    for path in paths {
+        if path.symlink_metadata().is_ok() {
+            continue;
+        }
+        let is_folder = makes_folder(line, &path.clone(), directory);
+        let above = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
+        let missing: Vec<&Path> =
+            above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
+        for folder in missing.into_iter().rev() {
+            if std::fs::create_dir(folder).is_ok() {
+                made.push(Made { path: folder.to_owned(), written: None });
+            }
+        }
+        if is_folder {
+            continue;
+        }
+        // `create_new` follows no link.
+        if let Ok(file) = OpenOptions::new().write(true).create_new(true).open(path) {
+            made.push(Made { path: path.clone(), written: Some(untouched(&file)) });
+        }
+    }
+    made
+}
+
+/// Gives the file a time that no write gives it.
+fn untouched(file: &File) -> SystemTime {
+    let _ = file.set_modified(SystemTime::UNIX_EPOCH);
+    SystemTime::UNIX_EPOCH
+}
+
+/// Whether the line makes a folder at the path.
+fn makes_folder(line: &Line, path: &Path, directory: &Path) -> bool {
+    line.commands.iter().filter(|command| command.name() == Some("mkdir")).any(|command| {
+        command.words.iter().skip(1).filter_map(|word| word.text.as_deref()).any(|word| {
+            let word = Path::new(word);
+            directory.join(word).starts_with(path)
+        })
+    })
+}
+
+/// Removes what nobody used, so that a refusal or a failure leaves nothing behind.
+pub(super) async fn remove_unused(made: Vec<Made>) {
+    if made.is_empty() {
+        return;
+    }
+    let removing = tokio::task::spawn_blocking(move || {
+        let mut unused = false;
+        for Made { path, written } in made.iter().rev() {
+            match written {
+                Some(time) => {
+                    let data = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
+                    unused = data.is_some_and(|data| {
+                        data.len() == 0 && data.modified().is_ok_and(|at| at == *time)
+                    });
+                    if unused {
+                        let _ = std::fs::remove_file(path);
+                    }
+                }
+                // Only an empty one goes, and only with the file it was made for.
+                None if unused => {
+                    let _ = std::fs::remove_dir(path);
+                }
+                None => {}
+            }
+        }
+    });
+    let _ = removing.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_policy::bash;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_is_made_for_what_is_named_and_goes_when_nobody_used_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("aa/bb/c.txt");
+        let line = bash::analyse("true");
+        let made = make(std::slice::from_ref(&file), &line, folder.path());
+        assert!(file.is_file() && made.len() == 3);
+        remove_unused(made).await;
+        assert!(!folder.path().join("aa").exists());
+        // A command that wrote it, be it nothing, keeps it.
+        let made = make(std::slice::from_ref(&file), &line, folder.path());
+        std::fs::write(&file, "").unwrap();
+        remove_unused(made).await;
+        assert!(file.is_file());
+        // What is there already is left alone.
+        assert!(make(&[file], &line, folder.path()).is_empty());
+    }
+
+    #[tokio::test]
+    async fn where_the_line_makes_a_folder_it_is_one_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new");
+        let line = bash::analyse("mkdir -p new/inner && echo x > new/inner/a");
+        let made = make(std::slice::from_ref(&place), &line, folder.path());
+        assert!(place.is_dir());
+        remove_unused(made).await;
+        assert!(place.is_dir());
+    }
+}

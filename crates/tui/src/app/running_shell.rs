@@ -1,0 +1,94 @@
+//! A command that runs in a terminal of its own: who has the keys, and what tells
+//! a person that it may wait for some.
+
+use parallax_protocol::ids::ItemId;
+use parallax_screen::{Line, truncate};
+
+use super::App;
+use crate::keymap::KeyCommand;
+
+/// How long a command says nothing before it is told how to answer it, in
+/// milliseconds.
+const SILENCE_MS: u64 = 5_000;
+
+impl App {
+    /// A command began.
+    pub(super) fn shell_begins(&mut self, item: &ItemId, title: &str) {
+        if self.shell.as_ref() != Some(item) {
+            self.shell_spoke_at = self.now_ms;
+        }
+        self.shell = Some(item.clone());
+        self.shell_title = crate::clean::one_row(title).into_owned();
+    }
+
+    /// It wrote something.
+    pub(super) fn shell_spoke(&mut self, item: &ItemId) {
+        if self.shell.as_ref() == Some(item) {
+            self.shell_spoke_at = self.now_ms;
+        }
+    }
+
+    /// Gives it the keys, or the composer.
+    pub(super) fn focus_shell(&mut self, focus: bool) {
+        self.shell_focus = focus;
+        self.shell_spoke_at = self.now_ms;
+    }
+
+    /// Whether it has been silent for so long that it may wait for an answer.
+    pub(super) fn is_shell_silent(&self) -> bool {
+        self.can_be_silent() && self.now_ms >= self.shell_spoke_at + SILENCE_MS
+    }
+
+    /// In how many milliseconds that will be so.
+    pub(super) fn silent_in_ms(&self) -> Option<u64> {
+        let at = self.shell_spoke_at + SILENCE_MS;
+        (self.can_be_silent() && self.now_ms < at).then(|| at - self.now_ms)
+    }
+
+    fn can_be_silent(&self) -> bool {
+        self.shell.is_some() && !self.shell_focus && self.composer.is_empty()
+    }
+
+    /// The row that says so.
+    pub(super) fn silence_row(&self, width: usize) -> Option<Line> {
+        let text = self.is_shell_silent().then(|| self.silence_words())?;
+        Some(Line::styled(truncate(&text, width).to_owned(), self.theme.warning))
+    }
+
+    /// The row in the composer's place while the command has the keys.
+    pub(super) fn focus_row(&self, width: usize) -> Line {
+        let text = format!("» {}", self.focus_words());
+        Line::styled(truncate(&text, width).to_owned(), self.theme.accent.bold())
+    }
+
+    /// For a screen reader: each change of all that, once.
+    pub(super) fn tell_shell(&mut self, finished: &mut Vec<Line>) {
+        let told = &self.announced.shell;
+        let now = (self.shell.clone(), self.shell_focus, self.is_shell_silent());
+        if *told == now {
+            return;
+        }
+        if let (Some(_), true) = (&now.0, told.0 != now.0) {
+            finished.push(Line::raw(format!("Running: {}", self.shell_title)));
+        }
+        if now.1 && !told.1 {
+            finished.push(Line::raw(self.focus_words()));
+        } else if told.1 && !now.1 {
+            finished.push(Line::raw("The keys are yours again."));
+        }
+        if now.2 && !told.2 {
+            finished.push(Line::raw(self.silence_words()));
+        }
+        self.announced.shell = now;
+    }
+
+    fn silence_words(&self) -> String {
+        let key = self.keymap.key_of(KeyCommand::FocusShell);
+        format!("The command has been silent for a while; {key} gives it your keys")
+    }
+
+    fn focus_words(&self) -> String {
+        let key = self.keymap.key_of(KeyCommand::UnfocusShell);
+        format!("Your keys go to the command; {key} takes them back")
+    }
+}

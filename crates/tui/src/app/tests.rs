@@ -1,0 +1,245 @@
+//! The fold: events and keys in, rows and effects out.
+
+use std::collections::VecDeque;
+
+use parallax_protocol::event::{
+    CallPhase, CallState, Compaction, CompactionCause, EndReason, Event, EventBody, ItemStart,
+    ShellStart, TurnEnded,
+};
+use parallax_protocol::op::Op;
+use parallax_protocol::tool::{Todo, TodoStatus};
+use parallax_screen::{InputEvent, Key, KeyCode, Line};
+use parallax_sdk::settings::UiSettings;
+
+use super::{App, Layout};
+use crate::effect::Effect;
+use crate::keymap::{Keymap, Platform};
+use crate::theme::Theme;
+
+struct Bench {
+    app: App,
+    layout: Layout,
+}
+
+impl Bench {
+    fn new(layout: Layout) -> Self {
+        let settings =
+            UiSettings { screen_reader: layout == Layout::Plain, ..UiSettings::default() };
+        let keymap = Keymap::load(Platform::Linux, "");
+        let mut app = App::new((100, 30), settings, Theme::default(), keymap);
+        app.ready = true;
+        app.composer.bracketed_paste_confirmed();
+        Self { app, layout }
+    }
+
+    fn event(&mut self, body: EventBody) {
+        self.app.engine(&Event { seq: 0, turn: 1, body });
+    }
+
+    fn turn(&mut self) {
+        self.event(EventBody::TurnStarted { prompt: "go".to_owned() });
+    }
+
+    fn shell(&mut self, command: &str) {
+        let start = ShellStart { command: command.to_owned(), background: false };
+        self.event(EventBody::ItemStarted { item: "sh".into(), start: ItemStart::Shell(start) });
+    }
+
+    fn keys(&mut self, text: &str) {
+        for char in text.chars() {
+            self.press(Key::plain(match char {
+                '\n' => KeyCode::Enter,
+                '\t' => KeyCode::Tab,
+                '\u{1b}' => KeyCode::Escape,
+                char => KeyCode::Char(char),
+            }));
+        }
+    }
+
+    fn press(&mut self, key: Key) {
+        self.app.input(InputEvent::Key(key));
+    }
+
+    /// What stands on the screen now, and what went to the scrollback with it.
+    fn rows(&mut self) -> Vec<String> {
+        let frame = self.app.frame(self.layout);
+        frame.finished.iter().chain(&frame.live).map(Line::text).collect()
+    }
+
+    #[track_caller]
+    fn shows(&mut self, text: &str) {
+        let rows = self.rows();
+        assert!(rows.iter().any(|row| row.contains(text)), "{text}: {rows:#?}");
+    }
+
+    #[track_caller]
+    fn hides(&mut self, text: &str) {
+        let rows = self.rows();
+        assert!(!rows.iter().any(|row| row.contains(text)), "{text}: {rows:#?}");
+    }
+
+    fn ops(&mut self) -> VecDeque<Op> {
+        let effects = self.app.take_effects().into_iter();
+        effects
+            .filter_map(|effect| match effect {
+                Effect::Send(op) => Some(op),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Prompts on their way to the engine.
+    fn prompts(&mut self) -> Vec<String> {
+        let effects = self.app.take_effects().into_iter();
+        effects
+            .filter_map(|effect| match effect {
+                Effect::Prompt { text, .. } => Some(text),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.shell("cat");
+    bench.hides("gives it your keys");
+    // Not before five seconds.
+    assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
+    bench.app.begun -= std::time::Duration::from_secs(6);
+    bench.shows("has been silent for a while; Tab gives it your keys");
+    bench.keys("\t");
+    assert!(bench.app.shell_focus);
+    bench.shows("Your keys go to the command; Shift+Tab takes them back");
+    bench.hides("Type your message");
+    bench.keys("x");
+    assert!(matches!(bench.ops().back(), Some(Op::ToolInput { .. })));
+    bench.press(Key::with(KeyCode::Tab, parallax_screen::Modifiers::SHIFT));
+    bench.shows("the keys are yours again");
+    bench.shows("Type your message");
+}
+
+#[test]
+fn a_screen_reader_hears_no_empty_composer_while_an_answer_comes() {
+    let mut bench = Bench::new(Layout::Plain);
+    bench.shows("Type your message");
+    bench.turn();
+    bench.shows("Working. Escape stops it.");
+    for piece in ["one\n\n", "two\n\n", "three\n\n"] {
+        if piece.starts_with("one") {
+            let start = ItemStart::Text;
+            bench.event(EventBody::ItemStarted { item: "a".into(), start });
+        }
+        bench.event(EventBody::ItemDelta { item: "a".into(), text: piece.to_owned() });
+        bench.hides("Type your message");
+    }
+    // A draft is heard of all the same.
+    bench.keys("no");
+    bench.shows("> no");
+}
+
+#[test]
+fn a_screen_reader_hears_that_a_command_began() {
+    let mut bench = Bench::new(Layout::Plain);
+    bench.turn();
+    bench.event(EventBody::CallState(Box::new(CallState {
+        item: "c".into(),
+        call: "c".into(),
+        phase: CallPhase::Executing,
+        title: Some("sleep 3".to_owned()),
+        kind: Some(parallax_protocol::tool::ToolKind::Execute),
+    })));
+    let told = bench.rows();
+    assert_eq!(told.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{told:?}");
+    bench.hides("Running:");
+    bench.app.begun -= std::time::Duration::from_secs(6);
+    bench.shows("gives it your keys");
+}
+
+fn shorter(bench: &mut Bench) {
+    bench.event(EventBody::Compaction(Compaction {
+        cause: CompactionCause::Manual,
+        how: None,
+        before: 9,
+        after: 9,
+        remark: Some("it was interrupted".to_owned()),
+    }));
+}
+
+#[test]
+fn a_compaction_is_work_that_ends_and_that_prompts_wait_for() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys("/compress\n");
+    assert!(matches!(bench.ops().back(), Some(Op::Compact { .. })));
+    bench.shows("Making the history shorter");
+    bench.keys("go on\n");
+    bench.shows("› go on");
+    assert_eq!(bench.prompts(), [] as [&str; 0]);
+    shorter(&mut bench);
+    bench.hides("Making the history shorter");
+    assert_eq!(bench.prompts(), ["go on"]);
+}
+
+#[test]
+fn escape_ends_a_compaction_and_gives_back_what_waited() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys("/compress\n");
+    bench.keys("go on\n");
+    bench.keys("\u{1b}");
+    assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
+    shorter(&mut bench);
+    bench.shows("> go on");
+    assert_eq!(bench.prompts(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_compaction_that_was_ordered_in_a_turn_comes_after_it() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    bench.keys("/compress\n");
+    bench.hides("Making the history shorter");
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    bench.event(EventBody::TurnEnded(ended));
+    bench.shows("Making the history shorter");
+    shorter(&mut bench);
+    bench.hides("Making the history shorter");
+}
+
+#[test]
+fn a_wrong_word_behind_a_command_runs_nothing() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys("/chat debug\n");
+    bench.shows("There is no `/chat debug`; did you mean");
+    assert!(bench.app.overlay.is_none());
+    bench.keys("/vim x\n");
+    bench.shows("`/vim` takes nothing behind it");
+    bench.keys("/ \n");
+    bench.shows("There is no command `/`");
+    assert_eq!(bench.prompts(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_half_typed_prompt_command_is_completed_and_not_sent() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.set_commands();
+    bench.keys("/commi\n");
+    assert_eq!(bench.prompts(), [] as [&str; 0]);
+    bench.shows("> /commit");
+    bench.keys("\n");
+    assert_eq!(bench.prompts().len(), 1);
+}
+
+#[test]
+fn a_turned_down_todo_counts_as_it_does_in_the_block() {
+    let mut bench = Bench::new(Layout::Inline);
+    let todo = |name: &str, status| Todo { description: name.to_owned(), status };
+    bench.app.todos = vec![
+        todo("a", TodoStatus::Completed),
+        todo("b", TodoStatus::Cancelled),
+        todo("c", TodoStatus::InProgress),
+    ];
+    bench.shows("Todo 2/3 done");
+    bench.app.show_todos = true;
+    bench.shows("  - b");
+}
