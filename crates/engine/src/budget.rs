@@ -205,6 +205,26 @@ mod tests {
     }
 
     #[test]
+    fn a_service_that_tells_no_usage_does_not_escape_a_budget() {
+        let limits = BudgetLimits { tokens: Some(1_000), ..BudgetLimits::default() };
+        let budget = Budget::new(limits, BudgetLimits::default(), Spent::default());
+        let silent = |error: Option<&str>| ModelCall {
+            usage: Usage::default(),
+            request_bytes: 4_000,
+            error: error.map(str::to_owned),
+            ..call(0.0, 0)
+        };
+        budget.ledger().count(&silent(Some("network")));
+        assert_eq!(budget.over(), None);
+        budget.ledger().count(&silent(None));
+        assert!(budget.over().is_some());
+        let rates = parallax_protocol::price::Rates { input: 4.0, cached: 1.0, output: 9.0 };
+        let price = Some(parallax_protocol::price::Price { short: rates, long: None });
+        let cost = crate::meter::cost(price, &Usage::default(), 4_000_000);
+        assert!((cost.expect("a price").total() - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_prompt_begins_anew_and_the_session_does_not() {
         let session = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
         let prompt = BudgetLimits { tokens: Some(100), ..BudgetLimits::default() };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parallax_protocol::event::{EventBody, ModelCall};
-use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
-use parallax_protocol::price::Price;
+use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent, Usage};
+use parallax_protocol::price::{Cost, Price};
 use parallax_protocol::routing::{Routes, Substitute};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
@@ -32,6 +32,19 @@ impl Metered {
         self.ledger = ledger;
         self
     }
+}
+
+/// What an answered request cost. Some gateways do not tell what was used: its
+/// size is a guess then, so that a budget holds all the same.
+pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
+    let guessed = Usage { prompt_token_count: guessed_tokens(request_bytes), ..Usage::default() };
+    let used = if *usage == Usage::default() { &guessed } else { usage };
+    price.map(|price| price.of(used))
+}
+
+/// About how many tokens a request of so many bytes has.
+pub(crate) fn guessed_tokens(request_bytes: u64) -> u64 {
+    request_bytes / 4
 }
 
 /// The class of a failure, as statistics name it.
@@ -72,7 +85,10 @@ impl Model for Metered {
             let meta = answer.as_ref().ok().map(|answer| &answer.meta);
             let usage = meta.and_then(|meta| meta.usage).unwrap_or_default();
             let call = ModelCall {
-                cost: asked.price(&model).map(|price| price.of(&usage)),
+                cost: answer
+                    .as_ref()
+                    .ok()
+                    .and_then(|_| cost(asked.price(&model), &usage, request_bytes)),
                 model,
                 role,
                 usage,

@@ -211,6 +211,7 @@ impl Session {
             cancel: cancel.clone(),
             progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
             permissions: permissions.clone(),
+            asked: effects.permissions.clone(),
             mode: self.inbox.mode,
             decided,
             answers,

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use parallax_protocol::price::{Price, Rates};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::models::{Version, version};
 
@@ -61,9 +62,12 @@ const PRICES: &[(&str, &[Row])] = &[
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PriceText {
+    #[serde(deserialize_with = "amount")]
     input: f64,
+    #[serde(deserialize_with = "amount")]
     output: f64,
     /// Without it, cached tokens cost as much as others.
+    #[serde(default, deserialize_with = "some_amount")]
     cached: Option<f64>,
     long_context: Option<LongText>,
 }
@@ -72,9 +76,25 @@ pub(crate) struct PriceText {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LongText {
     above: u64,
+    #[serde(deserialize_with = "amount")]
     input: f64,
+    #[serde(deserialize_with = "amount")]
     output: f64,
+    #[serde(default, deserialize_with = "some_amount")]
     cached: Option<f64>,
+}
+
+/// A price below zero would make a budget that is never spent.
+fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
+    let amount = f64::deserialize(source)?;
+    match amount >= 0.0 {
+        true => Ok(amount),
+        false => Err(D::Error::custom(format!("a price is 0 or more, not {amount}"))),
+    }
+}
+
+fn some_amount<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
+    amount(source).map(Some)
 }
 
 impl From<PriceText> for Price {
@@ -114,6 +134,16 @@ pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Pr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_price_is_not_below_zero() {
+        let read = |text: &str| serde_json::from_str::<PriceText>(text);
+        assert!(read(r#"{"input": 0, "output": 1, "cached": 0}"#).is_ok());
+        for text in [r#"{"input": -5, "output": 1}"#, r#"{"input": 5, "output": 1, "cached": -1}"#]
+        {
+            assert!(read(text).expect_err("a problem").to_string().contains("0 or more"), "{text}");
+        }
+    }
 
     #[test]
     fn a_name_has_the_price_of_its_kind_and_version() {

@@ -498,6 +498,8 @@ pub struct Run {
     pub progress: Arc<dyn Progress>,
     /// What it may do beyond the sandbox.
     pub permissions: Permissions,
+    /// Of them what the call itself asked for; the rest comes from rules.
+    pub asked: Permissions,
     /// The mode in which it was let through.
     pub mode: ApprovalMode,
     /// What a person answered; `None` when a rule let it through.
@@ -514,6 +516,7 @@ impl Run {
             cancel,
             progress,
             permissions: Permissions::default(),
+            asked: Permissions::default(),
             mode: ApprovalMode::default(),
             decided: None,
             answers: None,

@@ -314,6 +314,7 @@ pub fn sandboxed(
         layers: !matches!(options.tier, Tier::Bubblewrap | Tier::Landlock),
         mode,
         permissions: permissions.clone(),
+        wanted: Vec::new(),
         environment,
     };
     let prepared = entry.prepare(Some(options))?;
@@ -458,6 +459,7 @@ impl Invocation for Call {
                 layers: false,
                 mode: run.mode,
                 permissions: run.permissions.clone(),
+                wanted: run.asked.file_system.write.clone(),
                 environment: variables,
             };
             let (options, processes) = (Arc::clone(&self.options), self.processes.clone());

@@ -498,6 +498,7 @@ impl App {
         let state = match (&self.working, self.questions.is_empty()) {
             (_, false) => title::State::Asking,
             (Some(working), _) => title::State::Working(working.subject.clone()),
+            (None, _) if self.shell.is_some() => title::State::Working(self.shell_title.clone()),
             (None, _) => title::State::Ready,
         };
         let place = &self.facts.workspace;

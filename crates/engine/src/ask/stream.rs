@@ -13,7 +13,7 @@ use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
 use super::answered::text_of;
 use crate::answer::{Answer, Piece};
 use crate::loop_guard::LoopGuard;
-use crate::meter::{error_class, millis};
+use crate::meter::{cost, error_class, millis};
 use crate::model_hooks::{Said, replace_text, visible};
 use crate::session::Session;
 /// How one stream ended.
@@ -226,7 +226,14 @@ impl Session {
             role: "main".into(),
             usage,
             // A version of the model costs what was asked for.
-            cost: self.model.price(model).map(|price| price.of(&usage)),
+            cost: match ended {
+                Ended::Whole | Ended::Chanting | Ended::Stopped(_) => {
+                    cost(self.model.price(model), &usage, attempt.request_bytes)
+                }
+                Ended::Failed(_) | Ended::Cancelled => {
+                    self.model.price(model).map(|price| price.of(&usage))
+                }
+            },
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,
             error: match ended {

@@ -9,6 +9,7 @@ use parallax_protocol::event::ModelCall;
 use tokio::sync::Notify;
 
 use super::{BudgetLimits, Spent};
+use crate::meter::guessed_tokens;
 
 /// The limits for something and what is spent of them.
 #[derive(Debug, Default, Clone, Copy)]
@@ -73,7 +74,11 @@ impl Ledger {
             + usage.candidates_token_count
             + usage.thoughts_token_count
             + usage.tool_use_prompt_token_count;
-        let tokens = usage.total_token_count.max(sum);
+        let tokens = match usage.total_token_count.max(sum) {
+            // And some all of it.
+            0 if call.error.is_none() => guessed_tokens(call.request_bytes),
+            tokens => tokens,
+        };
         self.change(|accounts| {
             for account in [&mut accounts.session, &mut accounts.prompt] {
                 account.spent.cost += cost;

@@ -15,9 +15,17 @@ pub(super) struct Missing {
 }
 
 impl Missing {
+    /// The file stays away; its bytes are in the store, or it is seen nowhere.
     pub fn add(&mut self, before: &State) {
-        if let State::File { content, stamp } = before {
+        if let State::File { stamp, .. } = before {
             self.stamps.push(*stamp);
+        }
+    }
+
+    /// The same, and the store did not give its bytes.
+    pub fn add_with_bytes(&mut self, before: &State) {
+        self.add(before);
+        if let State::File { content, .. } = before {
             self.bytes.extend(content.hash());
         }
     }

@@ -267,7 +267,7 @@ impl Checkpoints {
             match self.put(&plan) {
                 Ok(()) => done.push(plan),
                 Err(why) => {
-                    missing.add(&plan.before);
+                    missing.add_with_bytes(&plan.before);
                     outcome.keep(&plan.path, why);
                 }
             }

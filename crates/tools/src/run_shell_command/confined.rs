@@ -25,6 +25,9 @@ pub(super) struct Entry {
     pub(super) layers: bool,
     pub(super) mode: ApprovalMode,
     pub(super) permissions: Permissions,
+    /// Files that the call itself asked to write: where they are not there yet,
+    /// they are made. What rules give is for what is there.
+    pub(super) wanted: Vec<PathBuf>,
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
@@ -42,8 +45,17 @@ impl Entry {
     /// # Errors
     /// Why the command may not run, for the model.
     pub(super) fn prepare(self, options: Option<&SandboxOptions>) -> Result<Prepared, String> {
-        let Self { line, directory, roots, places, layers, mode, permissions, mut environment } =
-            self;
+        let Self {
+            line,
+            directory,
+            roots,
+            places,
+            layers,
+            mode,
+            permissions,
+            wanted,
+            mut environment,
+        } = self;
         // Any program may call git; only what a person approved runs what a
         // repository brings.
         if !permissions.repository_programs
@@ -79,7 +91,7 @@ impl Entry {
                 confinement::place_caches(&mut environment, options, layers);
                 make_private(&options.temporary)?;
                 if options.enabled && !permissions.outside {
-                    made = made::make(&permissions.file_system.write, &line, &directory);
+                    made = made::make(&wanted, &line, &directory);
                 }
                 Some(confinement::plan(options, &subject))
             }
@@ -268,44 +280,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_obeys_nothing_that_its_line_writes_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        let git = |line: &[&str]| {
-            let time = std::time::Duration::from_secs(5);
-            let done = parallax_exec::program::output("git", line, &root, &[], 1 << 20, time);
-            assert!(done.is_some(), "{line:?}");
-        };
-        let prepared = |line: &str, places: &[&str]| {
-            let entry = Entry {
-                line: bash::analyse(line),
-                directory: root.clone(),
-                roots: vec![root.clone()],
-                places: places.iter().map(|place| root.join(place)).collect(),
-                layers: false,
-                mode: ApprovalMode::Default,
-                permissions: Permissions::default(),
-                environment: Vec::new(),
-            };
-            entry.prepare(None).map(|prepared| {
-                prepared.environment.iter().any(|(_, value)| value == "safe.bareRepository")
-            })
-        };
-        git(&["init", "-q"]);
-        let mixed = "cp a inc.cfg; git diff";
-        assert_eq!(prepared(mixed, &[]), Ok(true));
-        assert_eq!(prepared("make", &[]), Ok(false));
-        // A repository without a `.git` that is there was looked at.
-        git(&["init", "-q", "--bare", "bare"]);
-        assert_eq!(prepared("cd bare && git log", &["bare"]), Ok(false));
-        git(&["config", "include.path", "../inc.cfg"]);
-        assert_eq!(prepared("git diff | head", &[]), Ok(true));
-        for line in [mixed, "echo x > inc.cfg; git diff", "git diff; make"] {
-            assert!(prepared(line, &[]).unwrap_err().contains("include.path"), "{line}");
-        }
-    }
-
-    #[test]
     fn what_is_asked_for_stays_what_it_is_and_the_folder_is_another_choice() {
         use parallax_protocol::permissions::FilePermissions;
 
@@ -329,6 +303,45 @@ mod tests {
     }
 
     #[test]
+    fn git_obeys_nothing_that_its_line_writes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let git = |line: &[&str]| {
+            let time = std::time::Duration::from_secs(5);
+            let done = parallax_exec::program::output("git", line, &root, &[], 1 << 20, time);
+            assert!(done.is_some(), "{line:?}");
+        };
+        let prepared = |line: &str, places: &[&str]| {
+            let entry = Entry {
+                line: bash::analyse(line),
+                directory: root.clone(),
+                roots: vec![root.clone()],
+                places: places.iter().map(|place| root.join(place)).collect(),
+                layers: false,
+                mode: ApprovalMode::Default,
+                permissions: Permissions::default(),
+                wanted: Vec::new(),
+                environment: Vec::new(),
+            };
+            entry.prepare(None).map(|prepared| {
+                prepared.environment.iter().any(|(_, value)| value == "safe.bareRepository")
+            })
+        };
+        git(&["init", "-q"]);
+        let mixed = "cp a inc.cfg; git diff";
+        assert_eq!(prepared(mixed, &[]), Ok(true));
+        assert_eq!(prepared("make", &[]), Ok(false));
+        // A repository without a `.git` that is there was looked at.
+        git(&["init", "-q", "--bare", "bare"]);
+        assert_eq!(prepared("cd bare && git log", &["bare"]), Ok(false));
+        git(&["config", "include.path", "../inc.cfg"]);
+        assert_eq!(prepared("git diff | head", &[]), Ok(true));
+        for line in [mixed, "echo x > inc.cfg; git diff", "git diff; make"] {
+            assert!(prepared(line, &[]).unwrap_err().contains("include.path"), "{line}");
+        }
+    }
+
+    #[test]
     fn git_fetches_no_missing_object_without_the_network() {
         let folder = tempfile::tempdir().unwrap();
         let fetches = |mode, network, repository_programs| {
@@ -340,6 +353,7 @@ mod tests {
                 layers: false,
                 mode,
                 permissions: Permissions { network, repository_programs, ..Permissions::default() },
+                wanted: Vec::new(),
                 environment: Vec::new(),
             };
             let environment = entry.prepare(None).unwrap().environment;

@@ -25,7 +25,7 @@ pub(super) fn make(paths: &[PathBuf], line: &Line, directory: &Path) -> Vec<Made
         if path.symlink_metadata().is_ok() {
             continue;
         }
-        let is_folder = makes_folder(line, &path.clone(), directory);
+        let is_folder = makes_folder(line, path, directory);
         let above = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
         let missing: Vec<&Path> =
             above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();

@@ -244,6 +244,7 @@ impl App {
         self.working = Some(Working { since_ms: self.now_ms, subject, ..Working::default() });
         self.shortens = true;
         self.effect(Effect::Progress(true));
+        self.retitle();
     }
 
     /// It is, or it stays as it was. What was to be said meanwhile is said now.

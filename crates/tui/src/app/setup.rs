@@ -138,12 +138,12 @@ impl App {
                  FILE.md` writes all of it"
             ));
         }
-        if !items.is_empty() {
-            // How full the window is; the footer tells.
-            self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
-        }
         if !again {
             self.summary(open);
+            if !items.is_empty() {
+                // How full the window is; the footer tells.
+                self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
+            }
             self.transcript.resume(items);
         }
         self.learn_agents(open);

@@ -243,3 +243,28 @@ fn a_turned_down_todo_counts_as_it_does_in_the_block() {
     bench.app.show_todos = true;
     bench.shows("  - b");
 }
+
+#[test]
+fn a_key_that_narrows_the_list_repaints_what_changed() {
+    use parallax_screen::{ColorDepth, Frame, Look, Region};
+
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.set_commands();
+    let look = Look { depth: ColorDepth::True, links: false, synchronized: true };
+    let mut region = Region::new(100, 30, look);
+    let mut paint = |bench: &mut Bench| {
+        let frame = bench.app.frame(Layout::Inline);
+        let narrow = |number: usize| u16::try_from(number).unwrap();
+        let cursor = frame.cursor.map(|(column, row)| (narrow(column), narrow(row)));
+        region.frame(&Frame { commit: &frame.finished, live: &frame.live, cursor }).len()
+    };
+    paint(&mut bench);
+    let mut bytes = Vec::new();
+    for key in "/model set".chars() {
+        bench.keys(&key.to_string());
+        bytes.push((key, paint(&mut bench)));
+    }
+    // The first three bring rows that were not there; from then on they only go.
+    let narrowed = bytes.iter().skip(3).filter(|(key, _)| *key != ' ');
+    assert!(narrowed.clone().all(|(_, bytes)| *bytes <= 200), "{bytes:?}");
+}

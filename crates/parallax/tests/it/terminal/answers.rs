@@ -103,7 +103,8 @@ fn a_shell_line_runs_and_the_model_reads_what_came() {
     seat.sees("! echo $((40+2)) in");
     seat.press(Key::Enter);
     seat.sees("42 in");
-    seat.is_idle();
+    // Its sign when it is done; before that Escape would end it.
+    seat.sees("│ ! echo");
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
     seat.prompts("did you see that?");

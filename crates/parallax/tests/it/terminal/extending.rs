@@ -96,6 +96,8 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     until("the hook before a compression", || {
         std::fs::read_to_string(&compressed).is_ok_and(|text| text.contains("PreCompress"))
     });
+    seat.has_seen("The history stays as it is");
+    seat.is_idle();
     seat.prompts("/hooks");
     seat.sees("listener");
     seat.sees("SessionStart · user · on");
@@ -185,6 +187,12 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.press(Key::Esc);
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
+    // What was done stays in sight when the session is open again.
+    seat.prompts("/extensions disable dusk");
+    seat.sees("`dusk` is disabled.");
+    seat.sees(COMPOSER);
+    seat.settles();
+    assert!(seat.window().contains("`dusk` is disabled."), "{}", seat.window());
     seat.prompts("/extensions uninstall dusk");
     seat.has_seen("`dusk` is uninstalled.");
 }

@@ -43,10 +43,11 @@ fn commands_of_the_person_are_there_again() {
     seat.sees("Hello.");
     seat.types("!echo own $((40+2)); exit 3");
     seat.press(Key::Enter);
-    seat.sees("own 42");
+    // While the command runs Esc ends it; followed at once by a letter it is
+    // another key.
+    seat.sees("exit code 3");
     seat.is_idle();
     seat.press(Key::Esc);
-    // Followed at once by a letter, Esc is another key.
     seat.sees(COMPOSER);
     let seat = again(seat, r#"[{"text":"x"}]"#, &["--resume", "latest"]);
     seat.sees("! echo own");
