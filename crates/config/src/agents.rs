@@ -224,8 +224,8 @@ pub fn find_agents(
     AgentSet { agents: found.into_values().collect(), unacknowledged, warnings }
 }
 
-/// The definitions of a folder. Names that begin with `_` are drafts.
-fn agent_files(folder: &Path) -> Vec<PathBuf> {
+/// The definitions of a folder. Names that begin with `_` are drafts. Blocking.
+pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
     definitions::files(folder, MOST, |path| {
         let name = path.file_name()?.to_string_lossy();
         let is_agent =

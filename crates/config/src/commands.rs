@@ -60,6 +60,19 @@ pub struct CommandArgument {
     pub choices: Vec<String>,
 }
 
+/// What a command wants for the turn of its prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandWishes {
+    /// Another model.
+    pub model: Option<String>,
+    /// The only tools.
+    pub tools: Option<Vec<String>>,
+    /// Calls that need no leave: a tool, or `TOOL(what)`.
+    pub allowed: Vec<String>,
+    /// The agent that the work is for.
+    pub agent: Option<String>,
+}
+
 /// A command as its file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFile {
@@ -79,6 +92,10 @@ pub struct CommandFile {
     pub arguments: Vec<CommandArgument>,
     /// The template.
     pub prompt: String,
+    /// Where in the file it begins: line and column, from 1.
+    pub place: (usize, usize),
+    /// What it wants for its prompt.
+    pub wishes: CommandWishes,
     /// Fields of the file that have no meaning here.
     pub unused: Vec<String>,
 }
@@ -90,6 +107,8 @@ pub struct CommandProblem {
     pub path: PathBuf,
     /// Its line, from 1.
     pub line: Option<usize>,
+    /// The column in it, from 1, in characters.
+    pub column: Option<usize>,
     /// What is wrong, and what to do.
     pub message: String,
 }
@@ -99,6 +118,9 @@ impl std::fmt::Display for CommandProblem {
         write!(f, "{}", self.path.display())?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
+            if let Some(column) = self.column {
+                write!(f, ":{column}")?;
+            }
         }
         write!(f, ": {}", self.message)
     }
@@ -159,24 +181,30 @@ fn read_file(
     folder: &Path,
     path: &Path,
 ) -> Result<CommandFile, CommandProblem> {
-    let problem = |line, message: String| CommandProblem { path: path.to_owned(), line, message };
+    let problem = |at: (Option<usize>, Option<usize>), message: String| CommandProblem {
+        path: path.to_owned(),
+        line: at.0,
+        column: at.1,
+        message,
+    };
+    let nowhere = (None, None);
     let text = match read::read_text(path, LARGEST) {
         Ok(Some(text)) => text,
-        Ok(None) => return Err(problem(None, "the file is gone".to_owned())),
+        Ok(None) => return Err(problem(nowhere, "the file is gone".to_owned())),
         Err(ReadError::NotAFile) => {
-            return Err(problem(None, "this is no regular file".to_owned()));
+            return Err(problem(nowhere, "this is no regular file".to_owned()));
         }
         Err(ReadError::TooLarge) => {
-            return Err(problem(None, format!("it is larger than {LARGEST} bytes")));
+            return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
         }
-        Err(ReadError::Io(error)) => return Err(problem(None, error.to_string())),
+        Err(ReadError::Io(error)) => return Err(problem(nowhere, error.to_string())),
     };
     let form = form_of(path).unwrap_or(CommandForm::Toml);
     let read = match form {
         CommandForm::Toml => toml_form::read(&text),
         CommandForm::Markdown => markdown_form::read(&text),
     };
-    let written = read.map_err(|wrong| problem(wrong.line, wrong.message))?;
+    let written = read.map_err(|wrong| problem((wrong.line, wrong.column), wrong.message))?;
     let relative = path.strip_prefix(folder).unwrap_or(path);
     let name = name::of(relative);
     let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -197,6 +225,8 @@ fn read_file(
         argument_hint: one_line(&written.argument_hint, DESCRIPTION),
         arguments: written.arguments,
         prompt: written.prompt,
+        place: written.place,
+        wishes: written.wishes,
         unused: written.unused,
     })
 }
@@ -205,6 +235,9 @@ fn read_file(
 #[derive(Debug, Default)]
 struct Written {
     prompt: String,
+    /// Where it begins: line and column.
+    place: (usize, usize),
+    wishes: CommandWishes,
     description: String,
     argument_hint: String,
     arguments: Vec<CommandArgument>,
@@ -215,6 +248,7 @@ struct Written {
 #[derive(Debug)]
 struct Wrong {
     line: Option<usize>,
+    column: Option<usize>,
     message: String,
 }
 
@@ -234,7 +268,12 @@ fn walk(
     files: &mut Vec<PathBuf>,
     problems: &mut Vec<CommandProblem>,
 ) {
-    let problem = |message: String| CommandProblem { path: folder.to_owned(), line: None, message };
+    let problem = |message: String| CommandProblem {
+        path: folder.to_owned(),
+        line: None,
+        column: None,
+        message,
+    };
     let real = match std::fs::canonicalize(folder) {
         Ok(real) => real,
         Err(error) if read::is_absent(&error) => return,

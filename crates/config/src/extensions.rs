@@ -76,6 +76,9 @@ pub struct Extension {
     pub enabled_here: bool,
     /// Whether it counts in this run.
     pub active: bool,
+    /// Whether its manifest, hooks, agents or rules are not what was installed:
+    /// then it starts no programs.
+    pub altered: bool,
     /// What its settings are.
     pub values: Vec<SettingValue>,
     /// Its variables, for texts that are read later.
@@ -161,9 +164,9 @@ impl Extensions {
             .or_else(|| self.all.iter().find(by_source))
     }
 
-    /// The MCP servers that they bring.
+    /// The MCP servers that they bring, of those that are as they were installed.
     pub fn servers(&self) -> Vec<ExtensionServers> {
-        self.active().map(Extension::servers).collect()
+        self.active().filter(|extension| !extension.altered).map(Extension::servers).collect()
     }
 
     /// The folders of their commands.
@@ -184,9 +187,11 @@ impl Extensions {
         self.active().map(folder).collect()
     }
 
-    /// The folders of their agents, by extension.
+    /// The folders of their agents, by extension; of those that are as they were
+    /// installed.
     pub fn agent_folders(&self) -> Vec<(String, PathBuf)> {
         self.active()
+            .filter(|extension| !extension.altered)
             .map(|extension| (extension.name().to_owned(), extension.folder.join("agents")))
             .collect()
     }
@@ -338,15 +343,15 @@ impl Config {
         manifest.plan_directory =
             manifest.plan_directory.map(|directory| variables.fill(&directory));
         notes.extend(manifest.context_paths(&folder).1);
-        if home == ExtensionHome::Parallax
-            && install.as_ref().is_some_and(|install| install.kind != InstallKind::Link)
-            && locked(&self.homes, &name).is_some_and(|locked| locked.powers != powers(&folder))
-        {
-            notes.push(
-                "its manifest, hooks or rules are not what was installed: install it again if it \
-                 was not you who changed them"
-                    .to_owned(),
-            );
+        let altered = home == ExtensionHome::Parallax
+            && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link)
+            && locked(&self.homes, &name).is_some_and(|locked| locked.powers != powers(&folder));
+        if altered {
+            notes.push(format!(
+                "its manifest, hooks, agents or rules are not what was installed, so its hooks, \
+                 MCP servers and agents do not run; `parallax extensions update {name}` puts it \
+                 back, and what you want to change yourself is for `parallax extensions link`"
+            ));
         }
         let enabled_here = enablement.is_on(&name, &self.cwd);
         let extension = Extension {
@@ -358,6 +363,7 @@ impl Config {
             enabled_for_user: enablement.is_on(&name, &self.homes.user),
             enabled_here,
             active: enabled_here,
+            altered,
             values,
             variables,
             manifest,

@@ -14,6 +14,7 @@ use crate::homes::Homes;
 use crate::layers::{self, Layer};
 use crate::load::Config;
 use crate::mcp::is_refused;
+use crate::other_agents::{our_event, our_matcher};
 use crate::read::read_at_most;
 use crate::{jsonc, migrate, state};
 
@@ -54,6 +55,8 @@ impl HookSource {
 pub struct Hook {
     /// What it hears of.
     pub event: HookEvent,
+    /// The name that another agent has for the event, where the file says that.
+    pub alias: Option<String>,
     /// Whose it is.
     pub source: HookSource,
     /// Of an extension's: which one's.
@@ -82,7 +85,8 @@ pub struct Hook {
     pub sandbox: bool,
     /// Whether `hooksConfig.disabled` names it.
     pub disabled: bool,
-    /// Of the project's: whether the user accepted it as it is now.
+    /// Of the project's: whether the user accepted it as it is now. Of an
+    /// extension's: whether that is what was installed.
     pub accepted: bool,
 }
 
@@ -114,7 +118,7 @@ impl Hook {
     }
 
     /// The files that the command's text names.
-    fn scripts(&self, project: &Path) -> Vec<PathBuf> {
+    pub(crate) fn scripts(&self, project: &Path) -> Vec<PathBuf> {
         let shown = project.to_string_lossy();
         let mut text = self.command.clone();
         for name in ["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD"] {
@@ -187,6 +191,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         for hook in &mut hooks {
             let is_off = |name: &String| *name == hook.name || *name == hook.command;
             hook.disabled = off_everywhere.iter().any(is_off);
+            hook.accepted = !extension.altered;
         }
         found.hooks.extend(hooks);
     }
@@ -253,27 +258,32 @@ fn read_file(
     let mut found = Vec::new();
     let mut warn = |text: String| warnings.push(format!("{}: {text}", file.display()));
     for (name, groups) in hooks {
-        let Some(event) = HookEvent::parse(name) else {
+        let theirs = our_event(name);
+        let Some(event) = HookEvent::parse(name).or(theirs) else {
             // Old places of what is `hooksConfig` now.
             if !matches!(name.as_str(), "enabled" | "disabled" | "notifications") {
-                warn(format!("`hooks.{name}` is no event, so its hooks do not run{}", ours(name)));
+                warn(format!("`hooks.{name}` is no event, so its hooks do not run"));
             }
             continue;
         };
         for group in groups.as_array().into_iter().flatten() {
             let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
-            let matcher = text("matcher");
+            let matcher = match theirs.is_some() {
+                true => our_matcher(text("matcher")),
+                false => text("matcher").to_owned(),
+            };
             let sequential = group.get("sequential").and_then(Value::as_bool).unwrap_or(false);
             for written in group.get("hooks").and_then(Value::as_array).into_iter().flatten() {
                 if found.len() >= MOST {
                     warn(format!("more than {MOST} hooks are not read"));
                     return found;
                 }
-                match read_hook(written, event) {
+                match read_hook(written, event, theirs.is_some()) {
                     Ok((mut hook, note)) => {
                         hook.source = source;
                         file.clone_into(&mut hook.file);
                         matcher.clone_into(&mut hook.matcher);
+                        hook.alias = theirs.map(|_| name.clone());
                         hook.sequential = sequential;
                         if let Some(note) = note {
                             warn(format!("the hook `{}`: {note}", hook.title()));
@@ -288,20 +298,12 @@ fn read_file(
     found
 }
 
-/// What another agent's event is called here.
-fn ours(name: &str) -> String {
-    let event = match name {
-        "PreToolUse" => "BeforeTool",
-        "PostToolUse" => "AfterTool",
-        "UserPromptSubmit" => "BeforeAgent",
-        "Stop" | "SubagentStop" => "AfterAgent",
-        "PreCompact" => "PreCompress",
-        _ => return String::new(),
-    };
-    format!("; it is called `{event}` here")
-}
-
-fn read_hook(written: &Value, event: HookEvent) -> Result<(Hook, Option<String>), String> {
+/// `theirs`: it stands under the name that another agent has for the event.
+fn read_hook(
+    written: &Value,
+    event: HookEvent,
+    theirs: bool,
+) -> Result<(Hook, Option<String>), String> {
     let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let flag = |key: &str| written.get(key).and_then(Value::as_bool).unwrap_or(false);
     match written.get("type").and_then(Value::as_str) {
@@ -312,7 +314,10 @@ fn read_hook(written: &Value, event: HookEvent) -> Result<(Hook, Option<String>)
     if command.trim().is_empty() {
         return Err("its `command` is missing".to_owned());
     }
-    let (timeout, note) = timeout(written.get("timeout"))?;
+    // Others count in seconds.
+    let seconds = written.get("timeout").and_then(Value::as_u64).filter(|_| theirs);
+    let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
+    let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))?;
     let env = written.get("env").and_then(Value::as_object).into_iter().flatten();
     let env = env
         .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
@@ -320,6 +325,7 @@ fn read_hook(written: &Value, event: HookEvent) -> Result<(Hook, Option<String>)
         .collect();
     let hook = Hook {
         event,
+        alias: None,
         source: HookSource::User,
         extension: None,
         file: PathBuf::new(),
@@ -424,15 +430,20 @@ mod tests {
                 {"type": "prompt", "command": "b"},
                 {"command": "c", "timeout": 60, "env": {"X": "1"}}
             ]}],
-            "PreToolUse": [],
+            "PreToolUse": [{"matcher": "Bash|Write", "hooks": [{"command": "d", "timeout": 5}]}],
+            "WorktreeCreate": [],
             "enabled": true
         }));
-        assert_eq!(hooks.len(), 2);
+        assert_eq!(hooks.len(), 3);
         assert_eq!((hooks[0].timeout, hooks[0].fail_closed), (Duration::from_secs(2), true));
         assert_eq!(hooks[1].timeout, Duration::from_millis(60));
         assert!(hooks[1].sequential && hooks[1].matcher == "write_.*");
         assert_eq!(warnings.len(), 3, "{warnings:?}");
-        assert!(warnings.iter().any(|text| text.contains("called `BeforeTool` here")));
+        // Another agent's names and seconds.
+        let theirs = &hooks[2];
+        assert_eq!((theirs.event, theirs.timeout), (HookEvent::BeforeTool, Duration::from_secs(5)));
+        assert_eq!(theirs.matcher, "run_shell_command|write_file");
+        assert_eq!(theirs.alias.as_deref(), Some("PreToolUse"));
     }
 
     #[test]

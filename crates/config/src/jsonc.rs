@@ -14,7 +14,7 @@ use crate::read::{ReadError, read_text};
 const LIMIT: u64 = 2 * 1024 * 1024;
 
 /// The object in the file; `None` when there is no file (or it is `/dev/null`).
-pub(crate) fn read_object(path: &Path) -> Result<Option<Object>, ConfigError> {
+pub fn read_object(path: &Path) -> Result<Option<Object>, ConfigError> {
     read_document(path)?.map(|text| parse_object(path, &text)).transpose()
 }
 

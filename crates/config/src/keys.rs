@@ -316,7 +316,7 @@ pub const KEYS: &[Key] = &[
         "mcp.firstWaitMs",
         Num,
         "5000",
-        "How long a run without a person waits for servers that were never seen (ours)",
+        "How long a run without a person waits at most for new servers that get on (ours)",
     ),
     key(
         "mcp.samplingTokens",

@@ -29,6 +29,7 @@ pub mod mcp;
 mod memory;
 mod merge;
 mod migrate;
+pub mod other_agents;
 mod prompt_files;
 mod read;
 mod rules;
@@ -52,6 +53,7 @@ pub use environment::Environment;
 pub use error::ConfigError;
 pub use gate::{LooseSettings, accept_settings, decline_settings};
 pub use homes::Homes;
+pub use jsonc::read_object as jsonc_object;
 pub use keys::{KEYS, Key, Kind};
 pub use layers::{Layer, Origin};
 pub use load::{Config, LoadOptions, load};
@@ -72,7 +74,9 @@ pub use sandbox_settings::{
 pub use saved_rules::save_rule;
 pub use session_context::{SessionContext, session_context};
 pub use set::{SettingError, SettingScope, set_setting, setting_of};
-pub use settings::{EnvironmentRedaction, OutputFormat, SessionRetention, Settings, Shell};
+pub use settings::{
+    EnvironmentRedaction, OutputFormat, SessionRetention, Settings, Shell, parse_age,
+};
 pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};
 pub use trust::{Trust, TrustReason};
 pub use ui::{FooterItem, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};

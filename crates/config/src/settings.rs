@@ -331,7 +331,7 @@ impl Settings {
 }
 
 /// `12h`, `30d`, `2w`, `6m` (months of 30 days).
-pub(crate) fn parse_age(text: &str) -> Option<Duration> {
+pub fn parse_age(text: &str) -> Option<Duration> {
     let text = text.trim();
     let unit = text.chars().last()?;
     let seconds = match unit {

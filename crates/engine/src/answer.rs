@@ -87,9 +87,11 @@ impl Answer {
         visible(&self.parts)
     }
 
-    /// Puts another text in its place.
+    /// Puts another text in its place. Calls without a text get none.
     pub(crate) fn replace_text(&mut self, text: &str) {
-        replace_text(&mut self.parts, text);
+        if !replace_text(&mut self.parts, text) && !self.has_calls() && !text.is_empty() {
+            self.parts.push(Part::text(text));
+        }
     }
 
     /// Whether the response holds function calls.

@@ -53,7 +53,7 @@ impl Session {
             let played = Played { hooked, seen: seen.as_ref() };
             let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
             self.tell_call(&model, &attempt, &ended);
-            if let (Ended::Whole, Some(seen)) = (&ended, &seen)
+            if let (Ended::Whole | Ended::Chanting, Some(seen)) = (&ended, &seen)
                 && let Err(reason) = self.show_hooks(&mut attempt, seen, cancel).await
             {
                 ended = Ended::Stopped(reason);
@@ -69,7 +69,11 @@ impl Session {
             };
             let again = match ended {
                 Ended::Cancelled => {
-                    self.keep_partial(attempt, &model);
+                    // No hook has seen what came so far, so nobody does.
+                    match self.holds_text() {
+                        true => self.drop_shown(&mut attempt),
+                        false => self.keep_partial(attempt, &model),
+                    }
                     return Err(EndReason::Cancelled);
                 }
                 Ended::Chanting => {

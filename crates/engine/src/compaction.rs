@@ -45,6 +45,8 @@ const ANSWERS: usize = 2;
 const ACCOUNT_PERCENT: u64 = 50;
 /// Tokens that an account may have in any case, and at most.
 const ACCOUNT: (u64, u64) = (400, 12_000);
+/// Tokens that must have come or gone before old results are looked through again.
+const LOOK_AGAIN: u64 = 2_000;
 /// A gain below this part of the whole is none, in percent.
 const GAIN_PERCENT: u64 = 5;
 
@@ -58,11 +60,23 @@ pub(crate) struct Compacting {
     next_at: u64,
     /// A person took a compaction back: only they, or a full window, make one.
     held: bool,
+    /// The tokens when old results were looked through last.
+    looked: u64,
 }
 
 impl Compacting {
     pub(crate) fn new(room: Room) -> Self {
-        Self { room, job: None, next_at: 0, held: false }
+        Self { room, job: None, next_at: 0, held: false, looked: 0 }
+    }
+
+    /// Whether old results are to be looked through again: not for every request,
+    /// since that reads all of them.
+    fn looks(&mut self, tokens: u64) -> bool {
+        let changed = tokens.abs_diff(self.looked) >= LOOK_AGAIN;
+        if changed {
+            self.looked = tokens;
+        }
+        changed
     }
 }
 
@@ -136,8 +150,10 @@ impl Session {
             if !(patient && self.is_writing()) {
                 self.compact(CompactionCause::Threshold, None, cancel).await;
             }
-        } else if tokens >= mark / 2 {
-            self.shorten_old(mark).await;
+        } else if tokens >= (mark / 2).min(self.compacting.room.shortens_from()) {
+            if self.compacting.looks(tokens) {
+                self.shorten_old(mark).await;
+            }
             if tokens >= mark.max(self.compacting.next_at) / 5 * 4 && !self.compacting.held {
                 self.write_ahead(&model, mark).await;
             }

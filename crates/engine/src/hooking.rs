@@ -11,6 +11,7 @@ use parallax_protocol::policy::{Decision, Verdict};
 use parallax_protocol::tool::{Outcome, ToolError, ToolErrorKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 
 use crate::board::{Board, Call, Finish};
 use crate::inbox::Beginning;
@@ -45,8 +46,13 @@ impl Session {
         outcome
     }
 
-    /// The session begins; what its hooks add goes with the first prompt.
-    pub(crate) async fn hook_start(&mut self) {
+    /// The session begins. Its hooks run beside it; the first prompt waits for
+    /// them, and what they add goes with it.
+    pub(crate) fn hook_start(&mut self) {
+        let Some(hooks) = self.hooks.clone() else { return };
+        if !hooks.listens(HookEvent::SessionStart, false) {
+            return;
+        }
         let source = match (self.history.len() > 0, self.replaces) {
             (true, _) => "resume",
             (false, true) => "clear",
@@ -55,7 +61,34 @@ impl Session {
         let mut input = Object::new();
         input.insert("source".to_owned(), source.into());
         let call = HookCall::new(HookEvent::SessionStart, source, input);
-        self.hook_context = self.hook(call, &CancellationToken::new()).await.context;
+        self.starting.spawn(async move { hooks.run(call, CancellationToken::new()).await });
+    }
+
+    /// Takes over what the hooks of the start came to.
+    pub(crate) fn started(&mut self, joined: Option<Result<HookOutcome, JoinError>>) {
+        if let Some(Ok(outcome)) = joined {
+            for (level, text) in &outcome.messages {
+                self.inbox.notice(*level, text.clone());
+            }
+            self.hook_context = outcome.context;
+        }
+    }
+
+    /// Waits for them.
+    async fn await_start(&mut self, cancel: &CancellationToken) {
+        if self.starting.is_empty() {
+            return;
+        }
+        let starting = &mut self.starting;
+        let waiting = async {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => None,
+                joined = starting.join_next() => joined,
+            }
+        };
+        let joined = self.inbox.during(waiting).await;
+        self.started(joined);
     }
 
     /// The history is about to be made shorter.
@@ -74,6 +107,7 @@ impl Session {
 
     /// The session ends.
     pub(crate) async fn hook_end(&mut self) {
+        self.starting.abort_all();
         let mut input = Object::new();
         let reason = if self.inbox.cleared { "clear" } else { "exit" };
         input.insert("reason".to_owned(), reason.into());
@@ -114,7 +148,7 @@ impl Session {
                 (None, None) => return reason,
                 (None, Some(why)) => {
                     let text = why.to_owned();
-                    beginning = Beginning::Prompt(Prompt { text, attachments: Vec::new() });
+                    beginning = Beginning::Prompt(Prompt { text, ..Prompt::default() });
                 }
             }
         }
@@ -127,6 +161,10 @@ impl Session {
 
     /// Runs a prompt that hooks agree to, with what they add.
     async fn run_hooked(&mut self, mut prompt: Prompt, cancel: &CancellationToken) -> EndReason {
+        self.await_start(cancel).await;
+        if cancel.is_cancelled() {
+            return EndReason::Cancelled;
+        }
         let mut input = Object::new();
         input.insert("prompt".to_owned(), prompt.text.clone().into());
         let before = self.hook(HookCall::new(HookEvent::BeforeAgent, "", input), cancel).await;
@@ -288,8 +326,10 @@ impl Session {
             input.insert("original_request_name".to_owned(), asked.clone().into());
         }
         if let Some(served) = self.registry.get(&call.name).and_then(|tool| tool.served()) {
-            let context = json!({"server_name": served.server, "tool_name": served.tool});
-            input.insert("mcp_context".to_owned(), context);
+            let mut context =
+                object(json!({"server_name": served.server, "tool_name": served.tool}));
+            context.extend(served.endpoint.clone());
+            input.insert("mcp_context".to_owned(), Value::Object(context));
         }
         input
     }

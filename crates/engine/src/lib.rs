@@ -41,6 +41,7 @@ pub mod tokens;
 mod turn;
 mod verdict;
 mod view;
+mod wishes;
 
 pub use approval::Approvals;
 pub use budget::{Budget, BudgetLimits, Ledger, Spent};

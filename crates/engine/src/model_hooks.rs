@@ -1,6 +1,7 @@
 //! Requests and answers as hooks see them: text only, in no provider's words.
 //! What they change is put back so that calls, signatures and media stay.
 
+use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::event::EndReason;
 use parallax_protocol::hooks::{HookCall, HookEvent};
@@ -28,6 +29,7 @@ impl Session {
             HookCall::new(event, "", input)
         };
         let mut answer = None;
+        self.chosen_tools = None;
         if self.listens(HookEvent::BeforeModel, false) {
             let outcome = self.hook(call(HookEvent::BeforeModel, &request), cancel).await;
             if let Some(reason) = outcome.stop {
@@ -43,11 +45,76 @@ impl Session {
         }
         if answer.is_none() && self.listens(HookEvent::BeforeToolSelection, false) {
             let outcome = self.hook(call(HookEvent::BeforeToolSelection, &request), cancel).await;
+            if let Some(reason) = outcome.stop {
+                return Err(EndReason::Stopped { reason });
+            }
             if let Some(config) = outcome.given("toolConfig") {
-                choose(&mut request, config);
+                self.choose_tools(&mut request, config);
             }
         }
         Ok((request, answer))
+    }
+
+    /// Leaves the tools that hooks chose, in the request and for the calls of its
+    /// answer. The declarations stay as they are where the service can be told of
+    /// the choice, so that what it has cached of them still counts.
+    fn choose_tools(&mut self, request: &mut Request, config: &Value) {
+        let ToolSet::Functions(declared) = &request.tools else { return };
+        let Ok(mut tools) = serde_json::from_str::<Vec<Value>>(declared.get()) else { return };
+        let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
+        let wanted = config.get("allowedFunctionNames").and_then(Value::as_array).map(|names| {
+            let names = names.iter().filter_map(Value::as_str);
+            let mut wanted: Vec<String> = names.map(|name| self.own_name(name)).collect();
+            if self.role.is_some() {
+                // A sub-agent ends with it.
+                wanted.push(COMPLETE_TASK.to_owned());
+            }
+            let known = |name: &String| wanted.contains(name);
+            tools.iter().filter_map(name_of).filter(known).collect::<Vec<String>>()
+        });
+        let mode = config.get("mode").and_then(Value::as_str).map(str::to_ascii_uppercase);
+        let mode = match (mode.as_deref(), &wanted) {
+            (Some("NONE"), _) => "NONE",
+            (_, Some(wanted)) if wanted.is_empty() => "NONE",
+            (Some("ANY"), _) => "ANY",
+            (_, None) => return,
+            (_, Some(wanted)) => {
+                // The service takes names with `ANY` only.
+                tools.retain(|tool| name_of(tool).is_some_and(|name| wanted.contains(&name)));
+                if let Ok(raw) = serde_json::value::to_raw_value(&tools) {
+                    request.tools = ToolSet::Functions(raw.into());
+                }
+                self.chosen_tools = Some(wanted.clone());
+                return;
+            }
+        };
+        let mut choice = json!({"mode": mode});
+        let wanted = if mode == "NONE" { Some(Vec::new()) } else { wanted };
+        if let (Value::Object(choice), Some(names)) = (&mut choice, &wanted)
+            && !names.is_empty()
+        {
+            choice.insert("allowedFunctionNames".to_owned(), json!(names));
+        }
+        let config = json!({"functionCallingConfig": choice});
+        request.generation.insert("toolConfig".to_owned(), config);
+        self.chosen_tools = wanted;
+    }
+
+    /// The name that a tool is declared under.
+    fn own_name(&self, name: &str) -> String {
+        let tool = self.registry.get(name);
+        tool.map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
+    }
+
+    /// Whether hooks keep the tool from the answer that is carried out.
+    pub(crate) fn is_unchosen(&self, name: &str) -> bool {
+        let unchosen = |chosen: &Vec<String>| !chosen.contains(&self.own_name(name));
+        self.chosen_tools.as_ref().is_some_and(unchosen)
+    }
+
+    /// Whether text waits until hooks have seen the whole answer.
+    pub(crate) fn holds_text(&self) -> bool {
+        self.listens(HookEvent::AfterModel, false)
     }
 
     /// What hooks of answers are told of the request, when there are any.
@@ -121,14 +188,18 @@ pub(crate) fn visible(parts: &[Part]) -> String {
 }
 
 /// Puts another text in the place of the text of parts; what is no text stays.
-pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) {
+/// `false`: there is no text whose place it could take.
+pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     let mut new = Some(text).filter(|text| !text.is_empty()).map(Part::text);
     let mut kept = Vec::with_capacity(parts.len());
+    let mut had = false;
     for part in parts.drain(..) {
-        if !matches!(part.view(), PartView::Text(_)) {
+        // A text without a word may hold a signature only.
+        if !matches!(part.view(), PartView::Text(text) if !text.is_empty()) {
             kept.push(part);
             continue;
         }
+        had = true;
         // A signature rides on the text that comes in its place.
         if let Some(new) = new.take() {
             kept.push(match part.signature() {
@@ -137,8 +208,8 @@ pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) {
             });
         }
     }
-    kept.extend(new);
     *parts = kept;
+    had
 }
 
 fn view(request: &Request) -> Value {
@@ -180,28 +251,14 @@ fn change(request: &mut Request, changed: &Object) {
     for (sealed, (_, text)) in request.contents.iter_mut().zip(spoken) {
         let Ok(mut content) = sealed.open() else { continue };
         if content.visible_text() != text {
-            replace_text(&mut content.parts, text);
+            if !replace_text(&mut content.parts, text) && !text.is_empty() {
+                content.parts.push(Part::text(text));
+            }
             if !content.parts.is_empty() {
                 *sealed = content.seal();
             }
         }
     }
-}
-
-/// Leaves the tools that hooks chose.
-fn choose(request: &mut Request, config: &Value) {
-    let ToolSet::Functions(declared) = &request.tools else { return };
-    if config.get("mode").and_then(Value::as_str) == Some("NONE") {
-        request.tools = ToolSet::None;
-        return;
-    }
-    let Some(names) = config.get("allowedFunctionNames").and_then(Value::as_array) else { return };
-    let Ok(mut tools) = serde_json::from_str::<Vec<Value>>(declared.get()) else { return };
-    tools.retain(|tool| tool.get("name").is_some_and(|name| names.contains(name)));
-    request.tools = match serde_json::value::to_raw_value(&tools) {
-        Ok(raw) if !tools.is_empty() => ToolSet::Functions(raw.into()),
-        _ => ToolSet::None,
-    };
 }
 
 /// The text of a response as hooks write it.
@@ -233,10 +290,14 @@ mod tests {
             r#"[{"text":"a","thoughtSignature":"S"},{"functionCall":{"name":"x"}},{"text":"b"}]"#,
         )
         .expect("parts");
-        replace_text(&mut parts, "new");
+        assert!(replace_text(&mut parts, "new"));
         let json = serde_json::to_string(&parts).expect("json");
         assert!(json.contains(r#""text":"new""#) && json.contains(r#""thoughtSignature":"S""#));
         assert!(json.contains("functionCall") && !json.contains(r#""b""#), "{json}");
+        let call = r#"[{"functionCall":{"name":"x"}}]"#;
+        let mut parts: Vec<Part> = serde_json::from_str(call).expect("parts");
+        assert!(!replace_text(&mut parts, "new"));
+        assert_eq!(serde_json::to_string(&parts).expect("json"), call);
     }
 
     #[test]

@@ -81,10 +81,14 @@ impl Session {
 
     /// The models to choose among, if there is a choice.
     fn routes(&self) -> Option<Routes> {
+        self.routes_of(&self.inbox.model)
+    }
+
+    fn routes_of(&self, model: &str) -> Option<Routes> {
         match self.routing.router {
             // The name means the strong model then.
             Router::Off => None,
-            Router::On | Router::Rules => self.model.routes(&self.inbox.model),
+            Router::On | Router::Rules => self.model.routes(model),
         }
     }
 
@@ -100,11 +104,16 @@ impl Session {
         }
         let begun = Instant::now();
         let asked = self.inbox.model.clone();
-        let (model, choice) = match self.routes() {
+        let wished = self.wished_model();
+        let named = wished.clone().unwrap_or_else(|| asked.clone());
+        let (model, choice) = match self.routes_of(&named) {
             None => {
-                let reason = format!("`{asked}` is set");
+                let reason = match wished {
+                    Some(_) => format!("the command of the prompt wants `{named}`"),
+                    None => format!("`{asked}` is set"),
+                };
                 let choice = Choice::new(true, RouteSource::Override, reason);
-                (self.model.resolve(&asked), choice)
+                (self.model.resolve(&named), choice)
             }
             Some(routes) => {
                 let choice = self.choose(&routes, cancel).await;

@@ -146,6 +146,11 @@ impl Session {
         if again.runs == 0 && again.arguments.is_none() {
             let hooked = self.hook_before_tool(board, &call, index, cancel).await;
             let Some(hooked) = hooked else { return };
+            // The hooks were ended before they could say no: nothing may run. What
+            // is not finished is answered when the round winds up.
+            if cancel.is_cancelled() {
+                return;
+            }
             again.arguments = hooked.arguments;
             asks = hooked.asks;
         }
@@ -160,6 +165,9 @@ impl Session {
                 return;
             }
         };
+        if cancel.is_cancelled() && prepared.again.refused.is_none() {
+            return;
+        }
         if let Some(why) = asks {
             self.asked_by_hook(&mut prepared.verdict, &why);
         }

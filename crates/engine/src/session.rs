@@ -12,10 +12,10 @@ use parallax_protocol::context::{FolderContext, ResultPlace, Source};
 use parallax_protocol::event::{
     BudgetSpent, ContextUsed, EndReason, EventBody, SessionReady, SteerFate, TurnEnded, Undone,
 };
-use parallax_protocol::hooks::Hooks;
+use parallax_protocol::hooks::{HookOutcome, Hooks};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
-use parallax_protocol::op::Op;
+use parallax_protocol::op::{Op, PromptWishes};
 use parallax_protocol::policy::{ApprovalMode, Judge, RuleKeeper, Taint};
 use parallax_protocol::routing::Route;
 use parallax_protocol::shell::Shell;
@@ -24,7 +24,7 @@ use parallax_protocol::tool::{Tool, ToolSource};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::agents::{AgentRole, Family, InvokeAgent};
 use crate::approval::Approvals;
@@ -193,6 +193,12 @@ pub(crate) struct Session {
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
     pub(crate) is_build_file: fn(&Path) -> bool,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    /// The tools that hooks left for the newest answer; `None`: all.
+    pub(crate) chosen_tools: Option<Vec<String>>,
+    /// What the prompt of the running turn wants.
+    pub(crate) wishes: Option<PromptWishes>,
+    /// The hooks of the start, while they run.
+    pub(crate) starting: JoinSet<HookOutcome>,
     /// What the hooks of the start add to the first prompt.
     pub(crate) hook_context: Option<String>,
     pub(crate) secrets: Vec<String>,
@@ -293,6 +299,9 @@ pub(crate) fn launch(
         checkpoints: options.checkpoints,
         is_build_file: options.is_build_file,
         hooks: options.hooks,
+        chosen_tools: None,
+        wishes: None,
+        starting: JoinSet::new(),
         hook_context: None,
         secrets: options.secrets,
         taint: Taint::default(),
@@ -334,7 +343,7 @@ impl Session {
     async fn run(mut self, hub: EventHub) {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
-        self.hook_start().await;
+        self.hook_start();
         if let Some(context) = &self.folder_context {
             context.resume(&contents_of(self.history.view()));
         }
@@ -355,11 +364,16 @@ impl Session {
                 }
                 // What came while another order was carried out is not waited for.
                 if !self.inbox.has_orders() {
-                    self.inbox.take_one().await;
+                    let joined = tokio::select! {
+                        biased;
+                        () = self.inbox.take_one() => None,
+                        joined = self.starting.join_next(), if !self.starting.is_empty() => joined,
+                    };
+                    self.started(joined);
                 }
                 continue;
             };
-            let Queued { beginning, interrupted, steer } = queued;
+            let Queued { mut beginning, interrupted, steer } = queued;
             if let Some(id) = steer {
                 self.inbox.steer_ended(id, beginning.text().to_owned(), SteerFate::Prompted);
             }
@@ -383,7 +397,9 @@ impl Session {
             }
             self.inbox.turn = Some(cancel.clone());
             self.hub.send(EventBody::TurnStarted { prompt: beginning.text().to_owned() });
+            self.begin_wishes(&mut beginning);
             let reason = self.run_in_time(beginning, cancel).await;
+            self.end_wishes();
             if let Some(trouble) = self.registry.trouble() {
                 self.inbox.notice(parallax_protocol::event::Level::Warning, trouble);
             }

@@ -220,7 +220,7 @@ impl Session {
     fn take_steers(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();
         for steer in std::mem::take(&mut self.inbox.steers) {
-            let Prompt { mut text, attachments } = steer.prompt;
+            let Prompt { mut text, attachments, .. } = steer.prompt;
             self.black_out(&mut text);
             self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
             let item = self.next_item("user");

@@ -246,6 +246,44 @@ pub fn pass(
     Environment { variables, dropped }
 }
 
+/// Whether a variable tells of the machine and the person's session, and of
+/// nothing that a program may be set up with: those that programs of strangers
+/// (extensions) get.
+pub fn is_of_system(name: &str) -> bool {
+    const NAMES: [&str; 28] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PWD",
+        "TERM",
+        "COLORTERM",
+        "NO_COLOR",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "TEMP",
+        "TMP",
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NODE_EXTRA_CA_CERTS",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "GEMINI_CLI",
+        "PARALLAX",
+        "CI",
+    ];
+    let upper = name.to_ascii_uppercase();
+    NAMES.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
+}
+
 /// The environment of a command that a person typed: all that this process has,
 /// who started it, and pagers that do not wait.
 pub fn of_person(

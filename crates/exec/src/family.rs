@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
+use crate::activity::Activity;
+
 /// The variable that carries the mark of a command to all its descendants.
 pub(crate) const MARK: &str = "PARALLAX_COMMAND_ID";
 
@@ -40,6 +42,10 @@ struct Process {
     group: i32,
     session: i32,
     zombie: bool,
+    /// It computes, wants to, or waits for a disk.
+    busy: bool,
+    /// What it has computed, in clock ticks.
+    ticks: u64,
 }
 
 /// The processes of a command at one moment.
@@ -148,6 +154,16 @@ impl Family {
         }
         census.roots.sort_unstable();
         census
+    }
+
+    /// What its processes do.
+    pub(crate) fn activity(&self, table: &Table) -> Activity {
+        let alive: HashSet<Member> = self.census(table).alive.into_iter().collect();
+        let own = table.processes.iter().filter(|process| alive.contains(&process.member));
+        own.fold(Activity::default(), |sum, process| Activity {
+            busy: sum.busy || process.busy,
+            ticks: sum.ticks.saturating_add(process.ticks),
+        })
     }
 
     /// Whether nothing is left of the command.
@@ -297,10 +313,15 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
-    // Start time is field 22 of the line; session was field 6.
-    let start = fields.nth(15)?.parse().ok()?;
+    // The session was field 6 of the line; times in user and system mode are 14
+    // and 15, start time is 22.
+    let user: u64 = fields.nth(7)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let start = fields.nth(6)?.parse().ok()?;
     let zombie = matches!(state, "Z" | "X" | "x");
-    Some(Process { member: Member { pid, start }, parent, group, session, zombie })
+    let busy = matches!(state, "R" | "D");
+    let ticks = user.saturating_add(system);
+    Some(Process { member: Member { pid, start }, parent, group, session, zombie, busy, ticks })
 }
 
 #[cfg(test)]
@@ -313,6 +334,7 @@ mod tests {
         let process = parse_stat(12, stat).unwrap();
         assert_eq!((process.parent, process.group, process.session), (1, 12, 11));
         assert_eq!((process.member.start, process.zombie), (777, false));
+        assert_eq!((process.busy, process.ticks), (false, 11));
         assert!(parse_stat(12, "12 (x").is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! This crate does not decide whether a command may run, reads no settings and
 //! words nothing for a model.
 
+mod activity;
 pub mod background;
 pub mod capture;
 mod command;
@@ -28,6 +29,7 @@ mod start;
 mod terminal;
 pub mod text;
 
+pub use activity::{Activity, ProgramId, activity};
 pub use command::{Command, Control, Detached, Ended, Finished, Limits, Mode, Stop, TerminalSize};
 pub use error::StartError;
 pub use fed::{Fed, FedEnd, KEPT};

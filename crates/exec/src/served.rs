@@ -10,6 +10,7 @@ use std::time::Duration;
 use parallax_sandbox::Plan;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
+use crate::activity::ProgramId;
 use crate::command::Control;
 use crate::family::{self, Family};
 use crate::registry::{Guard, Processes};
@@ -132,6 +133,11 @@ impl Served {
     /// Its process, which leads its process group.
     pub fn pid(&self) -> i32 {
         self.family.root
+    }
+
+    /// It, for one who looks at what it does.
+    pub fn id(&self) -> ProgramId {
+        ProgramId(self.family.clone())
     }
 
     /// Waits for its end. Losing the future loses nothing.

@@ -426,7 +426,7 @@ fn play(script: Script, input: Option<String>) -> Done {
         });
         let code = match input {
             None => {
-                let prompt = Prompt { text: "sent".into(), attachments: Vec::new() };
+                let prompt = Prompt { text: "sent".into(), ..Prompt::default() };
                 let typed = "typed".to_owned();
                 crate::prompt::run_with(signals, io, ops, events, prompt, typed, script.options)
                     .await

@@ -100,7 +100,7 @@ async fn turns(
                         "Your answer does not match the required JSON Schema:\n{problems}\n\
                          Answer again with the corrected JSON document only."
                     ),
-                    attachments: Vec::new(),
+                    ..Prompt::default()
                 });
             }
         }

@@ -126,7 +126,7 @@ async fn expanded(content: String, expand: Option<&Expand>) -> Result<Order, Str
         ));
     }
     match expand {
-        None => Ok(Order::Prompt(Prompt { text: content, attachments: Vec::new() })),
+        None => Ok(Order::Prompt(Prompt { text: content, ..Prompt::default() })),
         Some(expand) => match expand(content).await {
             Ok(prompt) => Ok(Order::Prompt(prompt)),
             Err(failure) => Err(failure.message),
@@ -342,18 +342,18 @@ impl Conversation {
     fn other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
         match line {
             InputLine::Message { content } => {
-                self.prompt(Prompt { text: content, attachments: Vec::new() });
+                self.prompt(Prompt { text: content, ..Prompt::default() });
             }
             InputLine::Steer { content } if content.trim().is_empty() => {
                 return Err("the message is empty".to_owned());
             }
             InputLine::Steer { content } => {
                 if self.is_idle() {
-                    self.prompt(Prompt { text: content, attachments: Vec::new() });
+                    self.prompt(Prompt { text: content, ..Prompt::default() });
                 } else {
                     self.steers.push(content.clone());
                     let id = SteerId::new(format!("line-{number}"));
-                    let prompt = Prompt { text: content, attachments: Vec::new() };
+                    let prompt = Prompt { text: content, ..Prompt::default() };
                     self.outbox.push_back(Op::Steer(Steer { id, prompt }));
                 }
             }

@@ -6,8 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_config::mcp::{Endpoint, McpServer};
-use parallax_exec::environment::{Redaction, pass};
+use parallax_config::mcp::{Endpoint, McpServer, McpSource};
+use parallax_exec::environment::{Redaction, is_of_system, pass};
 use parallax_exec::{Processes, ServedProgram, StartError};
 use parallax_http::chain;
 use parallax_http::reqwest::header::{HeaderName, HeaderValue};
@@ -24,6 +24,7 @@ use crate::error::McpError;
 use crate::handler::Handler;
 use crate::lines::LONGEST;
 use crate::oauth::{self, Bearer, TokenFiles};
+use crate::signs::Signs;
 use crate::sse::Sse;
 use crate::stdio::Stdio;
 use crate::tail::Tail;
@@ -62,16 +63,26 @@ impl Surroundings {
         server: &McpServer,
         handler: Handler,
         tail: &Tail,
+        signs: &Signs,
     ) -> Result<Connection, McpError> {
         match &server.endpoint {
             Endpoint::Stdio { command, args, env, cwd } => {
+                let foreign = matches!(server.source, McpSource::Extension(_));
                 let mut program = self.program(command, args, env, cwd.as_ref());
+                if foreign {
+                    // Of the person's variables only what the manifest names.
+                    let own = |name: &OsString| env.iter().any(|(known, _)| *name == **known);
+                    program
+                        .environment
+                        .retain(|(name, _)| own(name) || is_of_system(&name.to_string_lossy()));
+                }
                 if server.is_confined(self.sandboxed) {
                     program = self.confined(program).await?;
                 }
                 let started = self.processes.serve(program).await;
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { why: not_started(&error) })?;
+                signs.started(process.id());
                 let stdio = Stdio::new(process, streams, tail.clone());
                 handler.serve(stdio).await.map_err(|error| refused(&error))
             }

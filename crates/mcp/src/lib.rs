@@ -32,6 +32,7 @@ mod schema;
 mod search_tool;
 mod server;
 mod servers;
+mod signs;
 mod sse;
 mod starts;
 mod status;

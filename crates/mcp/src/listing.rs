@@ -108,8 +108,10 @@ impl Server {
             return Ok(pages::Pages::default());
         }
         let limit = self.config.timeout.min(LISTING);
-        pages::read(key, |cursor| {
-            request(peer, build(cursor), Bounds::within(limit), &self.listeners)
+        pages::read(key, |cursor| async {
+            let page = request(peer, build(cursor), Bounds::within(limit), &self.listeners).await;
+            self.signs.heard();
+            page
         })
         .await
     }

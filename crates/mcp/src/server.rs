@@ -24,6 +24,7 @@ use crate::error::McpError;
 use crate::handler::Handler;
 use crate::sampling::Allowance;
 use crate::servers::Shared;
+use crate::signs::Signs;
 use crate::starts::{Starts, WAITS};
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
@@ -41,6 +42,7 @@ pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     pub(crate) listeners: Listeners,
     pub(crate) tail: Tail,
+    pub(crate) signs: Signs,
     /// What the model answered for it.
     pub(crate) allowance: Allowance,
     /// Its questions to the person.
@@ -112,6 +114,7 @@ impl Server {
             shared,
             listeners: Listeners::default(),
             tail: Tail::default(),
+            signs: Signs::new(),
             allowance: Allowance::default(),
             asking: Arc::default(),
             changed: Notify::new(),
@@ -176,6 +179,14 @@ impl Server {
     /// Whether nothing is known of it yet, and may be soon.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_open() && self.state().unknown
+    }
+
+    /// Whether it gives no sign that something will be known of it. A program
+    /// that is about to be started does.
+    pub(crate) fn hangs(&self) -> bool {
+        let is_program = matches!(self.config.endpoint, Endpoint::Stdio { .. });
+        let begins = is_program && self.signs.program().is_none();
+        !begins && self.signs.hangs()
     }
 
     /// It was waited for long enough. It may still come.
@@ -319,7 +330,9 @@ impl Server {
         let shared = &self.shared;
         let samples = shared.sampling.as_ref().is_some_and(|sampling| sampling.tokens > 0);
         let handler = Handler::new(Arc::downgrade(self), shared.asker.is_some(), samples);
-        let connection = self.shared.around.connect(&self.config, handler, &self.tail).await?;
+        let around = &shared.around;
+        let connection = around.connect(&self.config, handler, &self.tail, &self.signs).await?;
+        self.signs.heard();
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
             let why = "it offers no tools, prompts or resources".to_owned();

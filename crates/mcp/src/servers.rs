@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use parallax_config::mcp::McpServer;
-use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
+use parallax_exec::{Processes, ProgramId, activity};
 use parallax_http::ClientOptions;
 use parallax_keychain::Keychain;
 use parallax_protocol::BoxFuture;
@@ -28,6 +28,7 @@ use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
 use crate::search_tool::SearchTools;
 use crate::server::Server;
+use crate::signs::answers;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
 
@@ -41,6 +42,9 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Characters that are taken for one token of a declaration.
 const CHARACTERS_OF_TOKEN: u64 = 4;
+
+/// The time between two looks at servers that are waited for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What the servers of a session are made of.
 pub struct ServersOptions {
@@ -74,7 +78,8 @@ pub struct ServersOptions {
     pub sampling: Option<Sampling>,
     /// Whether a server that is known starts only when it is called (`mcp.lazy`).
     pub lazy: bool,
-    /// How long the first request waits for servers of which nothing is known.
+    /// How long the first request waits at most for servers of which nothing is
+    /// known and that get on.
     pub first_wait: Duration,
     /// How schemas are declared (`mcp.schemas`).
     pub schemas: SchemaForm,
@@ -128,6 +133,15 @@ impl News {
         self.told.changed().await.ok()?;
         self.servers.upgrade().map(|inner| Servers { inner })
     }
+}
+
+/// Starts a server in the background.
+fn begin(server: Arc<Server>) {
+    tokio::spawn(async move {
+        if let Err(error) = server.link().await {
+            tracing::debug!(server = server.config.name, %error, "no MCP server");
+        }
+    });
 }
 
 /// The tools of all servers.
@@ -196,27 +210,22 @@ impl Servers {
     }
 
     /// Starts, in the background, the servers of which it must be learnt what
-    /// they offer. Where nothing waits for them, the first frame and the first
-    /// request have the machine to themselves. Must run on a tokio runtime.
+    /// they offer. Those that nothing waits for leave the machine to the first
+    /// frame and the first request. Must run on a tokio runtime.
     pub fn start(&self) {
         let needed = self.inner.servers.iter().filter(|server| server.needs_start(self.inner.lazy));
-        let needed: Vec<Arc<Server>> = needed.cloned().collect();
-        if needed.is_empty() {
+        let waits = !self.inner.first_wait.is_zero();
+        let (awaited, others): (Vec<_>, Vec<_>) =
+            needed.cloned().partition(|server| waits && server.is_awaited());
+        awaited.into_iter().for_each(begin);
+        if others.is_empty() {
             return;
         }
-        let (quiet, step) = match self.inner.first_wait.is_zero() {
-            true => (QUIET, STEP),
-            false => (Duration::ZERO, Duration::ZERO),
-        };
         tokio::spawn(async move {
-            tokio::time::sleep(quiet).await;
-            for server in needed {
-                tokio::spawn(async move {
-                    if let Err(error) = server.link().await {
-                        tracing::debug!(server = server.config.name, %error, "no MCP server");
-                    }
-                });
-                tokio::time::sleep(step).await;
+            tokio::time::sleep(QUIET).await;
+            for server in others {
+                begin(server);
+                tokio::time::sleep(STEP).await;
             }
         });
     }
@@ -304,18 +313,49 @@ impl Servers {
         self.inner.servers.iter().filter(|server| server.is_open())
     }
 
-    /// Waits until `done`, or so long.
-    async fn until(self, limit: Duration, done: impl Fn(&Self) -> bool) {
+    /// Waits for servers of which nothing is known, as long as one of them gets
+    /// on: its program works, its address is answered. Not bounded in time.
+    async fn while_some_get_on(&self) {
         let mut news = self.inner.shared.news.subscribe();
-        let waiting = async {
-            while !done(&self) {
-                // The sender is ours: it is never gone.
-                if news.changed().await.is_err() {
-                    break;
+        let awaited = || -> Vec<Arc<Server>> {
+            self.open().filter(|server| server.is_awaited()).cloned().collect()
+        };
+        let mut probes = tokio::task::JoinSet::new();
+        for server in awaited() {
+            server.signs.heard();
+            probes.spawn(async move {
+                if answers(&server.config.endpoint).await {
+                    server.signs.heard();
+                }
+            });
+        }
+        loop {
+            let awaited = awaited();
+            let programs: Vec<(usize, ProgramId)> = awaited
+                .iter()
+                .enumerate()
+                .filter_map(|(at, server)| Some((at, server.signs.program()?)))
+                .collect();
+            let (places, programs): (Vec<usize>, Vec<ProgramId>) = programs.into_iter().unzip();
+            let looking = tokio::task::spawn_blocking(move || activity(&programs));
+            let seen = looking.await.ok().flatten();
+            for (order, at) in places.into_iter().enumerate() {
+                let activity = seen.as_ref().and_then(|seen| seen.get(order).copied());
+                if let Some(server) = awaited.get(at) {
+                    server.signs.saw(activity);
                 }
             }
-        };
-        drop(tokio::time::timeout(limit, waiting).await);
+            for server in &awaited {
+                server.signs.wrote(server.tail.total());
+            }
+            if awaited.iter().all(|server| !server.is_awaited() || server.hangs()) {
+                return;
+            }
+            tokio::select! {
+                told = news.changed() => if told.is_err() { return },
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
     }
 
     /// The tools that are there and not declared.
@@ -444,10 +484,7 @@ impl ToolSource for Servers {
         let limit = self.inner.first_wait;
         Box::pin(async move {
             if !limit.is_zero() {
-                servers
-                    .clone()
-                    .until(limit, |all| !all.open().any(|server| server.is_awaited()))
-                    .await;
+                drop(tokio::time::timeout(limit, servers.while_some_get_on()).await);
                 // Nobody waits for these again, in later sessions neither.
                 servers.open().for_each(|server| server.give_up_waiting());
             }

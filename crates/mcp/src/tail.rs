@@ -1,6 +1,7 @@
 //! The end of what a server complains on its standard error.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -13,17 +14,25 @@ const READ: usize = 16 * 1024;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
+    /// How much there was in all.
+    total: Arc<AtomicU64>,
 }
 
 impl Tail {
     /// Adds bytes; what is too old goes.
     pub(crate) fn push(&self, bytes: &[u8]) {
+        self.total.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
         let over = (kept.len() + fresh.len()).saturating_sub(KEPT);
         let over = over.min(kept.len());
         kept.drain(..over);
         kept.extend(fresh);
+    }
+
+    /// How many bytes were added so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
     }
 
     /// What is there, as text.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use parallax_config::mcp::Endpoint;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Preview, Run, Scope, Served, Sharing, Tool, ToolError,
@@ -9,7 +10,7 @@ use parallax_protocol::tool::{
 };
 use parallax_protocol::{BoxFuture, Object};
 use rmcp::model::{CallToolRequest, CallToolRequestParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::blocks::Reading;
 use crate::call::Bounds;
@@ -54,10 +55,26 @@ impl McpTool {
             server: of.to_owned(),
             tool: entry.name.clone(),
             annotations: entry.annotations.clone(),
+            endpoint: endpoint(&server.config.endpoint),
         };
         let hash = pins::hash(&entry);
         Self { spec, served, shared: Arc::new(Of { server, entry, hash, check: OnceLock::new() }) }
     }
+}
+
+/// Where a server is: its program, or its address.
+fn endpoint(endpoint: &Endpoint) -> Object {
+    let fields = match endpoint {
+        Endpoint::Stdio { command, args, cwd, .. } => {
+            json!({"command": command, "args": args, "cwd": cwd})
+        }
+        Endpoint::Http { url, .. }
+        | Endpoint::Sse { url, .. }
+        | Endpoint::HttpThenSse { url, .. } => json!({"url": url}),
+    };
+    let mut fields = fields.as_object().cloned().unwrap_or_default();
+    fields.retain(|_, value| !value.is_null());
+    fields
 }
 
 impl McpTool {

@@ -59,7 +59,7 @@ async fn play() -> Result<ExitCode, Error> {
         ..LaunchOptions::default()
     })?;
     let (session, mut events) = launch.open()?;
-    let prompt = Prompt { text: demo::PROMPT.trim().to_owned(), attachments: Vec::new() };
+    let prompt = Prompt { text: demo::PROMPT.trim().to_owned(), ..Prompt::default() };
     session.ops().send(Op::Prompt(prompt)).await?;
     let mut code = ExitCode::GENERAL;
     loop {

@@ -105,6 +105,8 @@ impl From<Scope> for SettingScope {
 pub(crate) struct Said {
     pub(crate) text: String,
     pub(crate) json: Value,
+    /// What failed, for people.
+    pub(crate) errors: String,
     pub(crate) code: ExitCode,
     /// Whether the text is a document, printed as it is in any format.
     pub(crate) raw: bool,
@@ -113,7 +115,7 @@ pub(crate) struct Said {
 impl Said {
     /// What went well.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, code: ExitCode::SUCCESS, raw: false }
+        Self { text: text.into(), json, errors: String::new(), code: ExitCode::SUCCESS, raw: false }
     }
 }
 
@@ -142,6 +144,15 @@ impl Extending {
         Ok(say(&said, self.format()))
     }
 
+    /// The exit code of a failure. Scripts that were written for Gemini CLI know 1
+    /// only where extensions are managed.
+    pub(crate) fn code_of(&self, code: ExitCode) -> ExitCode {
+        match (self, code) {
+            (Self::Extensions { .. }, ExitCode::INPUT) => ExitCode::GENERAL,
+            (_, code) => code,
+        }
+    }
+
     /// How it is printed, failures too.
     pub(crate) fn format(&self) -> OutputFormat {
         let (Self::Extensions { printing, .. }
@@ -162,6 +173,10 @@ impl Extending {
 /// Prints what was said; a reader that has gone away is no failure.
 pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     let mut stdout = io::stdout();
+    // Programs read it in the document. Nobody is there when this fails.
+    if format == OutputFormat::Text {
+        let _ = io::stderr().write_all(said.errors.as_bytes());
+    }
     let written = match format {
         OutputFormat::Json | OutputFormat::StreamJson if !said.raw => {
             writeln!(stdout, "{:#}", said.json)

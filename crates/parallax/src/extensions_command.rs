@@ -339,7 +339,8 @@ fn update(
 
 /// What fails with one keeps no other from being updated.
 fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
-    let (mut text, mut list, mut code) = (String::new(), Vec::new(), ExitCode::SUCCESS);
+    let (mut text, mut errors) = (String::new(), String::new());
+    let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {
         match update(launch, extension, consent, person) {
             Ok(said) => {
@@ -347,7 +348,7 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
                 list.push(said.json);
             }
             Err(failure) => {
-                let _ = writeln!(text, "{}", one_line(&failure.message));
+                let _ = writeln!(errors, "error: {}", one_line(&failure.message));
                 list.push(json!({"name": extension.name(), "error": failure.message}));
                 // One that cannot be updated is no failure of the others.
                 let is_link = extension.folder != extension.installed;
@@ -360,14 +361,15 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
     if list.is_empty() {
         text.push_str("No extensions to update.\n");
     }
-    Said { text, json: Value::Array(list), code, raw: false }
+    Said { errors, code, ..Said::new(text, Value::Array(list)) }
 }
 
 fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
     let every: Vec<String> =
         launch.extensions().all.iter().map(|it| it.name().to_owned()).collect();
     let names = if all { &every } else { names };
-    let (mut text, mut list, mut code) = (String::new(), Vec::new(), ExitCode::SUCCESS);
+    let (mut text, mut errors) = (String::new(), String::new());
+    let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for name in names {
         let shown = one_line(name);
         match launch.uninstall_extension(name) {
@@ -385,13 +387,13 @@ fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
                 list.push(json!({"name": name, "done": "disabled"}));
             }
             Err(failure) => {
-                let _ = writeln!(text, "{}", one_line(&failure.message));
+                let _ = writeln!(errors, "error: {}", one_line(&failure.message));
                 list.push(json!({"name": name, "error": failure.message}));
                 code = ExitCode::GENERAL;
             }
         }
     }
-    Said { text, json: Value::Array(list), code, raw: false }
+    Said { errors, code, ..Said::new(text, Value::Array(list)) }
 }
 
 fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {

@@ -1,15 +1,19 @@
 //! `parallax hooks`: which hooks there are, which run, and why others do not.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use parallax_config::hooks::{Hook, HookSource};
+use parallax_config::other_agents::our_event;
 use parallax_headless::one_line;
+use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
+use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::Launch;
 use serde_json::{Value, json};
 
-use crate::extending::{InScope, Said, switched};
+use crate::extending::{InScope, Said, Scope, refused, switched};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksAction {
@@ -18,6 +22,27 @@ pub(crate) enum HooksAction {
     /// Accept the project's hooks as they are now, so that they run
     #[command(alias = "trust")]
     Accept,
+    /// Run the hooks of an event with an input of yours, and say what they answer
+    Test {
+        /// The event: `BeforeTool`, or another agent's name for it
+        event: String,
+        /// A file with the JSON that they read; without it an empty object
+        #[arg(long)]
+        input: Option<PathBuf>,
+        /// What matchers look at: a tool, a source; of an input with `tool_name`
+        /// or `source` that
+        #[arg(long)]
+        subject: Option<String>,
+    },
+    /// Take over the hooks of another agent
+    Migrate {
+        /// Those of Claude Code (`.claude/settings.json`)
+        #[arg(long, required = true)]
+        from_claude: bool,
+        /// Into which settings, and from which folder
+        #[arg(long, value_enum, default_value_t = Scope::User)]
+        scope: Scope,
+    },
     /// Switch a hook on
     Enable {
         /// Its name, or its command
@@ -46,6 +71,10 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
             let text = format!("{count} hook(s) of the project are accepted as they are now\n");
             Ok(Said::new(text, json!({"accepted": count})))
         }
+        HooksAction::Test { event, input, subject } => {
+            test(launch, event, input.as_deref(), subject.as_deref())
+        }
+        HooksAction::Migrate { scope, .. } => migrate(launch, *scope),
         HooksAction::Enable { name, scope } => switch(launch, name, true, *scope),
         HooksAction::Disable { name, scope } => switch(launch, name, false, *scope),
     }
@@ -77,7 +106,8 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
 fn state(hook: &Hook) -> &'static str {
     match hook {
         Hook { disabled: true, .. } => "off",
-        Hook { accepted: false, source: HookSource::Project, .. } => "not accepted",
+        Hook { accepted: false, source: HookSource::Extension, .. } => "changed since installed",
+        Hook { accepted: false, .. } => "not accepted",
         _ => "on",
     }
 }
@@ -95,6 +125,113 @@ fn to_json(hook: &Hook) -> Value {
         "failClosed": hook.fail_closed,
         "state": state(hook),
     })
+}
+
+fn test(
+    launch: &Launch,
+    event: &str,
+    input: Option<&Path>,
+    subject: Option<&str>,
+) -> Result<Said, Failure> {
+    let event = HookEvent::parse(event).or_else(|| our_event(event)).ok_or_else(|| {
+        let names = HookEvent::ALL.map(HookEvent::as_str).join("`, `");
+        refused(format!("there is no event `{}`; there are `{names}`", one_line(event)))
+    })?;
+    let input = match input {
+        None => Object::new(),
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| refused(format!("`{}`: {error}", file.display())))?;
+            serde_json::from_str(&text)
+                .map_err(|error| refused(format!("`{}`: {error}", file.display())))?
+        }
+    };
+    let of_input = ["tool_name", "source", "reason", "trigger", "notification_type"]
+        .into_iter()
+        .find_map(|name| input.get(name)?.as_str());
+    let subject = subject.or(of_input).unwrap_or_default().to_owned();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| refused(error.to_string()))?;
+    let trial = runtime.block_on(launch.try_hooks(event, &subject, input))?;
+    let outcome = &trial.outcome;
+    let decision = outcome.decision.map(|decision| match decision {
+        HookDecision::Allow => "allow",
+        HookDecision::Ask => "ask",
+        HookDecision::Deny => "deny",
+    });
+    let mut text = String::new();
+    // Writing into a text cannot fail.
+    for name in &trial.ran {
+        let _ = writeln!(text, "ran: {}", one_line(name));
+    }
+    if trial.ran.is_empty() {
+        let _ = writeln!(text, "no hook of `{}` matches and runs", event.as_str());
+    }
+    let _ = writeln!(text, "decision: {}", decision.unwrap_or("none"));
+    if !outcome.reason.is_empty() {
+        let _ = writeln!(text, "reason: {}", one_line(&outcome.reason));
+    }
+    if let Some(stop) = &outcome.stop {
+        let _ = writeln!(text, "stop: {}", one_line(stop));
+    }
+    for (_, message) in &outcome.messages {
+        let _ = writeln!(text, "message: {}", one_line(message));
+    }
+    if let Some(context) = &outcome.context {
+        let _ = writeln!(text, "context: {}", one_line(context));
+    }
+    for (name, value) in &outcome.output {
+        let _ = writeln!(text, "{}: {}", one_line(name), one_line(&value.to_string()));
+    }
+    for warning in &trial.warnings {
+        let _ = writeln!(text, "note: {}", one_line(warning));
+    }
+    let messages: Vec<&String> = outcome.messages.iter().map(|(_, text)| text).collect();
+    let json = json!({
+        "event": event.as_str(),
+        "ran": trial.ran,
+        "decision": decision,
+        "reason": outcome.reason,
+        "stop": outcome.stop,
+        "messages": messages,
+        "context": outcome.context,
+        "output": outcome.output,
+        "warnings": trial.warnings,
+    });
+    Ok(Said::new(text, json))
+}
+
+fn migrate(launch: &Launch, scope: Scope) -> Result<Said, Failure> {
+    let done = launch.migrate_hooks(scope.into())?;
+    let mut text = String::new();
+    for (event, count) in &done.added {
+        let _ = writeln!(text, "{event}: {count} hook(s) added");
+    }
+    match &done.file {
+        Some(file) => {
+            let _ = writeln!(text, "written: {}", one_line(&file.display().to_string()));
+        }
+        None => text.push_str("There is nothing to take over\n"),
+    }
+    if done.file.is_some() && matches!(scope, Scope::Workspace) {
+        text.push_str("They run when you have accepted them: `parallax hooks accept`\n");
+    }
+    for why in &done.left_out {
+        let _ = writeln!(text, "left out: {}", one_line(why));
+    }
+    let shown = |file: &PathBuf| file.to_string_lossy().into_owned();
+    let added: serde_json::Map<String, Value> =
+        done.added.iter().map(|(event, count)| (event.clone(), json!(count))).collect();
+    let json = json!({
+        "file": done.file.as_ref().map(shown),
+        "read": done.read.iter().map(shown).collect::<Vec<_>>(),
+        "added": added,
+        "leftOut": done.left_out,
+    });
+    Ok(Said::new(text, json))
 }
 
 fn switch(launch: &Launch, name: &str, on: bool, scope: InScope) -> Result<Said, Failure> {

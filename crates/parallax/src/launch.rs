@@ -57,7 +57,8 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
         }),
         Invocation::Extending(action) => action.run(around).unwrap_or_else(|failure| {
             let format = action.format();
-            report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
+            let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+            action.code_of(report_failure(format, None, &failure, &mut stdout, &mut stderr))
         }),
         Invocation::Sandbox(action) => match sandbox_command::run(action) {
             Ok(sandbox_command::Done::Said(text)) => print(&text),

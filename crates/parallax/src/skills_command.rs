@@ -81,8 +81,14 @@ pub(crate) fn run(
         SkillsAction::Install { source, path, scope, consent } => {
             let skills = launch.fetch_skills(source, path.as_deref())?;
             agree(&shown(&skills, "installed", source), *consent, around)?;
-            let folders = launch.install_skills(&skills, (*scope).into())?;
-            Ok(done("Installed", &skills, &folders))
+            let installed = launch.install_skills(&skills, (*scope).into())?;
+            let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
+            let mut said = done("Installed", &skills, &folders);
+            for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.replaced) {
+                let name = one_line(&skill.name);
+                let _ = writeln!(said.text, "`{name}` was there already: it was replaced");
+            }
+            Ok(said)
         }
         SkillsAction::Link { folder, scope, consent } => {
             let skills = launch.fetch_skills(folder, None)?;

@@ -130,8 +130,8 @@ pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Tol
 }
 
 /// The prompt that a command of the program's own stands for.
-fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<String>, Failure> {
-    Ok(Some(match (name, arguments.trim()) {
+fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Prompt>, Failure> {
+    let text = match (name, arguments.trim()) {
         ("commit", _) => COMMIT.to_owned(),
         ("commit:no-push", _) => COMMIT_NO_PUSH.to_owned(),
         ("commit:pr", _) => COMMIT_PR.to_owned(),
@@ -144,7 +144,8 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Str
             }
         },
         _ => return Ok(None),
-    }))
+    };
+    Ok(Some(Prompt { text, ..Prompt::default() }))
 }
 
 /// Turns a prompt's text into what is sent.
@@ -181,9 +182,9 @@ impl Typed {
         let preparing = tokio::task::spawn_blocking(move || {
             if let Slash::Command { name, arguments } = classify(&text)
                 && commands.catalog().find(name).is_none()
-                && let Some(text) = own_prompt(&launch, name, arguments)?
+                && let Some(prompt) = own_prompt(&launch, name, arguments)?
             {
-                return Ok(Read::Prompt(Prompt { text, attachments: Vec::new() }));
+                return Ok(Read::Prompt(prompt));
             }
             commands.prepare(&text, mode).map(Read::Command)
         });

@@ -256,9 +256,9 @@ impl<'a> ShellCall<'a> {
         if !bash::uses_git(&self.line) {
             return None;
         }
+        let before = self.writes_before_git();
         let of_redirections = self.line.redirections.iter().filter(|redirection| {
-            self.writes_before_git()
-                && matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
+            before && matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
         });
         let of_commands = self.line.commands.iter().filter(|command| command.name() != Some("git"));
         // These bring files of any name.

@@ -127,6 +127,19 @@ pub struct Prompt {
     pub text: String,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
+    /// What it wants for its turn; a message for a running turn has none.
+    pub wishes: Option<Box<PromptWishes>>,
+}
+
+/// What a prompt wants for its own turn, as the file of a command says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PromptWishes {
+    /// Another model: a name or an alias.
+    pub model: Option<String>,
+    /// The only tools of the turn; an ending may be `*`. `None`: all.
+    pub tools: Option<Vec<String>>,
+    /// Calls that are let through as if somebody had said so for the session.
+    pub allowed: Vec<RuleDraft>,
 }
 
 /// A message for a running turn.

@@ -533,6 +533,8 @@ pub struct Served {
     pub tool: String,
     /// What the server says of it, as sent (`readOnlyHint` and its kin).
     pub annotations: Object,
+    /// Where the server is: `command`, `args` and `cwd`, or `url`.
+    pub endpoint: Object,
 }
 
 /// A tool: declares itself and prepares calls.

@@ -170,7 +170,7 @@ fn next_request_after_1000_turns(bencher: divan::Bencher<'_, '_>) {
         })
         .bench_local_values(|(session, caught)| {
             runtime.block_on(async {
-                let prompt = Prompt { text: "and this one?".into(), attachments: Vec::new() };
+                let prompt = Prompt { text: "and this one?".into(), ..Prompt::default() };
                 let _ = session.ops.send(Op::Prompt(prompt)).await;
                 let request = caught.await.ok()?;
                 Some((request_body(&request, &table).len(), session))

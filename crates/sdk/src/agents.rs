@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub use agent_setting::AgentSetting;
 use parallax_config::agents::{Acknowledged, AgentFolder, acknowledge, agent_folders, find_agents};
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
+use parallax_config::extensions::ExtensionVariables;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_protocol::agent::{
@@ -51,7 +52,8 @@ impl Launch {
         if !config.settings.flag("experimental.enableAgents") {
             return AgentSet::default();
         }
-        let of_extensions = self.extensions().agent_folders().into_iter();
+        let extensions = self.extensions();
+        let of_extensions = extensions.agent_folders().into_iter();
         let mut folders: Vec<AgentFolder> = of_extensions
             .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
             .collect();
@@ -60,6 +62,13 @@ impl Launch {
         let known = Acknowledged::of(&config.homes, &config.cwd, &mut warnings);
         let mut set = find_agents(built_in::agents(), &folders, &config.settings, &known);
         set.warnings.extend(warnings);
+        for agent in set.agents.iter_mut().chain(&mut set.unacknowledged) {
+            if let AgentTier::Extension(name) = &agent.tier
+                && let Some(extension) = extensions.find(name)
+            {
+                fill_in(agent, &extension.variables);
+            }
+        }
         set
     }
 
@@ -256,6 +265,14 @@ impl SessionAgents {
     }
 }
 
+/// Fills the variables of its extension in: all in what starts programs, no
+/// secrets in what the model reads.
+fn fill_in(agent: &mut Agent, variables: &ExtensionVariables) {
+    agent.description = variables.fill_shown(&agent.description);
+    agent.prompt = variables.fill_shown(&agent.prompt);
+    agent.mcp_servers.values_mut().for_each(|server| variables.fill_value(server));
+}
+
 fn definition(agent: &Agent) -> AgentDefinition {
     AgentDefinition {
         name: agent.name.clone(),
@@ -273,6 +290,31 @@ fn has_tool(agent: &Agent, tool: &dyn Tool) -> bool {
     let spec = tool.spec();
     !NOT_FOR_AGENTS.contains(&spec.name.as_str())
         && std::iter::once(&spec.name).chain(&spec.aliases).any(|name| agent.may_use(name))
+}
+
+/// What people should hear of names in `tools` that no tool has. Those of MCP
+/// servers come and go.
+fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
+    let known = |name: &str| {
+        let has = |tool: &Arc<dyn Tool>| {
+            let spec = tool.spec();
+            spec.name == name || spec.aliases.iter().any(|alias| alias == name)
+        };
+        let of_agents = ["get_internal_docs", "complete_task"];
+        name.ends_with('*')
+            || name.starts_with("mcp_")
+            || name.ends_with("_mcp_resource")
+            || name.ends_with("_mcp_resources")
+            || of_agents.contains(&name)
+            || tools.iter().any(has)
+    };
+    let listed = agent.tools.as_deref().unwrap_or_default();
+    let unknown: Vec<&str> =
+        listed.iter().map(String::as_str).filter(|name| !known(name)).take(20).collect();
+    (!unknown.is_empty()).then(|| {
+        let (name, unknown) = (&agent.name, unknown.join("`, `"));
+        format!("`tools` of the agent `{name}` names `{unknown}`, which is not there for it")
+    })
 }
 
 impl Agents for SessionAgents {
@@ -295,6 +337,7 @@ impl Agents for SessionAgents {
             let (preface, problems, close) = (None, Vec::new(), None);
             return AgentKit { tools, system: Arc::from(""), preface, problems, close };
         };
+        let unknown = unknown_tools(found, &tools.declared);
         // Tools that must be looked for come by name: what a search declares, it
         // declares for the session.
         let named = tools.deferred.into_iter().filter(|_| found.tools.is_some());
@@ -314,9 +357,22 @@ impl Agents for SessionAgents {
         let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
         let (servers, mut problems) =
             self.launch.agent_servers(found, &self.workspace, processes, sandbox);
+        problems.extend(unknown);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
             let (own, failed) = runtime.block_on(servers::tools_of(&servers));
+            // Its servers' own tools are its own; those for resources it must list.
+            let resources = ["list_mcp_resources", "read_mcp_resource"];
+            let is_there =
+                |tool: &dyn Tool| tools.iter().any(|known| known.spec().name == tool.spec().name);
+            let own: Vec<Arc<dyn Tool>> = own
+                .into_iter()
+                .filter(|tool| {
+                    !resources.contains(&tool.spec().name.as_str())
+                        || has_tool(found, tool.as_ref())
+                })
+                .filter(|tool| !is_there(tool.as_ref()))
+                .collect();
             tools.extend(own);
             let of = |why: String| format!("the agent `{}`: {why}", found.name);
             problems.extend(failed.into_iter().map(of));

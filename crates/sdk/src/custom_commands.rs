@@ -13,6 +13,7 @@ mod prompts;
 mod shell;
 mod skill_commands;
 mod template;
+mod wishes;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -32,6 +33,9 @@ pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
 
 use crate::launch::{Launch, failure};
+
+/// Names that an error offers.
+const OFFERED: usize = 5;
 
 /// The custom commands of a session. Cheap to clone. Files are read when the
 /// first command is asked for.
@@ -139,29 +143,45 @@ impl Commands {
                 .or_else(|| self.prepare_prompt(name, arguments));
             return match prepared {
                 Some(prepared) => prepared,
-                None => Err(unknown(&catalog, name, self.may_come())),
+                None => Err(self.unknown(&catalog, name)),
             };
         };
         Prepared::new(Arc::clone(&self.shared), command, line, arguments.trim(), mode)
     }
-}
 
-/// The failure of a name that no command has.
-fn unknown(catalog: &Catalog, name: &str, may_come: bool) -> Failure {
-    let mut message = format!("There is no command `/{name}`");
-    let near = catalog.near(name);
-    if !near.is_empty() {
-        let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
-        message.push_str(&format!(" (there is {})", names.join(", ")));
+    /// The failure of a name that no command has.
+    fn unknown(&self, catalog: &Catalog, name: &str) -> Failure {
+        let mut message = format!("There is no command `/{name}`");
+        let prompts = self.prompts();
+        let skills = self.skills();
+        let names: Vec<&str> = catalog
+            .names()
+            .chain(prompts.iter().map(|prompt| prompt.name.as_str()))
+            .chain(skills.iter().map(|skill| skill.name.as_str()))
+            .collect();
+        // Where several have a name, they are called by longer ones.
+        let is_longer = |longer: &&str| {
+            longer.strip_suffix(name).is_some_and(|rest| rest.ends_with(['.', ':']))
+        };
+        let mut offered: Vec<&str> = names.iter().copied().filter(is_longer).collect();
+        offered.sort_unstable();
+        offered.extend(crate::near::near(name, names.iter().copied()));
+        let mut seen = HashSet::new();
+        offered.retain(|name| seen.insert(*name));
+        if !offered.is_empty() {
+            let shown = offered.iter().take(OFFERED).map(|name| format!("`/{name}`"));
+            let shown: Vec<String> = shown.collect();
+            message.push_str(&format!(" (there is {})", shown.join(", ")));
+        }
+        if let Some(problem) = catalog.problem_of(name) {
+            message.push_str(&format!("; its file cannot be used: {problem}"));
+        }
+        if self.may_come() {
+            message.push_str("; MCP servers are still starting, one of them may bring it");
+        }
+        message.push_str("; to send it to the model as text, put a blank before the `/`");
+        failure(FailureKind::Input, message)
     }
-    if let Some(problem) = catalog.problem_of(name) {
-        message.push_str(&format!("; its file cannot be used: {problem}"));
-    }
-    if may_come {
-        message.push_str("; MCP servers are still starting, one of them may bring it");
-    }
-    message.push_str("; to send it to the model as text, put a blank before the `/`");
-    failure(FailureKind::Input, message)
 }
 
 /// The problem's text in one line, for people.

@@ -67,7 +67,7 @@ impl Expander {
         if include.is_empty() {
             let mut attachments = enclosed(of_resources(resources));
             attachments.extend(delegation(&agents));
-            return Ok(Prompt { text, attachments });
+            return Ok(Prompt { text, attachments, wishes: None });
         }
         let wanted = ReadMany::of(include.clone());
         let never = CancellationToken::new();
@@ -95,7 +95,7 @@ impl Expander {
         }
         let mut attachments = enclosed(attachments);
         attachments.extend(delegation(&agents));
-        Ok(Prompt { text, attachments })
+        Ok(Prompt { text, attachments, wishes: None })
     }
 
     /// The files and folders outside the workspace that a prompt names and that
@@ -211,7 +211,7 @@ pub fn read_names(parts: &[Part]) -> Vec<String> {
 }
 
 /// Asks the model to hand the work to the agents that the prompt names.
-fn delegation(agents: &[String]) -> Option<Part> {
+pub(crate) fn delegation(agents: &[String]) -> Option<Part> {
     if agents.is_empty() {
         return None;
     }

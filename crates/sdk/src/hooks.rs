@@ -1,7 +1,9 @@
 //! The hooks of a session: who listens, and running them.
 
 mod merge;
+mod migrate;
 mod result;
+mod trial;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -9,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks, find_hooks};
+use parallax_config::other_agents::their_tool;
+use parallax_exec::environment::is_of_system;
 use parallax_exec::{Fed, Processes};
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
@@ -23,7 +27,9 @@ use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 use crate::versions::{Versions, Watch};
 use merge::{into_input, merge};
+pub use migrate::MigratedHooks;
 use result::{Single, interpret};
+pub use trial::HookTrial;
 
 /// The hooks of a session.
 pub(crate) struct SessionHooks {
@@ -107,12 +113,24 @@ impl Launch {
         &self,
         around: impl FnOnce() -> Surroundings,
     ) -> Result<Noticed<Option<Arc<dyn Hooks>>>, Failure> {
+        let (shared, warnings) = self.session_hook_runner(around)?;
+        let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
+        Ok((hooks, warnings))
+    }
+
+    fn session_hook_runner(
+        &self,
+        around: impl FnOnce() -> Surroundings,
+    ) -> Result<Noticed<Option<Arc<Shared>>>, Failure> {
         if !self.config.settings.flag("hooksConfig.enabled") {
             return Ok((None, Vec::new()));
         }
         let HookList { hooks, mut warnings } = self.hook_list()?;
+        // What is wrong with an extension is told with it.
+        let of_project = |hook: &&Hook| hook.source == HookSource::Project;
+        let waiting = hooks.iter().filter(of_project);
         let refused: Vec<&str> =
-            hooks.iter().filter(|hook| !hook.accepted && !hook.disabled).map(Hook::title).collect();
+            waiting.filter(|hook| !hook.accepted && !hook.disabled).map(Hook::title).collect();
         if !refused.is_empty() {
             warnings.push(format!(
                 "hooks of the project do not run, for you did not accept them as they are: `{}`; \
@@ -143,7 +161,7 @@ impl Launch {
             versions,
             environment: OnceLock::new(),
         };
-        Ok((Some(Arc::new(SessionHooks { shared: Arc::new(shared) })), warnings))
+        Ok((Some(Arc::new(shared)), warnings))
     }
 }
 
@@ -162,17 +180,7 @@ impl Shared {
     /// Runs those that match: together, or one after the other where one of them
     /// wants that, each then with what those before it changed.
     async fn run(self: Arc<Self>, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
-        let mut seen = HashSet::new();
-        let matching: Vec<usize> = (0..self.hooks.len())
-            .filter(|index| {
-                self.hooks.get(*index).is_some_and(|hook| {
-                    hook.event == call.event
-                        && hook.chunks == call.chunk
-                        && matches(hook, &call.subject)
-                        && seen.insert((hook.name.clone(), hook.command.clone()))
-                })
-            })
-            .collect();
+        let matching = self.matching(&call);
         let sequential =
             matching.iter().any(|index| self.hooks.get(*index).is_some_and(|hook| hook.sequential));
         let mut singles = Vec::with_capacity(matching.len());
@@ -199,6 +207,27 @@ impl Shared {
             singles.extend(done.into_iter().map(|(_, single)| single));
         }
         merge(singles)
+    }
+
+    /// The places of those that want to hear of it, each once.
+    fn matching(&self, call: &HookCall) -> Vec<usize> {
+        let mut seen = HashSet::new();
+        (0..self.hooks.len())
+            .filter(|index| {
+                self.hooks.get(*index).is_some_and(|hook| {
+                    hook.event == call.event
+                        && hook.chunks == call.chunk
+                        && matches(hook, &call.subject)
+                        && seen.insert((hook.name.clone(), hook.command.clone()))
+                })
+            })
+            .collect()
+    }
+
+    /// What those are called.
+    fn titles(&self, call: &HookCall) -> Vec<String> {
+        let hooks = self.matching(call).into_iter().filter_map(|index| self.hooks.get(index));
+        hooks.map(|hook| hook.title().to_owned()).collect()
     }
 
     async fn one(&self, index: usize, input: Object, cancel: &CancellationToken) -> Single {
@@ -257,10 +286,16 @@ impl Shared {
             ("session_id", text(&self.session)),
             ("transcript_path", text(&self.transcript.to_string_lossy())),
             ("cwd", text(&self.project.to_string_lossy())),
-            ("hook_event_name", text(hook.event.as_str())),
+            ("hook_event_name", text(hook.alias.as_deref().unwrap_or(hook.event.as_str()))),
             ("timestamp", text(&Timestamp::now().to_string())),
         ] {
             input.insert(name.to_owned(), value);
+        }
+        // A script that was written for another agent looks for its names.
+        if hook.alias.is_some()
+            && let Some(Value::String(name)) = input.get_mut("tool_name")
+        {
+            *name = their_tool(name).to_owned();
         }
         let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
@@ -282,6 +317,10 @@ impl Shared {
     fn environment(&self, hook: &Hook) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
         let base = self.environment.get_or_init(|| self.shell.environment().variables);
         let mut environment = base.clone();
+        if hook.extension.is_some() {
+            // Of the person's variables only what its settings name.
+            environment.retain(|(name, _)| is_of_system(&name.to_string_lossy()));
+        }
         let project = self.project.clone().into_os_string();
         let mut set: Vec<(String, std::ffi::OsString)> = vec![
             ("GEMINI_PROJECT_DIR".into(), project.clone()),

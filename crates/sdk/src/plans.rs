@@ -35,7 +35,15 @@ impl Launch {
         let Some(set) = own.or_else(of_extension) else { return Ok(None) };
         let root = &self.options.directory;
         let folder = real_path(&lexical(root, Path::new(set.trim())));
+        let in_git = |folder: &Path| {
+            folder.iter().any(|part| part.to_string_lossy().eq_ignore_ascii_case(".git"))
+        };
         match (folder, real_path(root)) {
+            // Plan mode would change what it only plans for.
+            (Some(folder), Some(root)) if folder == root || in_git(&folder) => Err(format!(
+                "`{key}` must be a folder of its own in the project, not `{set}`: plans go to the \
+                 session's own folder"
+            )),
             (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
             _ => Err(format!(
                 "`{key}` is outside the project (`{set}`): plans go to the session's own folder"

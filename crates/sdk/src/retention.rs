@@ -8,6 +8,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_store::{Discarded, Homes, Retention};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::launch::{Launch, failure};
 
@@ -56,6 +57,16 @@ impl Launch {
             let text = format!("old sessions are not deleted: `general.sessionRetention.{why}");
             (None, Some(text))
         };
+        let unread = |name: &str| {
+            let value = self.config.settings.get(&format!("general.sessionRetention.{name}"));
+            let age = value.and_then(Value::as_str).and_then(parallax_config::parse_age);
+            value.is_some_and(|value| !value.is_null()) && age.is_none()
+        };
+        for name in ["maxAge", "minRetention"] {
+            if unread(name) {
+                return off(&format!("{name}` is no time as `30d`, `12h`, `2w` or `6m` are"));
+            }
+        }
         if settings.max_age.is_some_and(|age| age < settings.min_retention) {
             return off("maxAge` is less than `minRetention`");
         }

@@ -30,6 +30,15 @@ fn refused(message: String) -> Failure {
     failure(FailureKind::Input, message)
 }
 
+/// A skill that was installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstalledSkill {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Whether another one was there before.
+    pub replaced: bool,
+}
+
 impl Launch {
     /// The folder that skills of a scope are installed in.
     fn skill_place(&self, scope: SettingScope) -> Result<PathBuf, Failure> {
@@ -90,7 +99,7 @@ impl Launch {
         &self,
         fetched: &FetchedSkills,
         scope: SettingScope,
-    ) -> Result<Vec<PathBuf>, Failure> {
+    ) -> Result<Vec<InstalledSkill>, Failure> {
         let place = self.skill_place(scope)?;
         let wrong = |skill: &Skill, error: io::Error| {
             refused(format!("the skill `{}` cannot be installed: {error}", skill.name))
@@ -98,8 +107,9 @@ impl Launch {
         let mut installed = Vec::new();
         for skill in &fetched.skills {
             let target = place.join(folder_name(skill)?);
+            let replaced = target.symlink_metadata().is_ok();
             install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
-            installed.push(target);
+            installed.push(InstalledSkill { folder: target, replaced });
         }
         Ok(installed)
     }
@@ -121,6 +131,13 @@ impl Launch {
             let failed = |error: io::Error| refused(format!("`{}`: {error}", link.display()));
             if link.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
                 std::fs::remove_file(&link).map_err(failed)?;
+            } else if link.exists() {
+                let name = &skill.name;
+                return Err(refused(format!(
+                    "a skill `{name}` is installed already (`{}`): take it away first with \
+                     `parallax skills uninstall {name}`",
+                    link.display()
+                )));
             }
             std::fs::create_dir_all(&place).map_err(failed)?;
             std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;

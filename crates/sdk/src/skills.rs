@@ -23,9 +23,19 @@ impl Launch {
             return Skills::default();
         }
         let built_in = built_in().into_iter().collect();
-        let mut folders = self.extensions().skill_folders();
+        let extensions = self.extensions();
+        let mut folders = extensions.skill_folders();
         folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
-        find_skills(built_in, &folders, &config.settings.list("skills.disabled"))
+        let disabled = config.settings.list("skills.disabled");
+        let mut found = find_skills(built_in, &folders, &disabled);
+        for skill in &mut found.skills {
+            if let SkillTier::Extension(name) = &skill.tier
+                && let Some(extension) = extensions.find(name)
+            {
+                skill.description = extension.variables.fill_shown(&skill.description);
+            }
+        }
+        found
     }
 }
 

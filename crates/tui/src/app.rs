@@ -44,6 +44,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parallax_protocol::CancellationToken;
 use parallax_protocol::context::ContextPicture;
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{ItemId, SteerId};
@@ -207,6 +208,8 @@ pub(crate) struct App {
     /// Questions of MCP servers, the first of them open.
     server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
+    /// Stops the commands of the one that is being prepared.
+    expanding: Option<CancellationToken>,
     /// What `@` completes besides files, each with what it is.
     mentioned_agents: Vec<(String, String)>,
     mentioned_resources: Vec<(String, String)>,
@@ -310,6 +313,7 @@ impl App {
             agents: None,
             server_questions: VecDeque::new(),
             waiting_command: None,
+            expanding: None,
             mentioned_agents: Vec::new(),
             mentioned_resources: Vec::new(),
             read_for: Vec::new(),

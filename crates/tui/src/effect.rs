@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::Op;
 use parallax_sdk::credential::KeyKind;
@@ -30,7 +31,7 @@ pub(crate) enum Effect {
     /// Let these be read for the rest of the session.
     AllowReading(Vec<PathBuf>),
     /// Run what a command of the person's own needs, and send what it came to.
-    Expand(Box<parallax_sdk::custom_commands::Prepared>),
+    Expand(Box<parallax_sdk::custom_commands::Prepared>, CancellationToken),
     /// Ask the open session something that it knows at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
     /// Do blocking work.

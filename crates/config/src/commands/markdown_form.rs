@@ -13,10 +13,25 @@ use crate::front_matter;
 pub(super) fn read(text: &str) -> Result<Written, Wrong> {
     let file = front_matter::read(text).map_err(|broken| Wrong {
         line: broken.line,
+        column: None,
         message: format!("its settings cannot be read: {}", broken.message),
     })?;
-    let mut written = Written { prompt: file.body.trim().to_owned(), ..Written::default() };
+    let body = file.body.trim();
+    let begins = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
+    let line = text.get(..begins).unwrap_or_default().matches('\n').count() + 1;
+    let mut written = Written { prompt: body.to_owned(), place: (line, 1), ..Written::default() };
     for (key, value) in file.fields {
+        match key.as_str() {
+            "model" => {
+                written.wishes.model = model(&key, value)?;
+                continue;
+            }
+            "allowed-tools" => {
+                written.wishes.allowed = names(&key, value)?;
+                continue;
+            }
+            _ => {}
+        }
         let field = match key.as_str() {
             "description" => &mut written.description,
             "argument-hint" => &mut written.argument_hint,
@@ -32,15 +47,66 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
             Value::Null => String::new(),
             _ => {
                 let message = format!("`{key}` must be a text");
-                return Err(Wrong { line: None, message });
+                return Err(wrong(message));
             }
         };
     }
     if written.prompt.is_empty() {
         let message = "there is no text for the model below its settings".to_owned();
-        return Err(Wrong { line: None, message });
+        return Err(wrong(message));
     }
     Ok(written)
+}
+
+fn wrong(message: String) -> Wrong {
+    Wrong { line: Some(1), column: None, message }
+}
+
+fn model(key: &str, value: Value) -> Result<Option<String>, Wrong> {
+    match value {
+        Value::Null => Ok(None),
+        // The session's own.
+        Value::String(text) if text.trim().is_empty() || text.trim() == "inherit" => Ok(None),
+        Value::String(text) => Ok(Some(text.trim().to_owned())),
+        _ => Err(wrong(format!("`{key}` must be a text"))),
+    }
+}
+
+/// A list, or a text with commas.
+fn names(key: &str, value: Value) -> Result<Vec<String>, Wrong> {
+    let of_list = |items: Vec<Value>| {
+        let name = |item: Value| item.as_str().map(|text| text.trim().to_owned());
+        items.into_iter().map(name).collect::<Option<Vec<String>>>()
+    };
+    let names = match value {
+        Value::Null => Some(Vec::new()),
+        Value::String(text) => Some(outer_commas(&text)),
+        Value::Array(items) => of_list(items),
+        _ => None,
+    };
+    let mut names = names.ok_or_else(|| wrong(format!("`{key}` must be a list of names")))?;
+    names.retain(|name| !name.is_empty());
+    Ok(names)
+}
+
+/// The parts between commas that stand in no parentheses.
+fn outer_commas(text: &str) -> Vec<String> {
+    let (mut parts, mut depth) = (vec![String::new()], 0u32);
+    for char in text.chars() {
+        match char {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = parts.last_mut() {
+            last.push(char);
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).collect()
 }
 
 fn hint(items: &[Value]) -> String {

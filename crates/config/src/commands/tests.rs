@@ -26,7 +26,7 @@ fn commands_of_all_places_are_found_the_strongest_first() {
     write(
         root,
         "project/.parallax/commands/review.md",
-        "---\ndescription: Look\nargument-hint: [file]\nmodel: x\n---\nReview $1\n",
+        "---\ndescription: Look\nargument-hint: [file]\nmodel: x\nallowed-tools: Bash(git add:*, git rm:*), Read\nhue: red\n---\n\nReview $1\n",
     );
     let found = find(root, true);
     assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -47,7 +47,11 @@ fn commands_of_all_places_are_found_the_strongest_first() {
         ]
     );
     assert_eq!(found.commands[0].argument_hint, "[file]");
-    assert_eq!(found.commands[0].unused, ["model"]);
+    assert_eq!(found.commands[0].unused, ["hue"]);
+    let wishes = &found.commands[0].wishes;
+    assert_eq!(wishes.model.as_deref(), Some("x"));
+    assert_eq!(wishes.allowed, ["Bash(git add:*, git rm:*)", "Read"]);
+    assert_eq!(found.commands[0].place, (9, 1));
     assert_eq!(found.commands[3].unused, ["name"]);
     assert_eq!(found.commands[3].source, CommandSource::User);
     assert_eq!(find(root, false).commands.len(), 2);
@@ -76,7 +80,14 @@ fn a_broken_file_is_told_and_the_others_load() {
         .iter()
         .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
         .collect();
-    let begins = ["/b.toml: ", "/c.toml:2: ", "/d.toml:2: ", "/e.md: ", "/f.md:", "/g.toml:2: "];
+    let begins = [
+        "/b.toml:1:1: ",
+        "/c.toml:2:8: ",
+        "/d.toml:2:10: ",
+        "/e.md:1: ",
+        "/f.md:",
+        "/g.toml:2:8: ",
+    ];
     for (told, begins) in told.iter().zip(begins) {
         assert!(told.starts_with(begins), "{told}");
     }
@@ -121,4 +132,11 @@ fn arguments_may_be_named() {
     let written = toml_form::read(text).expect("read");
     assert_eq!(written.argument_hint, "[file] <level>");
     assert_eq!(written.arguments[1].choices, ["a", "b"]);
+    assert_eq!(written.place, (1, 11));
+    let text = "model = 'flash'\ntools = ['glob']\nagent = 'x'\nprompt = \"\"\"\nü !{x\"\"\"";
+    let written = toml_form::read(text).expect("read");
+    assert_eq!((written.place, written.unused), ((5, 1), Vec::new()));
+    assert_eq!(written.wishes.tools, Some(vec!["glob".to_owned()]));
+    assert_eq!(written.wishes.model.as_deref(), Some("flash"));
+    assert_eq!(written.wishes.agent.as_deref(), Some("x"));
 }

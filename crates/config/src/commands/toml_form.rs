@@ -14,21 +14,28 @@ const MOST: usize = 20;
 pub(super) fn read(text: &str) -> Result<Written, Wrong> {
     let at = |start: usize| {
         let before = text.get(..start).unwrap_or(text);
-        Some(before.bytes().filter(|byte| *byte == b'\n').count() + 1)
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        (line, column)
     };
     let table = DeTable::parse(text).map_err(|error| Wrong {
-        line: error.span().and_then(|span| at(span.start)),
+        line: error.span().map(|span| at(span.start).0),
+        column: error.span().map(|span| at(span.start).1),
         message: format!("this is not valid TOML: {}", error.message().trim()),
     })?;
     let mut written = Written::default();
     let mut prompt = None;
     for (key, value) in table.get_ref() {
         let wrong = |what: &str| Wrong {
-            line: at(value.span().start),
+            line: Some(at(value.span().start).0),
+            column: Some(at(value.span().start).1),
             message: format!("`{}` must be {what}", key.get_ref()),
         };
         match (key.get_ref().as_ref(), value.get_ref()) {
-            ("prompt", DeValue::String(text)) => prompt = Some(text.to_string()),
+            ("prompt", DeValue::String(template)) => {
+                prompt = Some(template.to_string());
+                written.place = at(inside(text, value.span().start));
+            }
             ("prompt", _) => return Err(wrong("a text")),
             ("description", DeValue::String(text)) => written.description = text.to_string(),
             ("description", _) => return Err(wrong("a text")),
@@ -39,16 +46,42 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                     written.arguments.push(argument);
                 }
             }
+            ("model" | "agent", DeValue::String(name)) => {
+                let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
+                match key.get_ref().as_ref() {
+                    "model" => written.wishes.model = name.filter(|name| name != "inherit"),
+                    _ => written.wishes.agent = name,
+                }
+            }
+            ("model" | "agent", _) => return Err(wrong("a text")),
+            ("tools", DeValue::Array(items)) => {
+                let names = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+                let names: Option<Vec<String>> = names.collect();
+                written.wishes.tools = Some(names.ok_or_else(|| wrong("a list of names"))?);
+            }
+            ("tools", _) => return Err(wrong("a list of names")),
             // Of another program, perhaps.
             (other, _) => written.unused.push(other.to_owned()),
         }
     }
     written.prompt = prompt.ok_or_else(|| Wrong {
-        line: None,
+        line: Some(1),
+        column: Some(1),
         message: "the field `prompt` is missing: give it the text for the model".to_owned(),
     })?;
     written.argument_hint = hint(&written.arguments);
     Ok(written)
+}
+
+/// Where the content of a text begins, from where its quotes do.
+fn inside(text: &str, start: usize) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    let long = rest.starts_with("\"\"\"") || rest.starts_with("'''");
+    let quotes = if long { 3 } else { 1 };
+    // A line break right behind the quotes of a long text does not count.
+    let rest = rest.get(quotes..).unwrap_or_default();
+    let dropped = ["\r\n", "\n"].into_iter().find(|end| long && rest.starts_with(end));
+    start + quotes + dropped.map_or(0, str::len)
 }
 
 fn argument(value: &DeValue<'_>) -> Option<CommandArgument> {

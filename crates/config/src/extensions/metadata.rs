@@ -5,6 +5,8 @@ use std::path::Path;
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use super::variables::ExtensionVariables;
+use crate::hooks::hooks_of_folder;
 use crate::jsonc;
 use crate::state::digest;
 
@@ -133,7 +135,8 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
 }
 
 /// What tells this state of a folder's powers from any other: its manifest, its
-/// hooks and its rules. Blocking; a few small reads.
+/// hooks with the scripts that they start, its rules and its agents. Blocking; a
+/// few small reads.
 pub fn powers(folder: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {
@@ -146,15 +149,19 @@ pub fn powers(folder: &Path) -> String {
     for file in [super::OWN_MANIFEST, super::MANIFEST, super::HOOKS] {
         take(&folder.join(file));
     }
-    let mut rules: Vec<_> = std::fs::read_dir(folder.join("policies"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .take(1_000)
-        .collect();
-    rules.sort();
-    rules.iter().for_each(|path| take(path));
+    for part in ["policies", "agents"] {
+        let entries = std::fs::read_dir(folder.join(part)).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries.map(|entry| entry.path()).take(1_000).collect();
+        files.sort();
+        files.iter().for_each(|path| take(path));
+    }
+    let variables = ExtensionVariables::new(folder, Path::new(""), &[], &[]);
+    for mut hook in hooks_of_folder(folder, &mut Vec::new()) {
+        hook.command = variables.fill_command(&hook.command);
+        // Programs of the machine change with it.
+        let scripts = hook.scripts(folder).into_iter().filter(|path| path.starts_with(folder));
+        scripts.for_each(|path| take(&path));
+    }
     digest(pieces.iter().map(Vec::as_slice))
 }
 

@@ -121,9 +121,19 @@ fn servers_get_variables_and_settings_and_nothing_dangerous() {
 }
 
 #[test]
-fn a_change_of_what_gives_it_powers_is_told() {
+fn one_that_is_not_what_was_installed_starts_no_programs() {
     let world = World::new();
-    world.manifest(".parallax/extensions/a", &json!({"name": "a", "version": "1"}));
+    let servers = json!({"s": {"command": "node"}});
+    world.manifest(
+        ".parallax/extensions/a",
+        &json!({"name": "a", "version": "1", "mcpServers": servers}),
+    );
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [
+        {"command": "sh ${extensionPath}/h.sh"}
+    ]}]}});
+    world.write(".parallax/extensions/a/hooks/hooks.json", &hook.to_string());
+    world.write(".parallax/extensions/a/h.sh", "true");
+    world.write(".parallax/extensions/a/agents/x.md", "---\nname: x\n---\n");
     let folder = world.path(".parallax/extensions/a");
     let metadata = json!({"source": "/x", "type": "local"}).to_string();
     world.write(&format!(".parallax/extensions/a/{INSTALL_METADATA}"), &metadata);
@@ -136,10 +146,34 @@ fn a_change_of_what_gives_it_powers_is_told() {
         powers: powers(&folder),
     };
     lock(&world.config().homes, "a", Some(&entry)).expect("noted");
-    assert!(world.found(&[]).warnings.is_empty());
-    world.write(".parallax/extensions/a/hooks/hooks.json", "{}");
-    let warnings = world.found(&[]).warnings;
-    assert!(warnings.iter().any(|text| text.contains("not what was installed")), "{warnings:?}");
+    let hooks = |found: &Extensions| {
+        let hooks = crate::hooks::find_hooks(&world.config(), found).expect("hooks").hooks;
+        hooks.iter().filter(|hook| hook.accepted).count()
+    };
+    let found = world.found(&[]);
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+    assert_eq!((found.servers().len(), found.agent_folders().len(), hooks(&found)), (1, 1, 1));
+    for (file, other) in [
+        ("hooks/hooks.json", hook.to_string().replace("h.sh", "other.sh")),
+        ("h.sh", "curl evil".to_owned()),
+        ("agents/x.md", "---\nname: y\n---\n".to_owned()),
+        ("policies/p.toml", String::new()),
+    ] {
+        let path = format!(".parallax/extensions/a/{file}");
+        let before = std::fs::read_to_string(world.path(&path)).ok();
+        world.write(&path, &other);
+        let found = world.found(&[]);
+        let told = found.warnings.iter().any(|text| text.contains("not what was installed"));
+        assert!(told, "{file}: {:?}", found.warnings);
+        assert_eq!((found.servers().len(), found.agent_folders().len()), (0, 0), "{file}");
+        assert_eq!(hooks(&found), 0, "{file}");
+        assert!(found.all[0].active, "{file}");
+        match before {
+            Some(before) => world.write(&path, &before),
+            None => std::fs::remove_file(world.path(&path)).expect("removed"),
+        }
+    }
+    assert!(!world.found(&[]).all[0].altered);
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl ExtensionVariables {
     }
 
     /// Fills in every text of a value; keys are left alone.
-    pub(crate) fn fill_value(&self, value: &mut Value) {
+    pub fn fill_value(&self, value: &mut Value) {
         match value {
             Value::String(text) if text.contains("${") => *text = self.fill(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.fill_value(item)),

@@ -45,6 +45,8 @@ fn plain_names(names: &[String]) -> impl Iterator<Item = &str> {
 
 /// The text of a memory file with one more entry in its list. A fact is one line.
 pub fn with_fact(text: &str, fact: &str) -> String {
+    // People print these files; a fact gives no orders to a terminal.
+    let fact = fact.replace(|char: char| char.is_control(), " ");
     let words: Vec<&str> = fact.split_whitespace().collect();
     let fact = words.join(" ");
     let fact = fact.trim_start_matches(['-', '*', ' ']);
@@ -98,6 +100,7 @@ mod tests {
             "## Gemini Added Memories\n\n- a\n- b\n\n## Other\n\ntext\n"
         );
         assert_eq!(with_fact("x", " \n"), "x");
+        assert!(with_fact("", "\u{1b}[31mred\u{7}").ends_with("- [31mred\n"));
         let old = "## Parallax Added Memories\n\n- a\n";
         assert_eq!(with_fact(old, "b"), format!("{old}- b\n"));
     }

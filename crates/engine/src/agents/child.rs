@@ -204,7 +204,7 @@ impl Child {
         handle: &SessionHandle,
         events: &mut EventReader,
     ) -> Turn {
-        let prompt = Prompt { text, attachments: Vec::new() };
+        let prompt = Prompt { text, ..Prompt::default() };
         if handle.ops.send(Op::Prompt(prompt)).await.is_err() {
             return Turn::Gone;
         }

@@ -110,6 +110,7 @@ impl Session {
                 let judge = self.judge.as_ref();
                 let tools =
                     self.registry.declarations(judge, mode, self.interactive, self.coordinating);
+                let tools = self.wished_tools(tools);
                 self.declared = Some((mode, tools.clone()));
                 tools
             }

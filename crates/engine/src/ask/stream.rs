@@ -78,6 +78,7 @@ impl Session {
             }
             None => self.model.stream(request, cancel.clone()),
         };
+        let held = self.holds_text();
         loop {
             let event = tokio::select! {
                 biased;
@@ -119,49 +120,54 @@ impl Session {
                         };
                         match self.hook_after_model(seen, &said, true, cancel).await {
                             Ok(None) => {}
-                            Ok(Some(text)) => replace_text(&mut chunk.parts, &text),
+                            Ok(Some(text)) => drop(replace_text(&mut chunk.parts, &text)),
                             Err(reason) => return Ended::Stopped(reason),
                         }
                     }
                     for piece in attempt.answer.push(*chunk) {
-                        if let Piece::Text(text) = &piece
-                            && self.loop_detection
-                            && guard.text.push(text)
-                        {
+                        let is_text = matches!(piece, Piece::Text(_));
+                        let chants = self.loop_detection
+                            && matches!(&piece, Piece::Text(text) if guard.text.push(text));
+                        if !(held && is_text) {
                             self.show(attempt, piece);
+                        }
+                        if chants {
                             return Ended::Chanting;
                         }
-                        self.show(attempt, piece);
                     }
                 }
             }
         }
     }
 
-    /// Shows hooks a whole answer. What they put in its place is shown in its
-    /// place.
+    /// Shows hooks a whole answer, and then people: its text, or what the hooks put
+    /// in its place.
     pub(super) async fn show_hooks(
         &mut self,
         attempt: &mut Attempt,
         seen: &serde_json::Value,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
+        if !self.holds_text() {
+            return Ok(());
+        }
         let said = Said {
             text: attempt.answer.text(),
             finish: attempt.answer.finish.as_ref(),
             usage: attempt.answer.usage,
         };
         let new = self.hook_after_model(seen, &said, false, cancel).await?;
-        let old = said.text;
-        let Some(new) = new.filter(|new| *new != old) else { return Ok(()) };
-        attempt.answer.replace_text(&new);
-        self.end_thought(attempt);
-        if let Some(item) = attempt.text.take() {
-            let text = Arc::new(old);
-            let done = ItemDone::Text { text, dropped: true };
-            self.hub.send(EventBody::ItemDone { item, done });
+        if cancel.is_cancelled() {
+            // The hooks were ended before they could say anything.
+            return Err(EndReason::Cancelled);
         }
-        self.show(attempt, Piece::Text(new));
+        if let Some(new) = new.filter(|new| *new != said.text) {
+            attempt.answer.replace_text(&new);
+        }
+        let text = attempt.answer.text();
+        if !text.is_empty() {
+            self.show(attempt, Piece::Text(text));
+        }
         Ok(())
     }
 
@@ -226,13 +232,10 @@ impl Session {
             role: "main".into(),
             usage,
             // A version of the model costs what was asked for.
-            cost: match ended {
-                Ended::Whole | Ended::Chanting | Ended::Stopped(_) => {
-                    cost(self.model.price(model), &usage, attempt.request_bytes)
-                }
-                Ended::Failed(_) | Ended::Cancelled => {
-                    self.model.price(model).map(|price| price.of(&usage))
-                }
+            // A gateway that tells no usage has answered all the same, where an end came.
+            cost: match answer.finish.is_some() {
+                true => cost(self.model.price(model), &usage, attempt.request_bytes),
+                false => self.model.price(model).map(|price| price.of(&usage)),
             },
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,

@@ -53,6 +53,12 @@ impl Room {
         share.min(self.tokens).max(1)
     }
 
+    /// The tokens from which there may be old results enough to be shortened on
+    /// their own.
+    pub(super) fn shortens_from(&self) -> u64 {
+        self.protect.saturating_add(self.at_least)
+    }
+
     /// How results are shortened where the mark is so low.
     pub(super) fn reach(&self, mark: u64) -> Reach {
         Reach {

@@ -41,6 +41,13 @@ impl Session {
             return Err((error, unjudged(None), again.refused));
         };
         let kind = tool.spec().kind;
+        // What a hook itself asks for in place of a call was not the model's choice.
+        if call.replaces.is_none()
+            && let Some(message) = self.left_out(&call.name)
+        {
+            let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
+            return Err((error, unjudged(Some(kind)), again.refused));
+        }
         if let Some(error) = self.no_coordination(tool.spec()) {
             return Err((error, unjudged(Some(kind)), again.refused));
         }
@@ -98,6 +105,12 @@ impl Session {
             },
         };
         let mut verdict = self.judge.judge(&query);
+        if verdict.decision != Decision::Allow
+            && !verdict.each_time
+            && let Some(wished) = self.wished_verdict(&query)
+        {
+            verdict = wished;
+        }
         if verdict.decision == Decision::Allow
             && query.mode != ApprovalMode::Yolo
             && let Some(doubt) = tool.doubt()

@@ -416,13 +416,13 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
 
 /// A message for the running turn.
 pub fn steer(id: &str, text: &str) -> Op {
-    let prompt = Prompt { text: text.into(), attachments: Vec::new() };
+    let prompt = Prompt { text: text.into(), ..Prompt::default() };
     Op::Steer(parallax_protocol::op::Steer { id: id.into(), prompt })
 }
 
 impl Rig {
     pub async fn prompt(&self, text: &str) {
-        let prompt = Prompt { text: text.into(), attachments: Vec::new() };
+        let prompt = Prompt { text: text.into(), ..Prompt::default() };
         self.handle.ops.send(Op::Prompt(prompt)).await.expect("session");
     }
 

@@ -340,6 +340,27 @@ fn questions_of_the_model_are_answered_by_a_program() {
 }
 
 #[test]
+fn an_agent_has_the_tools_of_its_definition_and_wrong_names_are_told() {
+    let world = world(&[
+        json!({"calls": [invoke("own", "look")]}),
+        json!({"calls": [{"name": "complete_task", "args": {"result": "seen"}}]}),
+        json!({"text": "done"}),
+    ]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mcp/server.py");
+    let agent = format!(
+        "---\nname: own\ndescription: x\ntools: [read_file, nosuchtool, \"mcp_mem_*\"]\nmcp_servers:\n  \
+         mem:\n    command: python3\n    args: [\"{script}\"]\n---\nx\n"
+    );
+    world.home.write_home(".gemini/agents/own.md", &agent).unwrap();
+    let done = world.run_well(&["-y", "-p", "go"]);
+    let request = body(&world, 1);
+    let names = tools(&request);
+    assert!(names.contains(&"mcp_mem_echo") && names.contains(&"read_file"), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with("_mcp_resource")), "{names:?}");
+    assert!(done.err().contains("names `nosuchtool`"), "{}", done.err());
+}
+
+#[test]
 fn a_coordinator_changes_nothing_itself() {
     let write = json!({"name": "write_file", "args": {"file_path": "x.txt", "content": "x"}});
     let world = world(&[

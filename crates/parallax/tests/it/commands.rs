@@ -204,3 +204,63 @@ fn commands_are_taken_line_by_line_too() {
     assert_eq!(sent(&world), "Go away");
     assert_eq!(face.end(), Some(0));
 }
+
+#[test]
+fn a_command_names_its_model_and_tools() {
+    let call = |command: &str| {
+        let args = serde_json::json!({"command": command});
+        serde_json::json!({"calls": [{"name": "run_shell_command", "args": args}]})
+    };
+    let script = |command: &str| {
+        serde_json::json!([call(command), {"text": "done"}, call(command), {"text": "done"}])
+            .to_string()
+    };
+    let touch = "touch made";
+    let world = World::new(&script(touch));
+    let command = "---\nmodel: gemini-2.5-flash\nallowed-tools: Bash(touch:*)\n---\nDo it.\n";
+    world.home.write_home(".gemini/commands/go.md", command).unwrap();
+    assert_eq!(world.run_well(&["commands", "check"]).out(), "1 command(s), nothing wrong\n");
+    world.run_well(&["-p", "/go"]);
+    assert!(world.home.project().join("made").exists(), "the command lets it through");
+    let path = world.server.requests()[0].path.clone();
+    assert!(path.contains("gemini-2.5-flash:"), "{path}");
+    // It holds for the one prompt.
+    std::fs::remove_file(world.home.project().join("made")).unwrap();
+    world.run_well(&["-p", "go"]);
+    assert!(!world.home.project().join("made").exists());
+    assert!(!world.server.requests()[2].path.contains("gemini-2.5-flash:"));
+
+    // One of the project lets nothing through.
+    let world = World::new(&script(touch));
+    world.home.write(".gemini/commands/go.md", command).unwrap();
+    let done = world.run_well(&["-p", "/go"]);
+    assert!(done.err().contains("in your own commands only"), "{}", done.err());
+    assert!(!world.home.project().join("made").exists());
+
+    // `tools` leaves only those that it names.
+    let world = World::new(&script(touch));
+    let command = "prompt = 'x'\ntools = ['read_file', 'glob']\n";
+    world.home.write_home(".gemini/commands/go.toml", command).unwrap();
+    world.run_well(&["-y", "-p", "/go"]);
+    let declared = |index: usize| {
+        let body: serde_json::Value =
+            serde_json::from_slice(&world.server.requests()[index].body).expect("json");
+        let tools = body["tools"][0]["functionDeclarations"].as_array().expect("tools").clone();
+        (tools.len(), body["contents"].to_string())
+    };
+    assert_eq!(declared(0).0, 2);
+    assert!(declared(1).1.contains("leaves `run_shell_command` out"), "{}", declared(1).1);
+    assert!(!world.home.project().join("made").exists());
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(declared(2).0 > 5);
+}
+
+#[test]
+fn a_broken_template_is_told_with_its_place() {
+    let world = World::new("[]");
+    let broken = "description = 'x'\nprompt = \"\"\"\none\nout: !{echo hi \"\"\"\n";
+    world.home.write_home(".gemini/commands/open.toml", broken).unwrap();
+    let checked = world.run(&["commands", "check"]);
+    assert_eq!(checked.code(), 1);
+    assert!(checked.out().contains("open.toml:4:6: unclosed injection"), "{}", checked.out());
+}

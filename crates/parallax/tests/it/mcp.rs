@@ -139,7 +139,7 @@ fn dead_hanging_and_shouting_servers_hold_nobody_up() {
     for name in ["die", "mute", "stubborn"] {
         servers[name] = stdio(&world, &format!("{name},mute"));
     }
-    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 3000}}));
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 30_000}}));
     let done = world.run_well(&["-y", "-p", "go"]);
     // Those that are not there are named, with the reason.
     for trouble in ["`missing`: it cannot be started: there is no program", "`empty`: ", "`mute`: "]
@@ -157,6 +157,44 @@ fn dead_hanging_and_shouting_servers_hold_nobody_up() {
     let begun = Instant::now();
     world.run_well(&["-y", "-p", "go"]);
     assert!(begun.elapsed().as_millis() < 2_500, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_first_request_waits_for_servers_that_get_on_and_not_for_those_that_hang() {
+    let world = World::new(
+        r#"[{"calls": [{"name": "mcp_late_echo", "args": {"text": "x"}}]}, {"text": "done"}]"#,
+    );
+    let mut servers = json!({
+        "missing": {"command": "no-such-program"},
+        "sleeps": {"command": "sleep", "args": ["60"]},
+        "refuses": {"httpUrl": "http://127.0.0.1:9/mcp"},
+        "far": {"httpUrl": "http://192.0.2.1/mcp"},
+    });
+    for (name, r#do) in [("die", "die"), ("mute", "mute"), ("good", ""), ("better", "")] {
+        servers[name] = stdio(&world, r#do);
+    }
+    // Nobody can tell it from one that hangs, until it comes.
+    let late = format!(
+        "sleep 2; exec python3 {}",
+        servers["good"]["args"][0].as_str().expect("the script")
+    );
+    servers["late"] = json!({"command": "sh", "args": ["-c", late]});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 60_000}}));
+    let begun = Instant::now();
+    let running = world.start(&["-y", "-p", "go"]);
+    world.asked(1);
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 20, "{took:?}");
+    let names = declared(&world, 0);
+    for server in ["good", "better"] {
+        assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
+    }
+    assert!(!names.contains(&"mcp_late_echo".to_owned()), "{names:?}");
+    // It is there for what comes after.
+    world.asked(2);
+    assert!(declared(&world, 1).contains(&"mcp_late_echo".to_owned()));
+    assert!(answer(&world, 1)["output"].as_str().is_some_and(|text| text.contains("echo: x")));
+    drop(running);
 }
 
 #[test]
@@ -580,6 +618,42 @@ fn a_prompt_of_a_server_is_a_command_of_a_run() {
     world.run_well(&["-p", "/greet-me \"Ada L\""]);
     let contents = request(&world, 0)["contents"].to_string();
     assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");
+    let near = world.run(&["-p", "/greet-mee"]);
+    assert!(near.err().contains("there is `/greet-me`"), "{}", near.err());
     let unknown = world.run(&["-p", "/no-such-prompt"]);
     assert!(unknown.err().contains("no command `/no-such-prompt`"), "{}", unknown.err());
+}
+
+#[test]
+fn a_prompt_that_several_servers_have_is_offered_by_its_longer_names() {
+    let world = World::new("[]");
+    let servers = json!({"one": stdio(&world, ""), "two": stdio(&world, "")});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 15_000}}));
+    let refused = world.run(&["-p", "/greet-me Ada"]);
+    assert_eq!(refused.code(), 42);
+    let told = refused.err();
+    assert!(told.contains("`/one.greet-me`, `/two.greet-me`"), "{told}");
+}
+
+#[test]
+fn trust_does_not_hide_that_a_description_changed() {
+    let script = call("echo", &json!({"text": "x"}));
+    let world = World::new(&script);
+    let server = |world: &World, r#do: &str| {
+        let mut server = stdio(world, r#do);
+        server["trust"] = json!(true);
+        json!({"mcpServers": {"test": server}})
+    };
+    set(&world, &server(&world, ""));
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+    let mut world = world;
+    for _ in 0..2 {
+        world = World::in_home(world.home, &script);
+        set(&world, &server(&world, "changed"));
+        let done = world.run_well(&["-p", "go"]);
+        let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+        assert!(error.contains("differently") && !error.contains("untrusted"), "{error}");
+        assert!(!done.err().contains("untrusted_context"), "{}", done.err());
+    }
 }

@@ -101,6 +101,11 @@ fn skills_are_installed_switched_linked_and_removed() {
     let installed = world.home.parallax().join("skills/alpha");
     assert!(installed.join("scripts/x.sh").is_file());
     assert_eq!(json(&["list"])["skills"][0]["name"], "alpha");
+    // A copy that is there is replaced aloud, and never by a link.
+    let again = world.run_well(&["skills", "install", "pack", "--consent"]);
+    assert!(again.out().contains("it was replaced"), "{}", again.out());
+    let taken = world.run(&["skills", "link", "pack", "--consent"]);
+    assert!(taken.err().contains("parallax skills uninstall alpha"), "{}", taken.err());
     json(&["disable", "alpha"]);
     assert_eq!(json(&["list"])["skills"][0]["name"], "skill-creator");
     assert_eq!(json(&["list", "--all"])["skills"][0]["enabled"], false);

@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use parallax_config::commands::{
-    CommandArgument, CommandFile, CommandFiles, CommandForm, CommandSource,
+    CommandArgument, CommandFile, CommandFiles, CommandForm, CommandProblem, CommandSource,
+    CommandWishes,
 };
 
+use super::template::{Unclosed, parse};
 use super::told;
 use crate::near::near;
 
@@ -97,6 +99,7 @@ pub struct CommandInfo {
     /// Fields of the file that have no meaning here.
     pub unused: Vec<String>,
     pub(crate) template: String,
+    pub(crate) wishes: CommandWishes,
 }
 
 /// The commands by name.
@@ -123,7 +126,9 @@ impl Catalog {
         let mut plain: HashSet<String> = RESERVED.iter().map(|name| (*name).to_owned()).collect();
         for file in &files.commands {
             let contested = is_reserved(&file.name) || count.get(file.name.as_str()) > Some(&1);
-            let longer = contested.then(|| free(&longer_name(file), &mut taken));
+            // An extension's command always has its extension's name too.
+            let of_extension = matches!(file.source, CommandSource::Extension(_));
+            let longer = (contested || of_extension).then(|| free(&longer_name(file), &mut taken));
             let gets_plain = plain.insert(file.name.clone());
             let (name, aliases) = match (gets_plain, longer) {
                 (true, longer) => (file.name.clone(), longer.into_iter().collect()),
@@ -144,7 +149,18 @@ impl Catalog {
         }
         catalog.problems =
             files.problems.iter().map(|problem| (problem.path.clone(), told(problem))).collect();
+        for file in &files.commands {
+            if let Err(open) = parse(&file.prompt, file.form) {
+                let problem = open_block(file, &open);
+                catalog.problems.push((file.path.clone(), told(&problem)));
+            }
+        }
         catalog
+    }
+
+    /// All names that mean a command, in no order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
     }
 
     /// All commands, by name.
@@ -180,6 +196,21 @@ impl Catalog {
     }
 }
 
+/// Where in its file a block of a template never ends.
+fn open_block(file: &CommandFile, open: &Unclosed) -> CommandProblem {
+    let before: String = file.prompt.chars().take(open.index).collect();
+    let breaks = before.matches('\n').count();
+    let within = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    let (line, column) = file.place;
+    let column = if breaks == 0 { column + within } else { within + 1 };
+    CommandProblem {
+        path: file.path.clone(),
+        line: Some(line + breaks),
+        column: Some(column),
+        message: open.to_string(),
+    }
+}
+
 fn info(file: &CommandFile, name: String, aliases: Vec<String>) -> CommandInfo {
     CommandInfo {
         name,
@@ -192,6 +223,7 @@ fn info(file: &CommandFile, name: String, aliases: Vec<String>) -> CommandInfo {
         form: file.form,
         unused: file.unused.clone(),
         template: file.prompt.clone(),
+        wishes: file.wishes.clone(),
     }
 }
 
@@ -234,6 +266,8 @@ mod tests {
             argument_hint: String::new(),
             arguments: Vec::new(),
             prompt: prompt.to_owned(),
+            place: (1, 1),
+            wishes: CommandWishes::default(),
             unused: Vec::new(),
         }
     }
@@ -251,6 +285,7 @@ mod tests {
             file("deploy", User, "old"),
             file("deploy", Extension("gcp".into()), "e"),
             file("fix", User, "f"),
+            file("go", Extension("gcp".into()), "g"),
         ]);
         for (name, prompt) in [
             ("deploy", "p"),
@@ -259,12 +294,25 @@ mod tests {
             ("user.deploy1", "old"),
             ("gcp:deploy", "e"),
             ("fix", "f"),
+            ("go", "g"),
+            ("gcp:go", "g"),
         ] {
             assert_eq!(catalog.find(name).map(|it| it.template.as_str()), Some(prompt), "{name}");
         }
         assert!(catalog.find("user.fix").is_none());
         assert_eq!(catalog.notices().len(), 3);
         assert_eq!(catalog.near("deplyo"), ["deploy"]);
+    }
+
+    #[test]
+    fn a_block_that_never_ends_is_told_with_its_place() {
+        let mut open = file("a", CommandSource::User, "one\nü !{echo hi");
+        open.place = (3, 1);
+        let catalog = catalog(vec![open, file("b", CommandSource::User, "!{x}")]);
+        let problems: Vec<&str> = catalog.problems().collect();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("/x/a.toml:4:3: unclosed injection"), "{problems:?}");
+        assert!(catalog.find("a").is_some());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::op::Prompt;
+use parallax_protocol::op::{Prompt, PromptWishes};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_tools::activate_skill::{SkillEntry, activation};
 
@@ -14,8 +14,9 @@ use super::catalog::CommandInfo;
 use super::shell::{self, Judged};
 use super::skill_commands::SkillCommand;
 use super::template::{Piece, parse, takes_arguments};
+use super::wishes::wishes_of;
 use super::{Shared, files};
-use crate::expand::Expander;
+use crate::expand::{Expander, delegation};
 use crate::launch::failure;
 
 /// A command with its arguments filled in and its shell commands judged.
@@ -26,6 +27,11 @@ pub struct Prepared {
     /// As typed, for files that the arguments name.
     arguments: String,
     mode: ApprovalMode,
+    /// What its file wants for the turn.
+    wishes: Option<Box<PromptWishes>>,
+    /// The agent that the work is for.
+    agent: Option<String>,
+    notices: Vec<String>,
 }
 
 /// What is left to do for a piece of the template.
@@ -88,7 +94,35 @@ impl Prepared {
         if !takes_arguments(&pieces) && !arguments.is_empty() {
             steps.push(Step::Text(format!("\n\n{}", line.trim_end())));
         }
-        Ok(Self { shared, name, steps, arguments: arguments.to_owned(), mode })
+        let (wishes, notices) = wishes_of(&command.wishes, &command.source);
+        let said = |notice: String| format!("`/{name}`: {notice}");
+        let notices = notices.into_iter().map(said).collect();
+        Ok(Self {
+            wishes,
+            agent: command.wishes.agent.clone(),
+            notices,
+            ..Self::plain(shared, command.name.clone(), steps, arguments.to_owned(), mode)
+        })
+    }
+
+    /// Without wishes.
+    fn plain(
+        shared: Arc<Shared>,
+        name: String,
+        steps: Vec<Step>,
+        arguments: String,
+        mode: ApprovalMode,
+    ) -> Self {
+        Self {
+            shared,
+            name,
+            steps,
+            arguments,
+            mode,
+            wishes: None,
+            agent: None,
+            notices: Vec::new(),
+        }
     }
 
     /// The prompt of a server.
@@ -101,14 +135,14 @@ impl Prepared {
     ) -> Self {
         let steps = vec![Step::Prompt { server, prompt, values }];
         // Files that the arguments name are the server's business.
-        Self { shared, name, steps, arguments: String::new(), mode: ApprovalMode::Default }
+        Self::plain(shared, name, steps, String::new(), ApprovalMode::Default)
     }
 
     /// A skill, and what the person wants of it.
     pub(super) fn of_skill(shared: Arc<Shared>, skill: &SkillCommand, text: String) -> Self {
         let steps = vec![Step::Skill(skill.entry.clone()), Step::Text(format!("\n\n{text}"))];
         let name = skill.name.clone();
-        Self { shared, name, steps, arguments: text, mode: ApprovalMode::Default }
+        Self::plain(shared, name, steps, text, ApprovalMode::Default)
     }
 
     /// The command's name.
@@ -119,6 +153,11 @@ impl Prepared {
     /// The shell commands that a person must agree to before it runs.
     pub fn questions(&self) -> Vec<&str> {
         self.shell().filter(|judged| judged.asks).map(|judged| judged.text.as_str()).collect()
+    }
+
+    /// Whether it runs shell commands before it is sent.
+    pub fn runs_commands(&self) -> bool {
+        self.shell().next().is_some()
     }
 
     /// The person agreed to all of them: this time, or for the session.
@@ -154,9 +193,8 @@ impl Prepared {
                  (see `parallax policy`), or run it where you can be asked"
             )));
         }
-        let Self { shared, steps, arguments, mode, .. } = self;
+        let Self { shared, steps, arguments, mode, wishes, agent, mut notices, .. } = self;
         let mut parts: Vec<Part> = Vec::new();
-        let mut notices = Vec::new();
         for step in steps {
             match step {
                 Step::Text(text) => parts.push(Part::text(text)),
@@ -207,6 +245,8 @@ impl Prepared {
         let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
         let named = naming.await.map_err(|error| refused(error.to_string()))??;
         prompt.attachments.extend(named.attachments);
+        prompt.attachments.extend(delegation(agent.as_slice()));
+        prompt.wishes = wishes;
         Ok(Expanded { prompt, notices })
     }
 }

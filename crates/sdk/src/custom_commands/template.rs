@@ -25,11 +25,30 @@ pub(super) enum Bit {
     One(usize),
 }
 
+/// A block that never ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unclosed {
+    /// Where it begins, in characters from 0.
+    pub(super) index: usize,
+    /// How.
+    pub(super) opening: &'static str,
+}
+
+impl std::fmt::Display for Unclosed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { index, opening } = self;
+        write!(
+            f,
+            "unclosed injection at index {index} (`{opening}`): the braces in it must balance"
+        )
+    }
+}
+
 /// Takes a template apart.
 ///
 /// # Errors
-/// A block that never ends: what it is and where, in characters from 0.
-pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, String> {
+/// A block that never ends.
+pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unclosed> {
     let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = template;
@@ -44,9 +63,7 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Str
         let Some(end) = closing(inside) else {
             let before = template.get(..template.len() - rest.len()).unwrap_or("");
             let index = before.chars().count();
-            return Err(format!(
-                "unclosed injection at index {index} (`{opening}`): the braces in it must balance"
-            ));
+            return Err(Unclosed { index, opening });
         };
         if !text.is_empty() {
             pieces.push(Piece::Text(bits(&std::mem::take(&mut text), form, false)));
@@ -167,7 +184,7 @@ mod tests {
             ]
         );
         let error = parse("ü !{ echo { }", CommandForm::Toml).expect_err("open");
-        assert!(error.contains("at index 2"), "{error}");
+        assert!(error.to_string().contains("at index 2"), "{error}");
     }
 
     #[test]

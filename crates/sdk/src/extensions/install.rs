@@ -17,6 +17,8 @@ use crate::launch::{Launch, failure};
 
 /// Older versions, one of each.
 const PREVIOUS: &str = ".previous";
+/// Temporary folders that are older are nobody's.
+const LEFT: std::time::Duration = std::time::Duration::from_secs(3600);
 /// Folders below each other.
 const DEPTH: usize = 64;
 
@@ -62,6 +64,7 @@ impl Launch {
         let name = &fetched.manifest.name;
         let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
         std::fs::create_dir_all(&home).map_err(told)?;
+        sweep(&home);
         let staging = tempfile::Builder::new().prefix(".staging-").tempdir_in(&home);
         let staging = staging.map_err(told)?;
         let fresh = staging.path().join("fresh");
@@ -262,6 +265,23 @@ impl Launch {
             };
             refused(format!("there is no extension `{name}`: {there}"))
         })
+    }
+}
+
+/// Removes what installations left that were cut off. Those of now are younger.
+fn sweep(home: &Path) {
+    for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let left = name.starts_with(".staging-") || name.starts_with(".removed-");
+        let age =
+            entry.metadata().and_then(|it| it.modified()).ok().and_then(|at| at.elapsed().ok());
+        if left
+            && age.is_some_and(|age| age > LEFT)
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::debug!(%error, %name, "what an installation left stays");
+        }
     }
 }
 

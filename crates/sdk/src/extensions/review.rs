@@ -1,6 +1,9 @@
 //! What an extension may do, in lines that a person agrees to; and what none may
 //! bring.
 
+mod agents;
+mod servers;
+
 use std::path::Path;
 
 use parallax_config::extensions::{Manifest, content_hash};
@@ -9,6 +12,8 @@ use parallax_config::mcp::is_refused;
 use parallax_config::skills::{SkillTier, read_skill, skill_files};
 use parallax_policy::{RuleFile, Tier, lint};
 use serde_json::Value;
+
+use servers::servers;
 
 /// Bytes of a rule file.
 const RULES: u64 = 256 * 1024;
@@ -38,7 +43,7 @@ impl Review {
 pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, String> {
     content_hash(folder).map_err(|error| error.to_string())?;
     let mut review = Review { lines: Vec::new(), notes: manifest.notes.clone() };
-    servers(manifest, &mut review)?;
+    servers(&manifest.servers, None, &mut review)?;
     let (files, wrong) = manifest.context_paths(folder);
     if let Some(wrong) = wrong.iter().find(|wrong| !wrong.ends_with("is not there")) {
         return Err(wrong.clone());
@@ -56,7 +61,7 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     hooks(folder, &mut review)?;
     named(&folder.join("commands"), &["toml", "md"], "commands", &mut review);
     skills(folder, &mut review);
-    named(&folder.join("agents"), &["md"], "agents", &mut review);
+    agents::agents(folder, &mut review)?;
     rules(folder, &mut review)?;
     if !manifest.themes.is_empty() {
         let names: Vec<&str> = manifest
@@ -79,73 +84,6 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         review.lines.push(format!("settings: it asks for {name} (`{variable}`{secret})"));
     }
     Ok(review)
-}
-
-fn servers(manifest: &Manifest, review: &mut Review) -> Result<(), String> {
-    for (name, server) in &manifest.servers {
-        let text = |key: &str| server.get(key).and_then(Value::as_str);
-        let line = match (text("command"), text("httpUrl").or_else(|| text("url"))) {
-            (_, Some(url)) => format!("MCP server `{name}`: connects to {url}"),
-            (Some(command), None) => {
-                let args = server.get("args").and_then(Value::as_array);
-                let args = args.into_iter().flatten().filter_map(Value::as_str);
-                let words: Vec<&str> = std::iter::once(command).chain(args).collect();
-                format!("MCP server `{name}`: runs `{}`", words.join(" "))
-            }
-            (None, None) => {
-                review.notes.push(format!("its MCP server `{name}` has no command and no address"));
-                continue;
-            }
-        };
-        let env = server.get("env").and_then(Value::as_object);
-        let names: Vec<&String> = env.into_iter().flatten().map(|(name, _)| name).collect();
-        if let Some(refused) = names.iter().find(|name| is_refused(name)) {
-            return Err(format!(
-                "its MCP server `{name}` would set `{refused}`, which makes programs load code"
-            ));
-        }
-        let mut line = line;
-        if !names.is_empty() {
-            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-            line.push_str(&format!("; sets {}", names.join(", ")));
-        }
-        let read = variables(server);
-        if !read.is_empty() {
-            line.push_str(&format!("; reads your variables {}", read.join(", ")));
-        }
-        review.lines.push(line);
-    }
-    Ok(())
-}
-
-/// The variables of the person that texts name.
-fn variables(value: &Value) -> Vec<String> {
-    fn look(value: &Value, names: &mut Vec<String>) {
-        match value {
-            Value::String(text) => {
-                for piece in text.split('$').skip(1) {
-                    let piece = piece.trim_start_matches('{');
-                    let end = piece
-                        .find(|char: char| !(char.is_ascii_alphanumeric() || char == '_'))
-                        .unwrap_or(piece.len());
-                    let name = piece.get(..end).unwrap_or_default();
-                    let ours = ["extensionPath", "workspacePath", "pathSeparator"];
-                    if !name.is_empty()
-                        && !ours.contains(&name)
-                        && !names.iter().any(|it| it == name)
-                    {
-                        names.push(name.to_owned());
-                    }
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| look(item, names)),
-            Value::Object(fields) => fields.values().for_each(|field| look(field, names)),
-            _ => {}
-        }
-    }
-    let mut names = Vec::new();
-    look(value, &mut names);
-    names
 }
 
 fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
@@ -264,7 +202,12 @@ mod tests {
             ("GEMINI.md", "hello"),
             ("commands/git/fix.toml", "prompt = 'x'"),
             ("skills/one/SKILL.md", "---\nname: one\ndescription: When\n---\n"),
-            ("agents/two.md", "---\nname: two\n---\n"),
+            ("agents/one.md", "---\nname: one\ndescription: x\ntools: [glob, read_file]\n---\n"),
+            (
+                "agents/two.md",
+                "---\nname: two\ndescription: x\nmcp_servers:\n  m:\n    command: curl\n    \
+                 args: [\"http://x.example\"]\n---\n",
+            ),
             (
                 "hooks/hooks.json",
                 r#"{"hooks": {"BeforeTool": [{"matcher": "glob", "hooks":
@@ -287,7 +230,9 @@ mod tests {
                 "hook at BeforeTool of glob: runs `${extensionPath}/h.sh`",
                 "commands: git:fix",
                 "skill `one`: When",
-                "agents: two",
+                "agent `one`: may use `glob`, `read_file`",
+                "agent `two`: may use all tools",
+                "MCP server `m` of the agent `two`: runs `curl http://x.example`",
                 "rules: `p.toml` asks more often or refuses more",
                 "themes: Dusk",
                 "settings: it asks for Key (`KEY`, a secret)",
@@ -338,6 +283,18 @@ mod tests {
                     ),
                 ],
                 "`BASH_ENV`",
+            ),
+            (
+                vec![
+                    ("gemini-extension.json", plain.to_owned()),
+                    (
+                        "agents/a.md",
+                        "---\nname: a\ndescription: x\nmcp_servers:\n  m:\n    command: c\n    \
+                         env:\n      PYTHONPATH: /evil\n---\n"
+                            .to_owned(),
+                    ),
+                ],
+                "its MCP server `m` of the agent `a` would set `PYTHONPATH`",
             ),
         ] {
             let files: Vec<(&str, &str)> =

@@ -63,13 +63,13 @@ impl Launch {
         {
             return self.compared(extension, fetched, Some(install.source.clone())).map(Some);
         }
-        if self.is_current(extension, install)? {
+        if !extension.altered && self.is_current(extension, install)? {
             return Ok(None);
         }
         let fetched = self.fetch(&install.source, &options)?;
         let same = fetched.manifest.version == extension.manifest.version;
         // An archive has nothing but its version to tell it by.
-        if same && install.kind == InstallKind::Archive {
+        if same && install.kind == InstallKind::Archive && !extension.altered {
             return Ok(None);
         }
         self.compared(extension, fetched, None).map(Some)
@@ -131,10 +131,14 @@ impl Launch {
                 fetched.manifest.name
             ));
         }
-        // One that may no longer be installed may do nothing that is known.
-        let before = Manifest::read(&extension.folder)
-            .and_then(|manifest| super::review::review(&extension.folder, &manifest))
-            .unwrap_or_else(|_| Review::default());
+        // One that may no longer be installed, or is not what somebody agreed to, may
+        // do nothing that is known.
+        let before = match extension.altered {
+            true => Review::default(),
+            false => Manifest::read(&extension.folder)
+                .and_then(|manifest| super::review::review(&extension.folder, &manifest))
+                .unwrap_or_default(),
+        };
         Ok(ExtensionUpdate {
             from: extension.manifest.version.clone(),
             beyond: fetched.review.beyond(&before),

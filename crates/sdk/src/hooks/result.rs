@@ -4,7 +4,7 @@ use parallax_config::hooks::Hook;
 use parallax_exec::{Ending, FedEnd};
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
-use parallax_protocol::hooks::HookDecision;
+use parallax_protocol::hooks::{HookDecision, HookEvent};
 use serde_json::Value;
 
 use super::message;
@@ -32,9 +32,20 @@ impl Single {
         let mut single =
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
         if hook.fail_closed {
-            single.deny(format!("the hook `{}` must agree: {why}", clean(hook.title(), 200)));
+            let reason = format!("the hook `{}` must agree: {why}", clean(hook.title(), 200));
+            single.refuse(hook, reason);
         }
         single
+    }
+
+    /// A no that is no answer of the hook's own. After the last answer a no sends
+    /// the agent back to work, and to a choice of tools nothing can be said no:
+    /// there it ends the turn.
+    fn refuse(&mut self, hook: &Hook, reason: String) {
+        match hook.event {
+            HookEvent::AfterAgent | HookEvent::BeforeToolSelection => self.stop = Some(reason),
+            _ => self.deny(reason),
+        }
     }
 
     /// Whether those after it are not asked any more.
@@ -64,7 +75,15 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
     let text = String::from_utf8_lossy(raw);
     let text = text.trim();
     if let Some(said) = json(text) {
-        return read(hook, &said);
+        return match (unreadable(&said), hook.fail_closed) {
+            (None, _) => read(hook, &said),
+            (Some(why), true) => Single::failed(hook, &why),
+            (Some(why), false) => {
+                let mut single = read(hook, &said);
+                single.messages.push(message(hook, Level::Warning, &why));
+                single
+            }
+        };
     }
     let shown = clean(text, TEXT);
     let unreadable = text.starts_with(['{', '[']) || std::str::from_utf8(raw).is_err();
@@ -88,7 +107,8 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
             single.messages.push(message(hook, Level::Warning, &shown));
         }
         (code, true) => {
-            single.deny(format!("the hook `{}` exited with code {code}", clean(hook.title(), 200)));
+            let reason = format!("the hook `{}` exited with code {code}", clean(hook.title(), 200));
+            single.refuse(hook, reason);
         }
         (_, false) => single.deny(shown),
     }
@@ -111,18 +131,46 @@ fn json(text: &str) -> Option<Object> {
     }
 }
 
+/// What of an answer cannot be understood, where that could be a no.
+fn unreadable(said: &Object) -> Option<String> {
+    let shown = |value: &Value| clean(&value.to_string(), 60);
+    match said.get("decision") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(word)) if word.is_empty() || decision(word).is_some() => {}
+        Some(other) => return Some(format!("its `decision` {} is none", shown(other))),
+    }
+    match said.get("continue") {
+        None | Some(Value::Null | Value::Bool(_)) => {}
+        Some(other) => return Some(format!("its `continue` {} is no truth value", shown(other))),
+    }
+    match said.get("hookSpecificOutput") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(output)) => match output.get("permissionDecision") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(word)) if decision(word).is_some() => None,
+            Some(other) => Some(format!("its `permissionDecision` {} is none", shown(other))),
+        },
+        Some(_) => Some("its `hookSpecificOutput` is no object".to_owned()),
+    }
+}
+
+fn decision(word: &str) -> Option<HookDecision> {
+    match word.trim().to_ascii_lowercase().as_str() {
+        "allow" | "approve" => Some(HookDecision::Allow),
+        "ask" => Some(HookDecision::Ask),
+        "deny" | "block" => Some(HookDecision::Deny),
+        _ => None,
+    }
+}
+
 fn read(hook: &Hook, said: &Object) -> Single {
     let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
-    let reason = clean(text("reason").unwrap_or_default(), TEXT);
-    let mut single = Single {
-        decision: match text("decision") {
-            Some("allow" | "approve") => Some(HookDecision::Allow),
-            Some("ask") => Some(HookDecision::Ask),
-            Some("deny" | "block") => Some(HookDecision::Deny),
-            _ => None,
-        },
-        ..Single::default()
-    };
+    // Other agents say it there.
+    let theirs = |name: &str| said.get("hookSpecificOutput")?.get(name)?.as_str();
+    let reason = text("reason").or_else(|| theirs("permissionDecisionReason"));
+    let reason = clean(reason.unwrap_or_default(), TEXT);
+    let word = text("decision").or_else(|| theirs("permissionDecision"));
+    let mut single = Single { decision: word.and_then(decision), ..Single::default() };
     if let Some(message_text) = text("systemMessage") {
         single.messages.push(message(hook, Level::Info, &clean(message_text, TEXT)));
     }
@@ -137,7 +185,12 @@ fn read(hook: &Hook, said: &Object) -> Single {
     };
     if let Some(Value::Object(output)) = said.get("hookSpecificOutput") {
         let mut output = output.clone();
-        output.remove("hookEventName");
+        for name in ["hookEventName", "permissionDecision", "permissionDecisionReason"] {
+            output.remove(name);
+        }
+        if let Some(changed) = output.remove("updatedInput") {
+            output.entry("tool_input").or_insert(changed);
+        }
         if let Some(Value::String(context)) = output.remove("additionalContext") {
             single.context = Some(clean(&context, CONTEXT)).filter(|context| !context.is_empty());
         }
@@ -173,6 +226,7 @@ pub(super) mod tests {
     pub(crate) fn hook(fail_closed: bool) -> Hook {
         Hook {
             event: HookEvent::BeforeTool,
+            alias: None,
             source: HookSource::User,
             extension: None,
             file: "/s.json".into(),
@@ -215,6 +269,20 @@ pub(super) mod tests {
             (2, "", "", Some(Deny), Some(Deny)),
             (2, "{}", "no", None, None),
             (127, "", "sh: x: not found", Some(Deny), Some(Deny)),
+            (0, r#"{"decision":"Deny"}"#, "", Some(Deny), Some(Deny)),
+            (0, r#"{"decision":"denny"}"#, "", None, Some(Deny)),
+            (0, r#"{"decision":5}"#, "", None, Some(Deny)),
+            (0, r#"{"decision":null}"#, "", None, None),
+            (0, r#"{"continue":"no"}"#, "", None, Some(Deny)),
+            (0, r#"{"hookSpecificOutput":[]}"#, "", None, Some(Deny)),
+            (
+                0,
+                r#"{"hookSpecificOutput":{"permissionDecision":"deny"}}"#,
+                "",
+                Some(Deny),
+                Some(Deny),
+            ),
+            (0, r#"{"hookSpecificOutput":{"permissionDecision":1}}"#, "", None, Some(Deny)),
         ] {
             let end = end(code, stdout, stderr);
             let said = |closed| interpret(&hook(closed), &end).decision;
@@ -229,6 +297,26 @@ pub(super) mod tests {
         let open = interpret(&hook(false), &ended);
         assert_eq!((open.decision, open.messages.len()), (None, 1));
         assert_eq!(interpret(&hook(true), &ended).decision, Some(HookDecision::Deny));
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_understood_is_told() {
+        let said = interpret(&hook(false), &end(0, r#"{"decision":"denny"}"#, ""));
+        assert!(said.messages.iter().any(|(level, text)| {
+            *level == Level::Warning && text.contains("its `decision` \"denny\" is none")
+        }));
+    }
+
+    #[test]
+    fn a_failure_ends_the_turn_where_a_no_would_not_refuse() {
+        for event in [HookEvent::AfterAgent, HookEvent::BeforeToolSelection] {
+            let guard = Hook { event, ..hook(true) };
+            let ended = FedEnd { ending: None, timed_out: true, ..end(0, "", "") };
+            let said = interpret(&guard, &ended);
+            assert!(said.stop.is_some_and(|why| why.contains("must agree")));
+            assert_eq!(said.decision, None);
+            assert!(interpret(&Hook { event, ..hook(false) }, &end(2, "", "")).stop.is_some());
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl World {
     pub async fn say(&self, session: SessionChoice, prompts: &[&str]) -> String {
         let (open, mut events) = self.open(session);
         for prompt in prompts {
-            let prompt = Prompt { text: (*prompt).to_owned(), attachments: Vec::new() };
+            let prompt = Prompt { text: (*prompt).to_owned(), ..Prompt::default() };
             open.ops().send(Op::Prompt(prompt)).await.expect("taken");
             while let Some(event) = events.next().await {
                 if matches!(event.body, EventBody::TurnEnded(_)) {

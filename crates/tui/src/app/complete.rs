@@ -164,3 +164,22 @@ fn info(spec: &CommandSpec) -> CommandInfo {
         ..CommandInfo::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_offered_behind_the_last_comma() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("sub/inner")).unwrap();
+        std::fs::write(root.path().join("sum.txt"), "").unwrap();
+        let offered = |typed: &str| -> Vec<String> {
+            folders(root.path(), typed).into_iter().map(|it| it.value).collect()
+        };
+        assert_eq!(offered("su"), ["sub"]);
+        assert_eq!(offered("sub/"), ["sub/inner"]);
+        assert_eq!(offered("a, su"), ["a, sub"]);
+        assert_eq!(offered("nothing"), [] as [&str; 0]);
+    }
+}

@@ -1,5 +1,6 @@
 //! Commands that people wrote themselves.
 
+use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_screen::{Line, wrap};
@@ -71,7 +72,7 @@ impl App {
         let questions: Vec<String> =
             prepared.questions().iter().map(|text| (*text).to_owned()).collect();
         if questions.is_empty() {
-            return self.effect(Effect::Expand(Box::new(prepared)));
+            return self.expand_custom(prepared);
         }
         let width = usize::from(self.size.0).saturating_sub(1).max(20);
         let rows = questions
@@ -98,11 +99,28 @@ impl App {
             return self.info("Not run.");
         }
         prepared.agree(id == "session");
-        self.effect(Effect::Expand(Box::new(prepared)));
+        self.expand_custom(prepared);
+    }
+
+    /// Runs what it needs. Another one that still runs is stopped.
+    fn expand_custom(&mut self, prepared: Prepared) {
+        self.stop_custom();
+        let cancel = CancellationToken::new();
+        if prepared.runs_commands() {
+            self.toast(format!("/{} runs its commands; escape stops them", prepared.name()));
+        }
+        self.expanding = Some(cancel.clone());
+        self.effect(Effect::Expand(Box::new(prepared), cancel));
+    }
+
+    /// Stops the commands of one that is being prepared. `false`: none is.
+    pub(super) fn stop_custom(&mut self) -> bool {
+        self.expanding.take().map(|cancel| cancel.cancel()).is_some()
     }
 
     /// What it came to is sent.
     pub(crate) fn expanded(&mut self, expanded: Result<Expanded, Failure>) {
+        self.expanding = None;
         match expanded {
             Ok(Expanded { prompt, notices }) => {
                 for notice in notices {

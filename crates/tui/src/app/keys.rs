@@ -245,7 +245,8 @@ impl App {
         if !cleared && self.again(Armed::Quit, AGAIN_MS) {
             return self.effect(Effect::Quit { delete: false });
         }
-        if self.is_busy() || self.shell.is_some() {
+        if self.stop_custom() {
+        } else if self.is_busy() || self.shell.is_some() {
             self.interrupt();
         }
         self.complete();
@@ -257,7 +258,7 @@ impl App {
     /// Escape that closed nothing: the agent stops, else a second one is
     /// announced.
     fn escape_key(&mut self) {
-        if std::mem::take(&mut self.show_shortcuts) {
+        if std::mem::take(&mut self.show_shortcuts) || self.stop_custom() {
         } else if self.is_busy() || self.shell.is_some() {
             self.interrupt();
         } else if !self.composer.is_empty() {

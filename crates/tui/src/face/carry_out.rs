@@ -67,10 +67,9 @@ impl Face {
                 let deliver = Deliver(self.jobs.clone());
                 tokio::task::spawn_blocking(move || job(deliver));
             }
-            Effect::Expand(prepared) => {
+            Effect::Expand(prepared, cancel) => {
                 let jobs = self.jobs.clone();
                 tokio::spawn(async move {
-                    let cancel = parallax_protocol::CancellationToken::new();
                     let expanded = prepared.run(&cancel).await;
                     // A face that is gone needs no answer.
                     let _ = jobs.send(Box::new(move |app: &mut App| app.expanded(expanded))).await;
@@ -165,7 +164,7 @@ impl Face {
         };
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
         if !text.contains('@') {
-            return self.send(order(Prompt { text, attachments: Vec::new() }, steer)).await;
+            return self.send(order(Prompt { text, ..Prompt::default() }, steer)).await;
         }
         let jobs = self.jobs.clone();
         tokio::spawn(async move {

@@ -283,6 +283,19 @@ fn a_change_shows_its_diff_and_todos_their_signs() {
 }
 
 #[test]
+fn each_result_has_a_box_where_rows_alone_are_not_wanted() {
+    for whole in [false, true] {
+        let mut show = Show::default();
+        show.transcript.options.whole_results = whole;
+        let read = tool("r", "read_file", ToolKind::Read, "Read a.txt");
+        show.call("r", "read_file", json!({"file_path": "a.txt"})).end(read);
+        let rows = show.take().join("\n");
+        assert!(rows.contains("✓ ReadFile  a.txt"), "{rows}");
+        assert_eq!(rows.contains('│'), whole, "{rows}");
+    }
+}
+
+#[test]
 fn a_tall_live_part_is_cut() {
     let mut show = Show::default();
     show.start("t", ItemStart::Text);

@@ -1,0 +1,106 @@
+//! Names that other agents have for events and tools, in files that were written
+//! for them.
+
+use parallax_protocol::hooks::HookEvent;
+
+/// Names of tools: theirs, and ours. Of several of theirs for one of ours the
+/// first is the one that they are told.
+const TOOLS: [(&str, &str); 17] = [
+    ("Bash", "run_shell_command"),
+    ("Read", "read_file"),
+    ("NotebookRead", "read_file"),
+    ("Edit", "replace"),
+    ("MultiEdit", "replace"),
+    ("Write", "write_file"),
+    ("Grep", "grep_search"),
+    ("Glob", "glob"),
+    ("LS", "list_directory"),
+    ("WebFetch", "web_fetch"),
+    ("WebSearch", "google_web_search"),
+    ("TodoWrite", "write_todos"),
+    ("Task", "invoke_agent"),
+    ("Agent", "invoke_agent"),
+    ("Skill", "activate_skill"),
+    ("AskUserQuestion", "ask_user"),
+    ("ExitPlanMode", "exit_plan_mode"),
+];
+
+/// Our event for the name that another agent has for it; `None` for names that
+/// are ours too, and for what there is not here.
+pub fn our_event(name: &str) -> Option<HookEvent> {
+    match name {
+        "PreToolUse" | "preToolUse" => Some(HookEvent::BeforeTool),
+        "PostToolUse" | "postToolUse" => Some(HookEvent::AfterTool),
+        "UserPromptSubmit" | "userPromptSubmitted" | "beforeSubmitPrompt" => {
+            Some(HookEvent::BeforeAgent)
+        }
+        "Stop" | "SubagentStop" | "SubAgentStop" => Some(HookEvent::AfterAgent),
+        "PreCompact" => Some(HookEvent::PreCompress),
+        "sessionStart" => Some(HookEvent::SessionStart),
+        "sessionEnd" => Some(HookEvent::SessionEnd),
+        _ => None,
+    }
+}
+
+/// Our name of a tool; any other name is given back.
+pub fn our_tool(name: &str) -> String {
+    if let Some((_, ours)) = TOOLS.iter().find(|(theirs, _)| *theirs == name) {
+        return (*ours).to_owned();
+    }
+    // `mcp__server__tool` there is `mcp_server_tool` here.
+    match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+        Some((server, tool)) => format!("mcp_{server}_{tool}"),
+        None => name.to_owned(),
+    }
+}
+
+/// The name that others have for a tool of ours; any other name is given back.
+pub fn their_tool(name: &str) -> &str {
+    TOOLS.iter().find(|(_, ours)| *ours == name).map_or(name, |(theirs, _)| *theirs)
+}
+
+/// A pattern over names of tools with ours in it: whole words are exchanged, the
+/// rest of the pattern stays.
+pub fn our_matcher(pattern: &str) -> String {
+    let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let (mut out, mut word) = (String::new(), String::new());
+    for char in pattern.chars().chain(std::iter::once('\n')) {
+        if is_word(char) {
+            word.push(char);
+            continue;
+        }
+        out.push_str(&our_tool(&std::mem::take(&mut word)));
+        out.push(char);
+    }
+    out.pop();
+    // A server's tools: `mcp__server__.*`.
+    match out.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+        Some((server, rest)) => format!("mcp_{server}_{rest}"),
+        None => out,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_become_ours() {
+        for (theirs, ours) in
+            [("Bash", "run_shell_command"), ("mcp__docs__find", "mcp_docs_find"), ("glob", "glob")]
+        {
+            assert_eq!(our_tool(theirs), ours);
+        }
+        assert_eq!(their_tool("replace"), "Edit");
+        assert_eq!(their_tool("mcp_a_b"), "mcp_a_b");
+        for (theirs, ours) in [
+            ("Write|Edit", "write_file|replace"),
+            ("^Bash$", "^run_shell_command$"),
+            ("mcp__memory__.*", "mcp_memory_.*"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(our_matcher(theirs), ours);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a command's file says about its prompt, as the session wants it.
+
+use parallax_config::commands::{CommandSource, CommandWishes};
+use parallax_config::other_agents::our_tool;
+use parallax_protocol::op::PromptWishes;
+use parallax_protocol::policy::RuleDraft;
+
+/// Tools that ask nobody anyway.
+const FREE: [&str; 4] = ["read_file", "glob", "grep_search", "list_directory"];
+
+/// The wishes of a prompt, and what of them is not met. Only the person's own
+/// files let calls through: those of a project and of extensions are written by
+/// others.
+pub(super) fn wishes_of(
+    wishes: &CommandWishes,
+    source: &CommandSource,
+) -> (Option<Box<PromptWishes>>, Vec<String>) {
+    let mut wanted = PromptWishes { model: wishes.model.clone(), ..PromptWishes::default() };
+    wanted.tools = wishes.tools.as_ref().map(|tools| {
+        let name = |entry: &String| our_tool(entry.split('(').next().unwrap_or(entry).trim());
+        tools.iter().map(name).collect()
+    });
+    let mut notices = Vec::new();
+    if *source == CommandSource::User {
+        for entry in &wishes.allowed {
+            match draft(entry) {
+                Ok(rule) => wanted.allowed.extend(rule),
+                Err(why) => notices.push(format!("`{entry}` in `allowed-tools`: {why}")),
+            }
+        }
+    } else if !wishes.allowed.is_empty() {
+        notices.push(
+            "`allowed-tools` lets calls through in your own commands only: you are asked"
+                .to_owned(),
+        );
+    }
+    let none = wanted == PromptWishes::default();
+    ((!none).then(|| Box::new(wanted)), notices)
+}
+
+/// The rule that an entry means: a name, or `NAME(what)`. `None`: such calls need
+/// no leave.
+fn draft(entry: &str) -> Result<Option<RuleDraft>, String> {
+    let (name, what) = match entry.trim().strip_suffix(')').and_then(|it| it.split_once('(')) {
+        Some((name, what)) => (name.trim(), Some(what.trim())),
+        None => (entry.trim(), None),
+    };
+    let what = what.filter(|what| !what.is_empty() && *what != "*");
+    let tool_name = our_tool(name);
+    if FREE.contains(&tool_name.as_str()) {
+        return Ok(None);
+    }
+    let rule = RuleDraft { tool_name, ..RuleDraft::default() };
+    Ok(Some(match (rule.tool_name.as_str(), what) {
+        ("run_shell_command", Some(prefix)) => {
+            let prefix = prefix.trim_end_matches('*').trim_end_matches(':').trim();
+            if prefix.is_empty() {
+                return Err("it names no command".to_owned());
+            }
+            RuleDraft { command_prefix: vec![prefix.to_owned()], ..rule }
+        }
+        ("run_shell_command", None) => {
+            return Err("say which commands, as in `run_shell_command(git status)`".to_owned());
+        }
+        ("write_file" | "replace", what) => {
+            RuleDraft { path_glob: Some(what.unwrap_or("**").to_owned()), ..rule }
+        }
+        (_, Some(_)) => return Err("only commands and paths can be narrowed".to_owned()),
+        (_, None) => rule,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_both_kinds_become_rules() {
+        let wishes = CommandWishes {
+            allowed: ["Bash(git add:*)", "Edit", "Read", "Bash", "web_fetch"]
+                .map(str::to_owned)
+                .to_vec(),
+            ..CommandWishes::default()
+        };
+        let (wanted, notices) = wishes_of(&wishes, &CommandSource::User);
+        let rules = wanted.expect("wishes").allowed;
+        let named: Vec<(&str, &[String], Option<&str>)> = rules
+            .iter()
+            .map(|rule| {
+                (&*rule.tool_name, rule.command_prefix.as_slice(), rule.path_glob.as_deref())
+            })
+            .collect();
+        let prefix = ["git add".to_owned()];
+        assert_eq!(
+            named,
+            [
+                ("run_shell_command", prefix.as_slice(), None),
+                ("replace", &[], Some("**")),
+                ("web_fetch", &[], None)
+            ]
+        );
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        let (none, notices) = wishes_of(&wishes, &CommandSource::Project);
+        assert!(none.is_none() && notices.len() == 1, "{notices:?}");
+    }
+}

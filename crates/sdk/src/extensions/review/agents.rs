@@ -1,0 +1,33 @@
+//! What the agents of an extension may do.
+
+use std::path::Path;
+
+use parallax_config::agents::{Agent, AgentTier, agent_files, read_agent};
+
+use super::Review;
+use super::servers::servers;
+
+/// Adds a line for each agent and for each MCP server that one brings.
+pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
+    for file in agent_files(&folder.join("agents")) {
+        match read_agent(&file, &AgentTier::User) {
+            Ok(agent) => {
+                review.lines.push(format!("agent `{}`: may use {}", agent.name, tools(&agent)));
+                servers(&agent.mcp_servers, Some(&agent.name), review)?;
+            }
+            Err(why) => {
+                let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+                review.notes.push(format!("`{name}` is no agent: {why}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tools(agent: &Agent) -> String {
+    match agent.tools.as_deref() {
+        None => "all tools".to_owned(),
+        Some([]) => "no tools".to_owned(),
+        Some(tools) => format!("`{}`", tools.join("`, `")),
+    }
+}

@@ -1,0 +1,85 @@
+//! What the MCP servers of an extension run, connect to and read.
+
+use parallax_config::mcp::is_refused;
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use super::Review;
+
+/// Adds a line for each server, of an agent where one brings it.
+///
+/// # Errors
+/// Why the extension may not be installed.
+pub(super) fn servers(
+    servers: &Object,
+    agent: Option<&str>,
+    review: &mut Review,
+) -> Result<(), String> {
+    for (name, server) in servers {
+        let whose = agent.map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
+        let text = |key: &str| server.get(key).and_then(Value::as_str);
+        let line = match (text("command"), text("httpUrl").or_else(|| text("url"))) {
+            (_, Some(url)) => format!("MCP server `{name}`{whose}: connects to {url}"),
+            (Some(command), None) => {
+                let args = server.get("args").and_then(Value::as_array);
+                let args = args.into_iter().flatten().filter_map(Value::as_str);
+                let words: Vec<&str> = std::iter::once(command).chain(args).collect();
+                format!("MCP server `{name}`{whose}: runs `{}`", words.join(" "))
+            }
+            (None, None) => {
+                review
+                    .notes
+                    .push(format!("its MCP server `{name}`{whose} has no command and no address"));
+                continue;
+            }
+        };
+        let env = server.get("env").and_then(Value::as_object);
+        let names: Vec<&String> = env.into_iter().flatten().map(|(name, _)| name).collect();
+        if let Some(refused) = names.iter().find(|name| is_refused(name)) {
+            return Err(format!(
+                "its MCP server `{name}`{whose} would set `{refused}`, which makes programs load code"
+            ));
+        }
+        let mut line = line;
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            line.push_str(&format!("; sets {}", names.join(", ")));
+        }
+        let read = variables(server);
+        if !read.is_empty() {
+            line.push_str(&format!("; reads your variables {}", read.join(", ")));
+        }
+        review.lines.push(line);
+    }
+    Ok(())
+}
+
+/// The variables of the person that texts name.
+fn variables(value: &Value) -> Vec<String> {
+    fn look(value: &Value, names: &mut Vec<String>) {
+        match value {
+            Value::String(text) => {
+                for piece in text.split('$').skip(1) {
+                    let piece = piece.trim_start_matches('{');
+                    let end = piece
+                        .find(|char: char| !(char.is_ascii_alphanumeric() || char == '_'))
+                        .unwrap_or(piece.len());
+                    let name = piece.get(..end).unwrap_or_default();
+                    let ours = ["extensionPath", "workspacePath", "pathSeparator"];
+                    if !name.is_empty()
+                        && !ours.contains(&name)
+                        && !names.iter().any(|it| it == name)
+                    {
+                        names.push(name.to_owned());
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| look(item, names)),
+            Value::Object(fields) => fields.values().for_each(|field| look(field, names)),
+            _ => {}
+        }
+    }
+    let mut names = Vec::new();
+    look(value, &mut names);
+    names
+}

@@ -1,0 +1,74 @@
+//! Running the hooks of an event by hand, to see what they answer.
+
+use parallax_exec::Processes;
+use parallax_protocol::event::Failure;
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::{CancellationToken, Object};
+
+use super::Surroundings;
+use crate::launch::Launch;
+use crate::toolbox::shell_options;
+
+/// What hooks made of an event.
+#[derive(Debug)]
+pub struct HookTrial {
+    /// The names of those that ran.
+    pub ran: Vec<String>,
+    /// What they came to together.
+    pub outcome: HookOutcome,
+    /// What people should hear besides.
+    pub warnings: Vec<String>,
+}
+
+impl Launch {
+    /// Runs the hooks of an event that match, as a session would, with an input
+    /// of the person's. What they answer has no effect.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    pub async fn try_hooks(
+        &self,
+        event: HookEvent,
+        subject: &str,
+        input: Object,
+    ) -> Result<HookTrial, Failure> {
+        let id = SessionId::new("hooks-test");
+        let artifacts = self.homes().artifacts(&self.options.directory, &id).root().to_owned();
+        let processes = Processes::new(artifacts.clone());
+        let launch = self.clone();
+        let around = {
+            let (artifacts, processes, id) = (artifacts.clone(), processes.clone(), id.clone());
+            move || Surroundings {
+                processes,
+                shell: shell_options(&launch, artifacts.clone()),
+                session: id.as_str().to_owned(),
+                transcript: launch.homes().journal(&launch.options.directory, &id),
+                plans: artifacts.join("plans"),
+                versions: None,
+            }
+        };
+        let (hooks, warnings) = self.session_hook_runner(around)?;
+        let Some(hooks) = hooks else {
+            return Ok(HookTrial { ran: Vec::new(), outcome: HookOutcome::default(), warnings });
+        };
+        let chunks: Vec<bool> = [false, true]
+            .into_iter()
+            .filter(|chunk| hooks.hooks.iter().any(|it| it.event == event && it.chunks == *chunk))
+            .collect();
+        let mut trial = HookTrial { ran: Vec::new(), outcome: HookOutcome::default(), warnings };
+        for chunk in chunks {
+            let call = HookCall { chunk, ..HookCall::new(event, subject, input.clone()) };
+            trial.ran.extend(hooks.titles(&call));
+            let shared = std::sync::Arc::clone(&hooks);
+            let outcome = shared.run(call, &CancellationToken::new()).await;
+            if trial.outcome == HookOutcome::default() {
+                trial.outcome = outcome;
+            } else {
+                trial.outcome.messages.extend(outcome.messages);
+            }
+        }
+        processes.shutdown().await;
+        Ok(trial)
+    }
+}
