@@ -96,6 +96,12 @@ impl OpenSession {
         self.ledger.uses()
     }
 
+    /// Whether the session is on the disk, so that it can be resumed: one without
+    /// a prompt is not.
+    pub fn is_kept(&self) -> bool {
+        self.launch.homes().journal(&self.launch.options.directory, &self.id).is_file()
+    }
+
     /// What it was opened with.
     pub fn launch(&self) -> &Launch {
         &self.launch

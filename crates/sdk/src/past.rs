@@ -268,7 +268,12 @@ fn output_of(part: &Part) -> Option<(String, bool)> {
     let failed = object.get("error");
     let value = failed.or_else(|| object.get("output"));
     let text = match value {
-        Some(Value::String(text)) => text.clone(),
+        // The mark of what comes from outside is for the model.
+        Some(Value::String(text)) => text
+            .strip_prefix("<untrusted_context>\n")
+            .and_then(|text| text.strip_suffix("\n</untrusted_context>"))
+            .unwrap_or(text)
+            .to_owned(),
         Some(other) => other.to_string(),
         None => Value::Object(object.clone()).to_string(),
     };

@@ -35,12 +35,9 @@ impl Launch {
         let Some(set) = own.or_else(of_extension) else { return Ok(None) };
         let root = &self.options.directory;
         let folder = real_path(&lexical(root, Path::new(set.trim())));
-        let in_git = |folder: &Path| {
-            folder.iter().any(|part| part.to_string_lossy().eq_ignore_ascii_case(".git"))
-        };
         match (folder, real_path(root)) {
-            // Plan mode would change what it only plans for.
-            (Some(folder), Some(root)) if folder == root || in_git(&folder) => Err(format!(
+            // Plan mode would change what it only plans for, or write what is obeyed.
+            (Some(folder), Some(root)) if !is_of_plans(&folder, &root) => Err(format!(
                 "`{key}` must be a folder of its own in the project, not `{set}`: plans go to the \
                  session's own folder"
             )),
@@ -76,6 +73,15 @@ impl Launch {
             mode => mode,
         }
     }
+}
+
+/// Whether a folder of the project may hold plans: not the project's own, and no
+/// hidden one, where programs look for orders, but for a `plans` in ours.
+fn is_of_plans(folder: &Path, root: &Path) -> bool {
+    let Ok(below) = folder.strip_prefix(root) else { return true };
+    let hidden = below.iter().any(|part| part.to_string_lossy().starts_with('.'));
+    let ours = [".gemini/plans", ".parallax/plans"].iter().any(|ours| below.starts_with(ours));
+    !below.as_os_str().is_empty() && (ours || !hidden)
 }
 
 /// A plan's file and its Markdown.
@@ -129,7 +135,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
 mod tests {
     use std::time::Duration;
 
-    use super::newest;
+    use super::{is_of_plans, newest};
 
     #[test]
     fn the_plan_changed_last_is_the_one() {
@@ -141,5 +147,23 @@ mod tests {
             file.set_modified(begin + Duration::from_secs(age)).expect("time");
         }
         assert_eq!(newest(place.path()), Some(place.path().join("b.md")));
+    }
+
+    #[test]
+    fn plans_go_where_nothing_is_obeyed() {
+        let root = std::path::Path::new("/w");
+        for (folder, may) in [
+            ("/w/docs/plans", true),
+            ("/w/.gemini/plans", true),
+            ("/w/.parallax/plans/2", true),
+            ("/elsewhere", true),
+            ("/w", false),
+            ("/w/.git/plans", false),
+            ("/w/.gemini", false),
+            ("/w/.gemini/agents", false),
+            ("/w/a/.github", false),
+        ] {
+            assert_eq!(is_of_plans(folder.as_ref(), root), may, "{folder}");
+        }
     }
 }

@@ -63,7 +63,9 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
 static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
         r"(?i)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)",
-        r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@",
+        r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
+        // A token in the user's place.
+        r"(?i)\bhttps?://[a-z0-9_-]{16,}@",
         r"(?i)\bgh[a-z]_[a-z0-9_]{36,}",
         r"(?i)\bgithub_pat_[a-z0-9_]{22,}",
         r"(?i)\bAIzaSy[a-z0-9_-]{33}",

@@ -235,13 +235,11 @@ impl App {
     /// What people wrote is part of every request's beginning: the session is
     /// opened anew, and goes on with what the files say now.
     pub(super) fn reload(&mut self) {
-        let is_fresh = |open: &OpenSession| open.past().is_empty();
-        self.ask_session(is_fresh, |app, is_fresh| {
+        self.ask_session(OpenSession::is_kept, |app, is_kept| {
             app.again = true;
-            // Of one without a prompt nothing is on disk.
-            app.effect(Effect::Open(match is_fresh && app.stats.turns.is_empty() {
-                true => SessionChoice::New,
-                false => SessionChoice::Resume(app.session.clone()),
+            app.effect(Effect::Open(match is_kept {
+                true => SessionChoice::Resume(app.session.clone()),
+                false => SessionChoice::New,
             }));
         });
     }

@@ -235,11 +235,9 @@ impl Face {
     async fn reopen(&mut self, choice: SessionChoice) {
         let mut before = None;
         if let Some(session) = self.session.take() {
-            let is_fresh = session.open.past().is_empty() && self.app.stats.turns.is_empty();
-            before = Some(match is_fresh {
-                // Of one without a prompt nothing is on disk.
-                true => SessionChoice::New,
-                false => SessionChoice::Resume(session.open.id.as_str().to_owned()),
+            before = Some(match session.open.is_kept() {
+                true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
+                false => SessionChoice::New,
             });
             match choice {
                 SessionChoice::Clear => session.open.clear().await,

@@ -56,6 +56,23 @@ fn commands_of_the_person_are_there_again() {
 }
 
 #[test]
+fn a_new_session_without_a_prompt_is_opened_again() {
+    let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
+    seat.prompts("hi");
+    seat.sees("Hello.");
+    seat.is_idle();
+    seat.types("/clear");
+    seat.press(Key::Enter);
+    seat.is_idle();
+    seat.types("/skills disable skill-creator");
+    seat.press(Key::Enter);
+    seat.sees("disabled");
+    seat.is_idle();
+    seat.prompts("still there?");
+    seat.sees("Again.");
+}
+
+#[test]
 fn a_session_that_goes_on_looks_as_it_did() {
     let script = r#"[
         {"calls":[{"name":"list_directory","args":{"dir_path":"."}},{"name":"write_file","args":{"file_path":"a.txt","content":"one\ntwo\n"}},{"name":"read_file","args":{"file_path":"none.txt"}}]},
