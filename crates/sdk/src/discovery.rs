@@ -21,6 +21,8 @@ use crate::versions::Versions;
 
 /// How long the first request waits for a discovery that runs.
 const WAIT: Duration = Duration::from_secs(10);
+/// After what time people are told that it is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Launch {
     /// Starts the discovery of tools, where the settings name a command. Must
@@ -57,8 +59,12 @@ impl Launch {
         });
         let (done, is_done) = watch::channel(false);
         let cancel = CancellationToken::new();
-        let discovered =
-            Arc::new(Discovered { found: Mutex::default(), is_done, cancel: cancel.clone() });
+        let discovered = Arc::new(Discovered {
+            found: Mutex::default(),
+            is_done,
+            cancel: cancel.clone(),
+            hub: hub.clone(),
+        });
         // Weak: it ends with the session.
         let (told, mode) = (Arc::downgrade(&discovered), self.mode);
         tokio::spawn(async move {
@@ -104,6 +110,8 @@ pub(crate) struct Discovered {
     is_done: watch::Receiver<bool>,
     /// Ends a discovery that still runs.
     cancel: CancellationToken,
+    /// Where people hear of it.
+    hub: EventHub,
 }
 
 impl Discovered {
@@ -112,9 +120,30 @@ impl Discovered {
     }
 
     fn settled(&self) -> BoxFuture<'static, ()> {
-        let mut is_done = self.is_done.clone();
+        let (mut is_done, hub) = (self.is_done.clone(), self.hub.clone());
         Box::pin(async move {
-            let _ = tokio::time::timeout(WAIT, is_done.wait_for(|done| *done)).await;
+            let mut is_over = async |time| {
+                tokio::time::timeout(time, is_done.wait_for(|done| *done)).await.is_ok()
+            };
+            if is_over(PATIENCE).await {
+                return;
+            }
+            let most = WAIT.as_secs();
+            tell(
+                &hub,
+                format!(
+                    "`tools.discoveryCommand` still runs: the first request waits for it, {most} seconds at most"
+                ),
+            );
+            if !is_over(WAIT - PATIENCE).await {
+                tell(
+                    &hub,
+                    format!(
+                        "`tools.discoveryCommand` has not ended after {most} seconds: the request goes \
+                     without its tools; those that come later are declared then"
+                    ),
+                );
+            }
         })
     }
 }

@@ -75,6 +75,18 @@ fn a_discovery_may_write_ten_megabytes() {
 }
 
 #[test]
+fn a_discovery_that_hangs_is_told_and_not_waited_for_for_ever() {
+    let world = World::new(r#"[{"text":"done"}]"#);
+    let settings = r#"{"tools": {"discoveryCommand": "sleep 100", "callCommand": "true"}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let begun = std::time::Instant::now();
+    let done = world.run_well(&["-p", "go"]);
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    let told = done.err();
+    assert!(told.contains("still runs") && told.contains("has not ended"), "{told}");
+}
+
+#[test]
 fn a_discovery_changes_no_protected_file() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let discover = "sh discover.sh";
