@@ -4,36 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
-
-use crate::support::World;
-
-/// One answer with one command each, then the end.
-fn commands(lines: &[&str]) -> String {
-    let call =
-        |line: &&str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
-    let mut script: Vec<Value> = lines.iter().map(call).collect();
-    script.push(json!({"text": "done"}));
-    Value::Array(script).to_string()
-}
-
-/// What the model read of each call, in order.
-fn answers(world: &World) -> Vec<String> {
-    let requests = world.server.requests();
-    let body: Value =
-        serde_json::from_slice(&requests.last().expect("requests").body).expect("json");
-    let contents = body["contents"].as_array().expect("contents").clone();
-    let parts = contents
-        .iter()
-        .flat_map(|content| content["parts"].as_array().cloned().unwrap_or_default());
-    parts
-        .filter_map(|part| {
-            let response = part.get("functionResponse")?.get("response")?.clone();
-            let text = response.get("output").or_else(|| response.get("error"))?;
-            text.as_str().map(str::to_owned)
-        })
-        .collect()
-}
+use crate::support::{World, answers, commands};
 
 fn git(world: &World, folder: &str, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");
@@ -72,7 +43,7 @@ fn git_obeys_nothing_that_its_line_writes_first() {
     git(&world, "", &["config", "include.path", "../inc.cfg"]);
     world.home.write("inc.cfg", "").expect("written");
     world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
-    let answers = answers(&world);
+    let answers = answers(&world.server);
     for answer in &answers[..2] {
         assert!(answer.contains("nobody can be asked"), "{answer}");
     }
@@ -98,7 +69,7 @@ fn no_quotes_hide_a_repository() {
     let outside = world.home.home().join("elsewhere");
     std::os::unix::fs::symlink(outside, world.home.project().join("lnk")).expect("link");
     world.run_well(&["-p", "go"]);
-    for answer in answers(&world) {
+    for answer in answers(&world.server) {
         assert!(answer.contains("nobody can be asked") && !answer.contains("SECRET"), "{answer}");
     }
 }
@@ -115,7 +86,7 @@ fn a_new_repository_keeps_what_git_wrote() {
     git(&world, "", &["add", "."]);
     git(&world, "", &["commit", "-qm", "one"]);
     world.run_well(&["-p", "go", "--allowed-tools", "run_shell_command(git)"]);
-    let answers = answers(&world);
+    let answers = answers(&world.server);
     assert!(answers[0].contains("origin"), "{}", answers[0]);
     for (index, folder) in ["copy", "fresh"].into_iter().enumerate() {
         assert!(!answers[index].contains("protected"), "{}", answers[index]);

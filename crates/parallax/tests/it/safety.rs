@@ -5,36 +5,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use testkit::ModelServer;
 
-use crate::support::{Conversation, World, finish};
-
-/// One answer with one command each, then the end.
-fn commands(lines: &[&str]) -> String {
-    let call =
-        |line: &&str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
-    let mut script: Vec<Value> = lines.iter().map(call).collect();
-    script.push(json!({"text": "done"}));
-    Value::Array(script).to_string()
-}
-
-/// What the model read of each call, in order.
-fn answers(server: &ModelServer) -> Vec<String> {
-    let requests = server.requests();
-    let body: Value =
-        serde_json::from_slice(&requests.last().expect("requests").body).expect("json");
-    let contents = body["contents"].as_array().expect("contents").clone();
-    let parts = contents
-        .iter()
-        .flat_map(|content| content["parts"].as_array().cloned().unwrap_or_default());
-    parts
-        .filter_map(|part| {
-            let response = part.get("functionResponse")?.get("response")?.clone();
-            let text = response.get("output").or_else(|| response.get("error"))?;
-            text.as_str().map(str::to_owned)
-        })
-        .collect()
-}
+use crate::support::{Conversation, World, answers, commands, finish};
 
 fn git(world: &World, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");

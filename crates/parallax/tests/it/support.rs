@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use testkit::measure::{Finished, Running, run};
 use testkit::{ModelServer, Recorded, TestHome};
 
@@ -172,4 +172,31 @@ impl Conversation {
         std::io::Read::read_to_string(&mut self.lines, &mut rest).expect("readable");
         self.child.wait().expect("wait").code()
     }
+}
+
+/// What the model read of each call, in order.
+pub fn answers(server: &ModelServer) -> Vec<String> {
+    let requests = server.requests();
+    let body: Value =
+        serde_json::from_slice(&requests.last().expect("requests").body).expect("json");
+    let contents = body["contents"].as_array().expect("contents").clone();
+    let parts = contents
+        .iter()
+        .flat_map(|content| content["parts"].as_array().cloned().unwrap_or_default());
+    parts
+        .filter_map(|part| {
+            let response = part.get("functionResponse")?.get("response")?.clone();
+            let text = response.get("output").or_else(|| response.get("error"))?;
+            text.as_str().map(str::to_owned)
+        })
+        .collect()
+}
+
+/// One answer with one command each, then the end.
+pub fn commands(lines: &[&str]) -> String {
+    let call =
+        |line: &&str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
+    let mut script: Vec<Value> = lines.iter().map(call).collect();
+    script.push(json!({"text": "done"}));
+    Value::Array(script).to_string()
 }

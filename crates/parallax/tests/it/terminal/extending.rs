@@ -11,6 +11,20 @@ fn seat(world: World) -> Seat {
     Seat::in_world(world, &Start::sized(110, 40))
 }
 
+/// At a session with a trusted server that is there, and an empty composer.
+fn seat_with_server(script: &str, mode: &str) -> Seat {
+    let world = World::new(script);
+    let mut server = stdio(&world, mode);
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let seat = seat(world);
+    seat.types("/greet");
+    seat.sees("Greets.");
+    seat.press(Key::Esc);
+    seat.press(Key::Ctrl('u'));
+    seat
+}
+
 #[test]
 fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     let world = World::new(r#"[{"text": "greeted"}, {"text": "noted well"}]"#);
@@ -203,15 +217,7 @@ fn the_progress_of_a_server_is_seen_while_its_tool_runs() {
         {"calls": [{"name": "mcp_test_slow", "args": {"steps": 400, "pause": 0.02}}]},
         {"text": "that is all"}
     ]"#;
-    let world = World::new(script);
-    let mut server = stdio(&world, "");
-    server["trust"] = json!(true);
-    set(&world, &json!({"mcpServers": {"test": server}}));
-    let seat = seat(world);
-    seat.types("/greet");
-    seat.sees("Greets.");
-    seat.press(Key::Esc);
-    seat.press(Key::Ctrl('u'));
+    let seat = seat_with_server(script, "");
     seat.prompts("go");
     seat.sees("step 20 (5 %)");
     seat.press(Key::Esc);
@@ -228,15 +234,7 @@ fn a_server_has_the_model_answer_when_the_person_agrees() {
         {"method": "generateContent", "text": "green, says the model"},
         {"text": "both asked"}
     ]"#;
-    let world = World::new(script);
-    let mut server = stdio(&world, "sample");
-    server["trust"] = json!(true);
-    set(&world, &json!({"mcpServers": {"test": server}}));
-    let seat = seat(world);
-    seat.types("/greet");
-    seat.sees("Greets.");
-    seat.press(Key::Esc);
-    seat.press(Key::Ctrl('u'));
+    let seat = seat_with_server(script, "sample");
     seat.prompts("go");
     seat.sees("The MCP server `test` asks for an answer of the model");
     seat.sees("colour?");
@@ -259,15 +257,7 @@ fn a_server_has_the_model_answer_when_the_person_agrees() {
 
 /// A seat with a server that is trusted and known.
 fn asking(script: &str) -> Seat {
-    let world = World::new(script);
-    let mut server = stdio(&world, "ask");
-    server["trust"] = json!(true);
-    set(&world, &json!({"mcpServers": {"test": server}}));
-    let seat = seat(world);
-    seat.types("/greet");
-    seat.sees("Greets.");
-    seat.press(Key::Esc);
-    seat.press(Key::Ctrl('u'));
+    let seat = seat_with_server(script, "ask");
     seat.sees(COMPOSER);
     seat
 }
@@ -310,15 +300,7 @@ fn a_person_can_want_no_more_questions_of_a_server() {
 #[test]
 fn a_server_asks_and_gets_what_the_person_says() {
     let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
-    let world = World::new(script);
-    let mut server = stdio(&world, "ask");
-    server["trust"] = json!(true);
-    set(&world, &json!({"mcpServers": {"test": server}}));
-    let seat = seat(world);
-    seat.types("/greet");
-    seat.sees("Greets.");
-    seat.press(Key::Esc);
-    seat.press(Key::Ctrl('u'));
+    let seat = seat_with_server(script, "ask");
     seat.prompts("go");
     seat.sees("The MCP server `test` asks");
     seat.press(Key::Enter);
