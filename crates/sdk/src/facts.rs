@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
 
 use crate::credential::{Credential, method_name};
 use crate::launch::{Launch, LaunchOptions, failure};
@@ -17,6 +18,12 @@ impl Launch {
     /// Whether the folder is trusted.
     pub fn is_trusted(&self) -> bool {
         self.config.trust.trusted
+    }
+
+    /// Whether a session of the project is on the disk, so that it can be resumed:
+    /// one without a prompt is not.
+    pub fn keeps_session(&self, id: &SessionId) -> bool {
+        self.homes().journal(&self.options.directory, id).is_file()
     }
 
     /// The last name of the working folder, or what `CLI_TITLE` says instead.

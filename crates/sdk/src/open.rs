@@ -99,7 +99,7 @@ impl OpenSession {
     /// Whether the session is on the disk, so that it can be resumed: one without
     /// a prompt is not.
     pub fn is_kept(&self) -> bool {
-        self.launch.homes().journal(&self.launch.options.directory, &self.id).is_file()
+        self.launch.keeps_session(&self.id)
     }
 
     /// What it was opened with.

@@ -194,11 +194,15 @@ impl App {
         if !self.stats.turns.is_empty() {
             let part = stats_view::Part::Session;
             rows = stats_view::rows(&self.stats, part, self.stats_look());
+            // After `/clear` the newest session may hold no prompt.
+            let id = parallax_protocol::ids::SessionId::new(self.session.clone());
+            let is_kept = self.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id));
             let hint = match deleted {
-                true => "this session is deleted".to_owned(),
-                false => format!("go on with: parallax --resume {}", self.session),
+                true => Some("this session is deleted".to_owned()),
+                false => is_kept.then(|| format!("go on with: parallax --resume {id}")),
             };
-            rows.extend(wrap(&Line::styled(hint, self.theme.secondary), self.width(), &[]));
+            let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
+            rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));
         }
         rows
     }

@@ -70,6 +70,14 @@ fn a_new_session_without_a_prompt_is_opened_again() {
     seat.is_idle();
     seat.prompts("still there?");
     seat.sees("Again.");
+    seat.is_idle();
+    // The last one has no prompt: there is nothing to go on with.
+    seat.types("/new");
+    seat.press(Key::Enter);
+    seat.is_idle();
+    seat.prompts("/quit");
+    seat.ends();
+    assert!(!seat.window().contains("go on with"), "{}", seat.window());
 }
 
 #[test]
