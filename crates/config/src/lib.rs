@@ -6,7 +6,6 @@
 //! (`files`).
 
 pub mod agents;
-mod command_words;
 pub mod commands;
 mod credentials;
 mod definitions;
@@ -45,7 +44,6 @@ mod survey;
 pub mod trust;
 mod ui;
 
-pub use command_words::command_words;
 pub use credentials::{KeyKind, StoredKey, credentials_file, forget_key, store_key, stored_key};
 pub use dialog::{SettingRow, setting_rows};
 pub use editor_keys::{EditorKeys, add_editor_keys};

@@ -7,7 +7,6 @@ use std::time::Instant;
 use parallax_protocol::event::{EventBody, ModelCall};
 use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent, Usage};
 use parallax_protocol::price::{Cost, Price};
-use parallax_protocol::routing::{Routes, Substitute};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::budget::Ledger;
@@ -110,32 +109,8 @@ impl Model for Metered {
         self.model.resolve(name)
     }
 
-    fn utility(&self, name: &str, main: &str) -> String {
-        self.model.utility(name, main)
-    }
-
-    fn routes(&self, name: &str) -> Option<Routes> {
-        self.model.routes(name)
-    }
-
-    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
-        self.model.substitutes(model, chosen)
-    }
-
-    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
-        self.model.attempts(model, chosen)
-    }
-
-    fn tries_again(&self, model: &str, chosen: bool) -> bool {
-        self.model.tries_again(model, chosen)
-    }
-
-    fn price(&self, model: &str) -> Option<Price> {
-        self.model.price(model)
-    }
-
-    fn is_scripted(&self) -> bool {
-        self.model.is_scripted()
+    fn behind(&self) -> Option<&dyn Model> {
+        Some(&*self.model)
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod request;
 mod run;
-mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -154,9 +153,9 @@ fn proxy_line(
     line.mount(&request.directory, &request.directory, "rw")?;
     line.pair("--workdir", &request.directory);
     line.word(image);
-    for word in words::split(command).map_err(|why| ProgramSandboxError::Setting {
+    for word in shell_words::split(command).map_err(|why| ProgramSandboxError::Setting {
         name: "GEMINI_SANDBOX_PROXY_COMMAND",
-        why: why.to_owned(),
+        why: why.to_string(),
     })? {
         line.word(word);
     }
@@ -165,8 +164,8 @@ fn proxy_line(
 
 fn flags(request: &Request) -> Result<Vec<String>, ProgramSandboxError> {
     let Some(flags) = request.variable("SANDBOX_FLAGS") else { return Ok(Vec::new()) };
-    words::split(flags)
-        .map_err(|why| ProgramSandboxError::Setting { name: "SANDBOX_FLAGS", why: why.to_owned() })
+    shell_words::split(flags)
+        .map_err(|why| ProgramSandboxError::Setting { name: "SANDBOX_FLAGS", why: why.to_string() })
 }
 
 fn mounts(request: &Request, line: &mut Line) -> Result<(), ProgramSandboxError> {

@@ -37,7 +37,7 @@ pub use output::Output;
 pub use process::Running;
 pub use record::{AtLimit, OutputFile, create_private_folder};
 pub use registry::Processes;
-pub use screen::{Live, Screen};
+pub use screen::Live;
 pub use served::{Served, ServedProgram, ServedStreams};
 
 /// How a process ended.

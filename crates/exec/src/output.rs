@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use crate::capture::{Capture, CaptureLimits, Kept, Newest};
 use crate::command::TerminalSize;
 use crate::record::{AtLimit, OutputFile, Recorder};
-use crate::screen::Screen;
 use crate::terminal::Emulator;
 use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
+use parallax_protocol::shell::Screen;
 
 /// Live output is merged over this time.
 const LIVE_EVERY: Duration = Duration::from_millis(100);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use parallax_protocol::shell::Screen;
 use vt100::{Cell, Color};
 
 /// Live output of a command.
@@ -13,35 +14,18 @@ pub enum Live<'a> {
     Screen(Screen),
 }
 
-/// The rows of a terminal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Screen {
-    /// From the top, without blank rows at the end. Text with colour sequences
-    /// (`ESC [ … m`), where colours are wanted, and no others; a row ends with
-    /// its colours reset.
-    pub rows: Vec<String>,
-    /// Row and column of the cursor from 0, when it is shown.
-    pub cursor: Option<(u16, u16)>,
-    /// Whether a full-screen program draws it.
-    pub full_screen: bool,
-    /// Whether the program wants cursor keys as `ESC O A` and not `ESC [ A`.
-    pub application_cursor: bool,
-}
-
-impl Screen {
-    /// Reads a screen.
-    pub(crate) fn of(screen: &vt100::Screen, colour: bool) -> Self {
-        let (rows, columns) = screen.size();
-        let mut texts: Vec<String> =
-            (0..rows.get()).map(|row| text_of(screen, row, columns.get(), colour)).collect();
-        let used = texts.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
-        texts.truncate(used);
-        Self {
-            rows: texts,
-            cursor: (!screen.hide_cursor()).then(|| screen.cursor_position()),
-            full_screen: screen.alternate_screen(),
-            application_cursor: screen.application_cursor(),
-        }
+/// Reads a screen.
+pub(crate) fn screen_of(screen: &vt100::Screen, colour: bool) -> Screen {
+    let (rows, columns) = screen.size();
+    let mut texts: Vec<String> =
+        (0..rows.get()).map(|row| text_of(screen, row, columns.get(), colour)).collect();
+    let used = texts.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
+    texts.truncate(used);
+    Screen {
+        rows: texts,
+        cursor: (!screen.hide_cursor()).then(|| screen.cursor_position()),
+        full_screen: screen.alternate_screen(),
+        application_cursor: screen.application_cursor(),
     }
 }
 
@@ -156,7 +140,7 @@ mod tests {
         let size = |number| NonZeroU16::new(number).unwrap();
         let mut parser = vt100::Parser::new(size(5), size(20), 0);
         parser.process(bytes.as_bytes());
-        Screen::of(parser.screen(), colour)
+        screen_of(parser.screen(), colour)
     }
 
     #[test]

@@ -13,8 +13,9 @@ use vt100::capture::{
 use crate::Ending;
 use crate::capture::Newest;
 use crate::command::TerminalSize;
-use crate::screen::Screen;
+use crate::screen::screen_of;
 use crate::start::Spawn;
+use parallax_protocol::shell::Screen;
 
 const CHUNK: usize = 16 * 1024;
 /// Chunks between the reading thread and the command's owner.
@@ -186,7 +187,7 @@ impl Emulator {
 
     /// What the screen shows now.
     pub(crate) fn screen(&self, colour: bool) -> Screen {
-        Screen::of(self.parser.screen(), colour)
+        screen_of(self.parser.screen(), colour)
     }
 
     /// Appends the rows that have left the screen.

@@ -7,21 +7,6 @@ use std::path::{Component, Path, PathBuf};
 /// As many links as Linux follows.
 const MAX_LINKS: usize = 40;
 
-/// Joins `path` to `base` and takes out `.` and `..` by text alone.
-pub fn lexical(base: &Path, path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for component in base.join(path).components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other.as_os_str()),
-        }
-    }
-    out
-}
-
 /// Follows every symbolic link of an absolute path, also when its last parts
 /// do not exist (yet). `None`: links in a circle.
 pub fn real_path(path: &Path) -> Option<PathBuf> {

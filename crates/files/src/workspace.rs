@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use parallax_protocol::paths::lexical;
+
 use crate::confined::Confined;
 use crate::error::PathError;
 use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
 use crate::names::is_kept_from_tools;
-use crate::resolve::{lexical, real_path};
+use crate::resolve::real_path;
 
 /// Which ignore files count (`context.fileFiltering`).
 #[derive(Debug, Clone, PartialEq, Eq)]

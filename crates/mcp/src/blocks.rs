@@ -5,7 +5,7 @@ use parallax_protocol::content::Part;
 use parallax_protocol::tool::{Display, ForModel, Outcome, ToolError, ToolErrorKind};
 use serde_json::Value;
 
-use crate::untrusted::wrap;
+use parallax_protocol::untrusted::wrap;
 
 /// Blocks that are read of one result.
 const MOST_BLOCKS: usize = 500;

@@ -39,7 +39,6 @@ mod status;
 mod stdio;
 mod tail;
 mod tool;
-mod untrusted;
 
 pub use ask::{Answer, Asker, Question};
 pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::resources::{NoResource, read};
 use crate::servers::Servers;
-use crate::untrusted::wrap;
+use parallax_protocol::untrusted::wrap;
 
 /// Entries of a list.
 const MOST: usize = 1_000;

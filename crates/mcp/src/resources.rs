@@ -11,7 +11,7 @@ use crate::call::Bounds;
 use crate::error::McpError;
 use crate::server::Server;
 use crate::servers::Servers;
-use crate::untrusted::wrap;
+use parallax_protocol::untrusted::wrap;
 
 /// Contents that are read of one resource.
 const MOST_CONTENTS: usize = 200;

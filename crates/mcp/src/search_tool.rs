@@ -11,7 +11,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
 use crate::servers::Servers;
-use crate::untrusted::wrap;
+use parallax_protocol::untrusted::wrap;
 
 /// The tool with which the model finds tools that are not declared.
 pub const SEARCH_TOOLS: &str = "mcp_search_tools";

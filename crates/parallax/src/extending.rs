@@ -192,9 +192,14 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
 /// Reads the settings. Of a folder that is not trusted nothing is read, and
 /// nothing of it is shown.
 pub(crate) fn launch() -> Result<Launch, Failure> {
+    Launch::prepare(launch_options()?)
+}
+
+/// How subcommands read them: nothing is begun, and no session is kept.
+pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
-    Launch::prepare(LaunchOptions {
+    Ok(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),
         look_only: true,

@@ -13,6 +13,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{Launch, LaunchOptions, McpProbe, ProbeState};
 use serde_json::{Value, json};
 
+use crate::extending::{launch_options, refused};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::auth;
 
@@ -53,17 +54,8 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
 }
 
 pub(crate) fn launch() -> Result<Launch, Failure> {
-    let directory = std::env::current_dir()
-        .map_err(|error| refused(format!("the working folder cannot be used: {error}")))?;
-    Launch::prepare(LaunchOptions {
-        directory,
-        variables: std::env::vars_os().collect(),
-        version: env!("CARGO_PKG_VERSION"),
-        look_only: true,
-        // Servers that are to be confined are tried as they will run.
-        supervises: true,
-        ..LaunchOptions::default()
-    })
+    // Servers that are to be confined are tried as they will run.
+    Launch::prepare(LaunchOptions { supervises: true, ..launch_options()? })
 }
 
 /// The object of a server as settings have it.
@@ -335,10 +327,6 @@ pub(crate) fn say(text: &str) -> ExitCode {
 fn warn(text: &str) {
     // Where stderr is gone nobody can be told.
     let _ = writeln!(io::stderr(), "warning: {}", one_line(text));
-}
-
-pub(crate) fn refused(message: String) -> Failure {
-    Failure { kind: FailureKind::Input, message, status: None }
 }
 
 fn config(error: &parallax_config::ConfigError) -> Failure {

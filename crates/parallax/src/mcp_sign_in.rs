@@ -9,7 +9,8 @@ use parallax_protocol::BoxFuture;
 use parallax_protocol::event::Failure;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::mcp_command::{find, launch, refused, say};
+use crate::extending::refused;
+use crate::mcp_command::{find, launch, say};
 
 /// Signs in, or forgets a sign-in.
 ///

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use parallax_files::real_path;
 use parallax_headless::{ExitCode, OutputFormat, one_line};
 use parallax_policy::{Considered, Explanation, Problem, RuleFile, Severity, Tier, lint};
 use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
-use parallax_tools::run_shell_command::{command_effects, destination};
+use parallax_tools::run_shell_command::command_effects;
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction};
@@ -145,7 +146,7 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
 /// The path with links followed, also to what does not exist yet.
 fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    destination(&absolute).unwrap_or(absolute)
+    real_path(&absolute).unwrap_or(absolute)
 }
 
 fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {

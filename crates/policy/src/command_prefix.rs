@@ -263,7 +263,7 @@ pub(crate) fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell_words::quote(word).into_owned()
 }
 
 #[cfg(test)]

@@ -3,22 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+pub(crate) use parallax_protocol::paths::lexical as resolve;
 use parallax_protocol::protected_names::{self, AGENT_RULES, fold};
-
-/// `path` below `base`, with `.` and `..` worked out.
-pub(crate) fn resolve(base: &Path, path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for component in base.join(path).components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
-}
 
 /// Whether the path is one of the roots or lies in one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {

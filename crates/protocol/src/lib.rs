@@ -14,6 +14,7 @@ pub mod ids;
 mod lenient;
 pub mod model;
 pub mod op;
+pub mod paths;
 pub mod permissions;
 pub mod policy;
 pub mod price;
@@ -24,6 +25,7 @@ pub mod secret;
 pub mod shell;
 pub mod store;
 pub mod tool;
+pub mod untrusted;
 
 /// A boxed future, as the object-safe traits of this crate return it.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -315,44 +315,50 @@ pub trait Model: Send + Sync {
     /// locally; other names come back as they are.
     fn resolve(&self, name: &str) -> String;
 
+    /// The model behind this one, where this one only listens to the requests on
+    /// their way: it answers all that is asked of models below.
+    fn behind(&self) -> Option<&dyn Model> {
+        None
+    }
+
     /// The concrete model for a utility call (`web-search`, `web-fetch`, …),
     /// given the main model.
-    fn utility(&self, _name: &str, main: &str) -> String {
-        main.to_owned()
+    fn utility(&self, name: &str, main: &str) -> String {
+        self.behind().map_or_else(|| main.to_owned(), |model| model.utility(name, main))
     }
 
     /// The models among which a name (`auto`) chooses; `None` when it means one.
-    fn routes(&self, _name: &str) -> Option<Routes> {
-        None
+    fn routes(&self, name: &str) -> Option<Routes> {
+        self.behind()?.routes(name)
     }
 
     /// Who stands in for a model that cannot answer, in order. `chosen`: the
     /// program chose the model, not a person.
-    fn substitutes(&self, _model: &str, _chosen: bool) -> Vec<Substitute> {
-        Vec::new()
+    fn substitutes(&self, model: &str, chosen: bool) -> Vec<Substitute> {
+        self.behind().map(|behind| behind.substitutes(model, chosen)).unwrap_or_default()
     }
 
     /// The most attempts of a request before another model is thought of; `None`:
     /// as many as usual.
-    fn attempts(&self, _model: &str, _chosen: bool) -> Option<u32> {
-        None
+    fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
+        self.behind()?.attempts(model, chosen)
     }
 
     /// Whether a model that had no capacity is tried once in the next prompt,
     /// instead of being left alone for a while.
-    fn tries_again(&self, _model: &str, chosen: bool) -> bool {
-        chosen
+    fn tries_again(&self, model: &str, chosen: bool) -> bool {
+        self.behind().map_or(chosen, |behind| behind.tries_again(model, chosen))
     }
 
     /// What the named model costs, where that is known.
-    fn price(&self, _model: &str) -> Option<Price> {
-        None
+    fn price(&self, model: &str) -> Option<Price> {
+        self.behind()?.price(model)
     }
 
     /// Whether the answers are scripted or replayed, so that no face passes
     /// them off as a model's.
     fn is_scripted(&self) -> bool {
-        false
+        self.behind().is_some_and(Model::is_scripted)
     }
 }
 

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use parallax_config::command_words;
 use parallax_engine::EventHub;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
@@ -37,7 +36,10 @@ impl Launch {
         let settings = &self.config.settings;
         let words = |key: &str| -> Result<Vec<String>, String> {
             let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
-            command_words(&line).map_err(|why| format!("`{key}`: {why}"))
+            match shell_words::split(&line) {
+                Ok(words) if words.is_empty() => Err(format!("`{key}`: the command is empty")),
+                words => words.map_err(|why| format!("`{key}`: {why}")),
+            }
         };
         settings.text("tools.discoveryCommand")?;
         let both = words("tools.discoveryCommand")

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::paths::lexical;
 use parallax_protocol::store::{SessionHead, Store as _};
 use parallax_store::{FindError, Journal, LoadedSession, SessionEntry};
 use uuid::Uuid;
@@ -214,21 +215,8 @@ impl Launch {
     /// A folder as sessions name it. It need not be there any more.
     fn folder(&self, typed: &Path) -> PathBuf {
         let path = self.options.directory.join(self.expand_home(typed));
-        path.canonicalize().unwrap_or_else(|_| lexical(&path))
+        path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
     }
-}
-
-/// A path without `.` and `..`, links not looked at.
-fn lexical(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::CurDir => {}
-            std::path::Component::ParentDir => drop(out.pop()),
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 /// How many contents come before a prompt.

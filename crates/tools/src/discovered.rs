@@ -87,8 +87,7 @@ impl Discovery {
         mode: ApprovalMode,
         cancel: &CancellationToken,
     ) -> Result<FedEnd, String> {
-        let text: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        let text = format!("exec {}", text.join(" "));
+        let text = format!("exec {}", shell_words::join(words));
         let environment = self.shell.environment().variables;
         let sandbox = self.shell.sandbox.clone().filter(|options| options.enabled);
         let (sandbox, environment) = match sandbox {
@@ -108,11 +107,6 @@ impl Discovery {
         let command = Fed { text, directory, environment, input, timeout, kept, sandbox };
         self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
     }
-}
-
-/// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// A tool that was told of.

@@ -16,7 +16,7 @@ use crate::MainModel;
 use crate::arguments::Arguments;
 use crate::citations::Cited;
 use crate::failure::invalid;
-use crate::untrusted;
+use parallax_protocol::untrusted;
 
 /// Most characters of a query.
 const MAX_QUERY: usize = 10_000;

@@ -37,7 +37,6 @@ mod suggest;
 #[cfg(test)]
 mod test_support;
 pub mod tracker;
-pub mod untrusted;
 pub mod update_topic;
 pub mod web_fetch;
 pub mod write_file;

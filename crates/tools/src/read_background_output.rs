@@ -13,7 +13,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
-use crate::untrusted;
+use parallax_protocol::untrusted;
 
 const DEFAULT_LINES: u64 = 100;
 const LONGEST_DELAY: u64 = 10 * 60 * 1000;

@@ -6,7 +6,6 @@ mod confinement;
 mod control;
 mod git;
 mod git_reads;
-mod links;
 mod made;
 mod person;
 mod reads;
@@ -16,8 +15,6 @@ mod repository;
 mod secrets;
 #[cfg(test)]
 mod tests;
-
-pub use links::destination;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -5,7 +5,6 @@ use std::path::Path;
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-use crate::command_words::command_words;
 use crate::environment::Environment;
 use crate::expand::Expander;
 use crate::jsonc;
@@ -82,7 +81,7 @@ impl Config {
             }
         }
         if let Some(command) = self.settings.text("mcp.serverCommand") {
-            match command_words(&command).unwrap_or_default().split_first() {
+            match shell_words::split(&command).unwrap_or_default().split_first() {
                 Some((program, arguments)) => sources.put(
                     "mcp".to_owned(),
                     json!({"command": program, "args": arguments}),

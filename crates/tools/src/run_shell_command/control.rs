@@ -1,7 +1,7 @@
 //! A running command as the engine reaches it.
 
 use parallax_exec::{Control, Live, TerminalSize};
-use parallax_protocol::shell::{ProcessControl, Screen, TerminalSize as Size};
+use parallax_protocol::shell::{ProcessControl, TerminalSize as Size};
 use parallax_protocol::tool::Progress;
 
 /// The process of a command.
@@ -25,9 +25,6 @@ impl ProcessControl for Reached {
 pub(super) fn show(progress: &dyn Progress, piece: Live<'_>) {
     match piece {
         Live::Text(text) => progress.output(text),
-        Live::Screen(screen) => {
-            let parallax_exec::Screen { rows, cursor, full_screen, application_cursor } = screen;
-            progress.screen(Screen { rows, cursor, full_screen, application_cursor });
-        }
+        Live::Screen(screen) => progress.screen(screen),
     }
 }

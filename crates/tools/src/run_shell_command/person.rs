@@ -199,12 +199,8 @@ fn finished(done: &Finished, directory: Option<PathBuf>) -> ShellOutcome {
 
 /// Makes the shell leave the folder that it ends in.
 fn telling(end: &Path) -> String {
-    let note = format!("{{ pwd -P >{}; }} 2>/dev/null", quoted(&end.to_string_lossy()));
-    format!("trap {} EXIT", quoted(&note))
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
+    let note = format!("{{ pwd -P >{}; }} 2>/dev/null", shell_words::quote(&end.to_string_lossy()));
+    format!("trap {} EXIT", shell_words::quote(&note))
 }
 
 /// The folder that a shell ended in, when that is another one. Blocking.

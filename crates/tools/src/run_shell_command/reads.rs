@@ -6,10 +6,11 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
+use parallax_files::{lexical, real_path};
 use parallax_policy::bash::{self, Line, RedirectionKind};
 
 use super::secrets::is_secret_name;
-use super::{git, git_reads, links, repository};
+use super::{git, git_reads, repository};
 
 /// Words that are looked at, paths that are given, folders that a `cd` may lead
 /// to, and look-ups in all.
@@ -53,8 +54,8 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found
                 reads.push(PathBuf::from("/"));
                 return reads;
             }
-            let by_text = links::by_text(&base.join(path));
-            let led = links::destination(&base.join(path)).filter(|place| *place != by_text);
+            let by_text = lexical(&base, path);
+            let led = real_path(&base.join(path)).filter(|place| *place != by_text);
             let Ok(real) = std::fs::canonicalize(base.join(path)) else {
                 // It may be made, where the links on the way lead.
                 if let Some(place) = led {

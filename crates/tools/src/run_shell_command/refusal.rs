@@ -1,8 +1,9 @@
 //! Whether a command failed because the sandbox refused it something, and what
 //! that was: a path in its output counts only if the sandbox does close it.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use parallax_protocol::paths::lexical;
 use parallax_protocol::permissions::Permissions;
 
 /// Lines of the output that are looked at, from the end.
@@ -176,8 +177,7 @@ fn paths<'a>(pieces: impl Iterator<Item = &'a str>, directory: &Path, home: &Pat
             Some(rest) => home.join(rest),
             None => directory.join(&piece),
         };
-        let plain = !path.components().any(|part| part == Component::ParentDir);
-        let path = if plain { path } else { lexical(&path) };
+        let path = lexical(directory, &path);
         if !found.contains(&path) {
             found.push(path);
         }
@@ -186,21 +186,6 @@ fn paths<'a>(pieces: impl Iterator<Item = &'a str>, directory: &Path, home: &Pat
         }
     }
     found
-}
-
-/// The path without `..`, by its text.
-fn lexical(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::CurDir => {}
-            other => plain.push(other),
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use parallax_exec::{Detached, Ending, Finished, Output, StartError, Stop};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use serde_json::json;
 
-use crate::untrusted;
+use parallax_protocol::untrusted;
 
 /// Bytes of output that people see of a finished call.
 const SHOWN: usize = 100_000;

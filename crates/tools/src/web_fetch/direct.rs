@@ -8,7 +8,7 @@ use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 
 use super::download::Page;
 use super::{MAX_TEXT, Shared, admit, download, limits, urls};
-use crate::untrusted;
+use parallax_protocol::untrusted;
 
 const ACCEPT: &str = "text/markdown,text/plain;q=0.9,application/json;q=0.9,text/html;q=0.8,\
     application/pdf;q=0.7,video/*;q=0.7,*/*;q=0.5";
