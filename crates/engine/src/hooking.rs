@@ -8,7 +8,7 @@ use parallax_protocol::event::{Ask, CompactionCause, EndReason, Level};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::{Decision, Verdict};
-use parallax_protocol::tool::{Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
@@ -257,7 +257,7 @@ impl Session {
         let mut input = self.tool_input(call);
         let used = arguments.or(call.args.as_ref()).cloned().unwrap_or_default();
         input.insert("tool_input".to_owned(), Value::Object(used));
-        let shown = outcome.for_user.as_ref().and_then(|shown| serde_json::to_value(shown).ok());
+        let shown = outcome.for_user.as_ref().map_or(Value::from(""), displayed);
         let mut response = object(json!({
             "llmContent": outcome.for_model.output, "returnDisplay": shown,
         }));
@@ -332,6 +332,25 @@ impl Session {
             input.insert("mcp_context".to_owned(), Value::Object(context));
         }
         input
+    }
+}
+
+/// What a person is shown of a result, as hooks of other programs read it: a text
+/// is a string, a change of a file an object with `fileDiff`.
+fn displayed(shown: &Display) -> Value {
+    match shown {
+        Display::Text { text } => Value::from(text.as_str()),
+        Display::Diff(change) => json!({
+            "fileDiff": change.diff,
+            "fileName": change.file_path.file_name().map(|name| name.to_string_lossy()),
+            "filePath": change.file_path,
+            "isNewFile": change.is_new_file,
+            "diffStat": {
+                "model_added_lines": change.lines_added,
+                "model_removed_lines": change.lines_removed,
+            },
+        }),
+        other => serde_json::to_value(other).unwrap_or_default(),
     }
 }
 

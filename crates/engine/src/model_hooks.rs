@@ -5,7 +5,7 @@ use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::event::EndReason;
 use parallax_protocol::hooks::{HookCall, HookEvent};
-use parallax_protocol::model::{Chunk, FinishReason, Request, ToolSet, Usage};
+use parallax_protocol::model::{Chunk, FinishReason, Model, Request, ToolSet, Usage};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 
@@ -24,8 +24,9 @@ impl Session {
         mut request: Request,
         cancel: &CancellationToken,
     ) -> Result<(Request, Option<Chunk>), EndReason> {
+        let model = self.model.clone();
         let call = |event, request: &Request| {
-            let input = object(json!({"llm_request": view(request)}));
+            let input = object(json!({"llm_request": view(&*model, request)}));
             HookCall::new(event, "", input)
         };
         let mut answer = None;
@@ -121,7 +122,7 @@ impl Session {
     pub(crate) fn request_view(&self, request: &Request) -> Option<Value> {
         let wanted =
             [true, false].into_iter().any(|chunk| self.listens(HookEvent::AfterModel, chunk));
-        wanted.then(|| view(request))
+        wanted.then(|| view(&*self.model, request))
     }
 
     /// Lets hooks see an answer, or a piece of it. Gives the text in its place.
@@ -212,7 +213,7 @@ pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     had
 }
 
-fn view(request: &Request) -> Value {
+fn view(model: &dyn Model, request: &Request) -> Value {
     let mut messages = Vec::with_capacity(request.contents.len() + 1);
     if !request.system.is_empty() {
         messages.push(json!({"role": "system", "content": &*request.system}));
@@ -222,7 +223,15 @@ fn view(request: &Request) -> Value {
         let text = content.open().map(|content| content.visible_text()).unwrap_or_default();
         messages.push(json!({"role": role, "content": text}));
     }
-    json!({"model": request.model, "messages": messages, "config": request.generation})
+    let mut config = model.generation(request);
+    let tools = config.remove("toolConfig");
+    let mut view = json!({"model": request.model, "messages": messages, "config": config});
+    if let (Value::Object(view), Some(Value::Object(mut tools))) = (&mut view, tools)
+        && let Some(choice) = tools.remove("functionCallingConfig")
+    {
+        view.insert("toolConfig".to_owned(), choice);
+    }
+    view
 }
 
 /// Puts back what hooks changed of a request.

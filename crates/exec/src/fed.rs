@@ -18,6 +18,8 @@ use crate::{Ending, StartError};
 pub const KEPT: usize = 1024 * 1024;
 /// After the end of the shell its output is read on for at most this long.
 const DRAIN: Duration = Duration::from_millis(100);
+/// What takes too long is asked to end, and killed after this.
+const CLEAN_UP: Duration = Duration::from_secs(5);
 
 /// A command and what it is given.
 #[derive(Debug, Clone)]
@@ -76,30 +78,49 @@ impl Processes {
             let _ = stdin.write_all(&input).await;
             drop(stdin);
         };
-        let talk = async {
-            tokio::join!(
-                feed,
-                keep(streams.stdout, &mut stdout, kept),
-                keep(streams.stderr, &mut stderr, kept)
-            )
-        };
-        let work = async {
+        let (ending, timed_out) = {
+            let talk = async {
+                tokio::join!(
+                    feed,
+                    keep(streams.stdout, &mut stdout, kept),
+                    keep(streams.stderr, &mut stderr, kept)
+                )
+            };
             tokio::pin!(talk);
-            tokio::select! {
-                _ = &mut talk => {}
-                ending = served.wait() => {
-                    // A child left behind may hold the pipes open for ever.
-                    let _ = tokio::time::timeout(DRAIN, &mut talk).await;
-                    return ending;
+            let mut talks = true;
+            let work = async {
+                tokio::select! {
+                    _ = &mut talk => talks = false,
+                    ending = served.wait() => {
+                        // A child left behind may hold the pipes open for ever.
+                        let _ = tokio::time::timeout(DRAIN, &mut talk).await;
+                        return ending;
+                    }
+                }
+                served.wait().await
+            };
+            let done = tokio::select! {
+                biased;
+                () = cancel.cancelled() => (None, false),
+                ending = work => (Some(ending), false),
+                () = tokio::time::sleep(timeout) => (None, true),
+            };
+            if done.1 {
+                // Its pipes stay open: last words into a closed one would kill it.
+                let listen = async {
+                    if talks {
+                        (&mut talk).await;
+                    }
+                    std::future::pending::<()>().await;
+                };
+                tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => {}
+                    _ = served.ask_to_end(CLEAN_UP) => {}
+                    () = listen => {}
                 }
             }
-            served.wait().await
-        };
-        let (ending, timed_out) = tokio::select! {
-            biased;
-            () = cancel.cancelled() => (None, false),
-            ending = work => (Some(ending), false),
-            () = tokio::time::sleep(timeout) => (None, true),
+            done
         };
         served.end().await;
         Ok(FedEnd { ending, timed_out, stdout, stderr })
@@ -142,6 +163,18 @@ mod tests {
         let end = run("read a; echo \"$a!\"; echo oh >&2; exit 3", b"hi\n", 10_000).await;
         assert_eq!(end.ending, Some(Ending::Exited { code: 3 }));
         assert_eq!((end.stdout.as_slice(), end.stderr.as_slice()), (&b"hi!\n"[..], &b"oh\n"[..]));
+    }
+
+    #[tokio::test]
+    async fn what_takes_too_long_may_clean_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mark = folder.path().join("clean");
+        let text = format!(
+            "trap 'sleep 1; touch {}; exit' TERM; while :; do sleep .05; done",
+            mark.display()
+        );
+        let end = run(&text, b"", 1_000).await;
+        assert!(end.timed_out && mark.exists(), "{end:?}");
     }
 
     #[tokio::test]

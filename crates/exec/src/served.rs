@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use parallax_sandbox::Plan;
+use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use crate::activity::ProgramId;
@@ -143,6 +144,12 @@ impl Served {
     /// Waits for its end. Losing the future loses nothing.
     pub async fn wait(&mut self) -> Ending {
         self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from)
+    }
+
+    /// Asks it and all of its process group to end, and gives it so long to do so.
+    pub async fn ask_to_end(&mut self, patience: Duration) -> Option<Ending> {
+        self.family.signal(&[], Signal::TERM);
+        tokio::time::timeout(patience, self.wait()).await.ok()
     }
 
     /// Ends it with all that it started. Its input should be closed before: it

@@ -92,20 +92,26 @@ fn write_json<T: serde::Serialize + ?Sized>(body: &mut Vec<u8>, value: &T) {
     }
 }
 
+/// Adds how the family of the model chooses its words, where nothing is set.
+pub(crate) fn add_sampling(settings: &mut Object, request: &Request, table: &ModelTable) {
+    if !table.family(&request.model).sampling {
+        return;
+    }
+    let defaults: &[(&str, Value)] = if is_utility(&request.role) {
+        &[("temperature", json!(0)), ("topP", json!(1))]
+    } else {
+        &[("temperature", json!(1)), ("topP", json!(0.95)), ("topK", json!(64))]
+    };
+    for (key, value) in defaults {
+        settings.entry(*key).or_insert_with(|| value.clone());
+    }
+}
+
 /// Adds what the family of the model wants where nothing is set.
 fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
     let family = table.family(&request.model);
     let utility = is_utility(&request.role);
-    if family.sampling {
-        let defaults: &[(&str, Value)] = if utility {
-            &[("temperature", json!(0)), ("topP", json!(1))]
-        } else {
-            &[("temperature", json!(1)), ("topP", json!(0.95)), ("topK", json!(64))]
-        };
-        for (key, value) in defaults {
-            settings.entry(*key).or_insert_with(|| value.clone());
-        }
-    }
+    add_sampling(settings, request, table);
     let level = match family.thinking {
         Thinking::Silent => return,
         Thinking::Level(level) => ("thinkingLevel", json!(level)),

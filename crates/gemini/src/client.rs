@@ -9,10 +9,11 @@ use parallax_http::{ClientOptions, Redirects};
 use parallax_protocol::model::{Answer, Limits, Model, ModelError, Request, StreamEvent};
 use parallax_protocol::price::Price;
 use parallax_protocol::routing::{Routes, Substitute};
-use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use tokio::sync::OnceCell;
 
 use crate::auth::Auth;
+use crate::body::add_sampling;
 use crate::call::Call;
 use crate::endpoint::{Endpoint, EndpointError, EndpointParts, Method};
 use crate::models::{ModelTable, is_utility};
@@ -270,6 +271,12 @@ impl Model for Gemini {
 
     fn resolve(&self, name: &str) -> String {
         self.inner.options.models.resolve(name)
+    }
+
+    fn generation(&self, request: &Request) -> Object {
+        let mut settings = request.generation.clone();
+        add_sampling(&mut settings, request, &self.inner.options.models);
+        settings
     }
 
     fn utility(&self, name: &str, main: &str) -> String {

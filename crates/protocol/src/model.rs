@@ -321,6 +321,12 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// The generation settings that a request goes out with: its own, and what the
+    /// provider adds to them. Thinking is left out, which is each family's own.
+    fn generation(&self, request: &Request) -> Object {
+        self.behind().map_or_else(|| request.generation.clone(), |model| model.generation(request))
+    }
+
     /// The concrete model for a utility call (`web-search`, `web-fetch`, …),
     /// given the main model.
     fn utility(&self, name: &str, main: &str) -> String {

@@ -1,7 +1,9 @@
 //! The hooks of a session: who listens, and running them.
 
+mod matcher;
 mod merge;
 mod migrate;
+mod quoting;
 mod result;
 mod trial;
 
@@ -26,8 +28,10 @@ use serde_json::Value;
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 use crate::versions::{Versions, Watch};
+use matcher::Matcher;
 use merge::{into_input, merge};
 pub use migrate::MigratedHooks;
+use quoting::quoted;
 use result::{Single, interpret};
 pub use trial::HookTrial;
 
@@ -39,6 +43,8 @@ pub(crate) struct SessionHooks {
 /// What a hook is run with.
 pub(crate) struct Shared {
     hooks: Vec<Hook>,
+    /// What each of them wants to hear of.
+    matchers: Vec<Matcher>,
     processes: Processes,
     shell: ShellOptions,
     project: PathBuf,
@@ -71,8 +77,19 @@ impl Launch {
     /// # Errors
     /// A settings file that cannot be used.
     pub fn hook_list(&self) -> Result<HookList, Failure> {
-        find_hooks(&self.config, &self.extensions())
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+        let mut list = find_hooks(&self.config, &self.extensions())
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        for hook in &list.hooks {
+            if let Some(why) = Matcher::of(hook).1 {
+                list.warnings.push(format!(
+                    "the matcher `{}` of the hook `{}` is no pattern ({why}), so the hook runs \
+                     only for a tool of that very name",
+                    result::clean(&hook.matcher, 200),
+                    result::clean(hook.title(), 200)
+                ));
+            }
+        }
+        Ok(list)
     }
 
     /// Accepts the project's hooks as they are now; how many there are. Blocking.
@@ -149,6 +166,7 @@ impl Launch {
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
         let hashes = hooks.iter().map(hash).collect();
         let shared = Shared {
+            matchers: hooks.iter().map(|hook| Matcher::of(hook).0).collect(),
             hooks,
             hashes,
             processes,
@@ -214,10 +232,10 @@ impl Shared {
         let mut seen = HashSet::new();
         (0..self.hooks.len())
             .filter(|index| {
-                self.hooks.get(*index).is_some_and(|hook| {
+                self.hooks.get(*index).zip(self.matchers.get(*index)).is_some_and(|(hook, of)| {
                     hook.event == call.event
                         && hook.chunks == call.chunk
-                        && matches(hook, &call.subject)
+                        && of.wants(&call.subject)
                         && seen.insert((hook.name.clone(), hook.command.clone()))
                 })
             })
@@ -302,7 +320,7 @@ impl Shared {
         let environment = self.environment(hook);
         let (sandbox, environment) = self.confine(hook, environment).await?;
         let command = Fed {
-            text: hook.command.clone(),
+            text: quoted(&hook.command),
             directory: self.project.clone(),
             environment,
             input: bytes,
@@ -352,7 +370,7 @@ impl Shared {
         let options = self.shell.sandbox.clone();
         let mut options = options.ok_or("this program confines no commands")?;
         options.enabled = true;
-        let (command, project, mode) = (hook.command.clone(), self.project.clone(), self.mode);
+        let (command, project, mode) = (quoted(&hook.command), self.project.clone(), self.mode);
         let preparing = tokio::task::spawn_blocking(move || {
             let roots = [project.clone()];
             let none = Permissions::default();
@@ -360,21 +378,6 @@ impl Shared {
         });
         let prepared = preparing.await.map_err(|error| error.to_string())??;
         Ok((Some(prepared.0), prepared.1))
-    }
-}
-
-/// Whether a hook wants to hear of the subject.
-fn matches(hook: &Hook, subject: &str) -> bool {
-    let matcher = hook.matcher.trim();
-    if matcher.is_empty() || matcher == "*" {
-        return true;
-    }
-    if !hook.event.is_of_tools() {
-        return matcher == subject;
-    }
-    match regex::RegexBuilder::new(matcher).size_limit(1 << 20).build() {
-        Ok(pattern) => pattern.is_match(subject),
-        Err(_) => matcher == subject,
     }
 }
 

@@ -171,7 +171,8 @@ fn read(hook: &Hook, said: &Object) -> Single {
     let reason = clean(reason.unwrap_or_default(), TEXT);
     let word = text("decision").or_else(|| theirs("permissionDecision"));
     let mut single = Single { decision: word.and_then(decision), ..Single::default() };
-    if let Some(message_text) = text("systemMessage") {
+    let silent = said.get("suppressOutput") == Some(&Value::Bool(true));
+    if let Some(message_text) = text("systemMessage").filter(|_| !silent) {
         single.messages.push(message(hook, Level::Info, &clean(message_text, TEXT)));
     }
     if said.get("continue") == Some(&Value::Bool(false)) {

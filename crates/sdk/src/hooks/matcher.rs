@@ -1,0 +1,84 @@
+//! Which calls a hook wants to hear of.
+
+use fancy_regex::{Regex, RegexBuilder};
+use parallax_config::hooks::Hook;
+
+/// Steps of a search back and forth in one name, so that no pattern hangs.
+const STEPS: usize = 100_000;
+
+/// What stands at a hook as `matcher`. The patterns are those of JavaScript, with
+/// looking ahead and back.
+#[derive(Debug)]
+pub(super) enum Matcher {
+    /// Everything.
+    All,
+    /// Only what is called so.
+    Word(String),
+    /// What the pattern is found in.
+    Pattern(Box<Regex>),
+}
+
+impl Matcher {
+    /// Reads it; with what is wrong with it, then only the word itself counts.
+    pub(super) fn of(hook: &Hook) -> (Self, Option<String>) {
+        let text = hook.matcher.trim();
+        if text.is_empty() || text == "*" {
+            return (Self::All, None);
+        }
+        if !hook.event.is_of_tools() {
+            return (Self::Word(text.to_owned()), None);
+        }
+        let built =
+            RegexBuilder::new(text).backtrack_limit(STEPS).delegate_size_limit(1 << 20).build();
+        match built {
+            Ok(pattern) => (Self::Pattern(Box::new(pattern)), None),
+            Err(error) => (Self::Word(text.to_owned()), Some(error.to_string())),
+        }
+    }
+
+    /// Whether it wants to hear of the subject. A search that is given up counts
+    /// as found: the hook may be a guard.
+    pub(super) fn wants(&self, subject: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Word(word) => word == subject,
+            Self::Pattern(pattern) => pattern.is_match(subject).unwrap_or(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::hooks::HookEvent;
+
+    use super::super::result::tests::hook;
+    use super::*;
+
+    fn wants(event: HookEvent, matcher: &str, subject: &str) -> bool {
+        let hook = Hook { event, matcher: matcher.to_owned(), ..hook(false) };
+        Matcher::of(&hook).0.wants(subject)
+    }
+
+    #[test]
+    fn patterns_are_those_of_javascript() {
+        for (matcher, subject, expected) in [
+            ("", "write_file", true),
+            ("*", "write_file", true),
+            ("write_file|replace", "replace", true),
+            ("file", "read_file", true),
+            ("^(?!read_file$).*", "write_file", true),
+            ("^(?!read_file$).*", "read_file", false),
+            ("mcp_(?<server>\\w+?)_.*", "mcp_git_status", true),
+            ("(_)e\\1", "a_e_b", true),
+            ("(?<=mcp_)git", "mcp_git_status", true),
+            ("read_file(", "read_file(", true),
+            ("read_file(", "read_file", false),
+            ("(.*)*\\1x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true),
+        ] {
+            assert_eq!(wants(HookEvent::BeforeTool, matcher, subject), expected, "{matcher}");
+        }
+        assert!(wants(HookEvent::SessionStart, "startup", "startup"));
+        assert!(!wants(HookEvent::SessionStart, "start", "startup"));
+        assert!(Matcher::of(&Hook { matcher: "a(".into(), ..hook(false) }).1.is_some());
+    }
+}
