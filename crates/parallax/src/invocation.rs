@@ -168,6 +168,8 @@ pub(crate) struct Printing {
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Usage(Usage),
+    /// A group of subcommands without one of them: its help.
+    Group(String),
     Failure(Failure),
 }
 
@@ -194,6 +196,9 @@ impl Invocation {
             Ok(typed) => understand(typed, around),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
                 Ok(Self::Help(error.to_string()))
+            }
+            Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Err(Refusal::Group(error.to_string()))
             }
             Err(error) => Err(usage::from_clap(&error, argv).into()),
         }
@@ -520,6 +525,7 @@ mod tests {
     fn refusal(words: &[&str]) -> String {
         match read(words) {
             Err(Refusal::Usage(usage)) => format!("{} | {}", usage.message, usage.hint),
+            Err(Refusal::Group(help)) => help,
             Err(Refusal::Failure(failure)) => format!("42 {}", failure.message),
             Ok(other) => panic!("{words:?}: {other:?}"),
         }

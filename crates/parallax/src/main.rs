@@ -23,6 +23,7 @@ mod sandbox_command;
 mod sessions_arguments;
 mod sessions_command;
 mod skills_command;
+mod spelling;
 mod start;
 mod surroundings;
 mod trust_command;
@@ -45,6 +46,10 @@ fn main() -> std::process::ExitCode {
     crash::install();
     let argv: Vec<OsString> = std::env::args_os().collect();
     let around = Surroundings::look();
+    let spelling::Spelled { argv, before_subcommand } = spelling::spelled(&argv);
+    if let Some((subcommand, flags)) = before_subcommand {
+        usage::warn_of_flags(&subcommand, &flags);
+    }
     let code = match Invocation::read(&argv, &around) {
         Ok(invocation) => launch::launch(invocation, around),
         Err(refusal) => refuse(&refusal, &argv),
@@ -58,6 +63,11 @@ fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
     match refusal {
         Refusal::Usage(usage) => {
             report_error(format, None, &usage.error(), stdout, stderr);
+            ExitCode::GENERAL
+        }
+        Refusal::Group(help) => {
+            // Where stderr is gone nobody can be told.
+            let _ = io::Write::write_all(stderr, help.as_bytes());
             ExitCode::GENERAL
         }
         Refusal::Failure(failure) => report_failure(format, None, failure, stdout, stderr),

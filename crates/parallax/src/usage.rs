@@ -1,9 +1,10 @@
 //! A command line that cannot be used: one line saying why, one with a hint.
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use parallax_headless::{ErrorObject, ExitCode, OutputFormat};
+use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
 
 /// Why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,17 @@ pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
         words.next();
     }
     None
+}
+
+/// Says which flags before a subcommand mean nothing to it.
+pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
+    let flags = flags.join("`, `");
+    // Where stderr is gone nobody can be told.
+    let _ = writeln!(
+        io::stderr(),
+        "warning: `{}` means nothing to `parallax {subcommand}` and is left out",
+        one_line(&flags)
+    );
 }
 
 /// The output format that an unusable command line asks for, as far as one can

@@ -1,0 +1,224 @@
+//! Command lines that were written for Gemini CLI: its parser knows more ways to
+//! spell a flag, and takes flags before a subcommand. They are put into the form
+//! that ours reads.
+
+use std::ffi::OsString;
+
+use clap::{Arg, CommandFactory as _};
+
+use crate::arguments::Arguments;
+
+/// A command line as our parser reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spelled {
+    /// The words, the program's name first.
+    pub(crate) argv: Vec<OsString>,
+    /// The subcommand that flags stood before, and these flags: they are left out
+    /// of `argv`.
+    pub(crate) before_subcommand: Option<(String, Vec<String>)>,
+}
+
+/// Reads a command line: `--outputFormat json` is `--output-format json`,
+/// `--yolo=true` is `--yolo`, `--yolo=false` and `--no-yolo` are nothing, and
+/// `--no-sandbox` is `--sandbox=false`. Stops at `--`, and at a subcommand, whose
+/// words are its own.
+pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
+    let command = Arguments::command();
+    let named = |name: &str| {
+        command.get_arguments().find(|flag| flag.get_long() == Some(name) || is_alias(flag, name))
+    };
+    let lettered =
+        |letter: char| command.get_arguments().find(|flag| flag.get_short() == Some(letter));
+    let mut words = typed.iter();
+    let mut argv: Vec<OsString> = words.next().cloned().into_iter().collect();
+    let (mut flags, mut is_prompt) = (Vec::new(), false);
+    while let Some(word) = words.next() {
+        let Some(text) = word.to_str().filter(|text| *text != "--") else {
+            argv.push(word.clone());
+            break;
+        };
+        if let Some(long) = text.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (kebab(name), Some(value)),
+                None => (kebab(long), None),
+            };
+            let denied =
+                name.strip_prefix("no-").and_then(named).filter(|_| named(&name).is_none());
+            let Some(flag) = denied.or_else(|| named(&name)) else {
+                argv.push(word.clone());
+                continue;
+            };
+            flags.push(format!("--{name}"));
+            let long = flag.get_long().unwrap_or(&name).to_owned();
+            match (is_switch(flag), denied.is_some(), value) {
+                (false, true, None) if long == "sandbox" => argv.push("--sandbox=false".into()),
+                (true, true, None | Some("true")) | (true, false, Some("false")) => {}
+                (true, _, None | Some("true")) | (true, true, Some("false")) => {
+                    argv.push(format!("--{long}").into());
+                }
+                (false, false, None) => {
+                    argv.push(format!("--{long}").into());
+                    take_value(flag, &mut words, &mut argv);
+                }
+                (false, false, Some(value)) => argv.push(format!("--{long}={value}").into()),
+                _ => argv.push(word.clone()),
+            }
+        } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+            flags.push(text.to_owned());
+            argv.push(word.clone());
+            // The first that takes a value takes the rest of the word, or the next one.
+            let valued = letters.char_indices().find_map(|(at, letter)| {
+                let flag = lettered(letter).filter(|flag| !is_switch(flag))?;
+                Some((flag, at + letter.len_utf8() == letters.len()))
+            });
+            if let Some((flag, true)) = valued {
+                take_value(flag, &mut words, &mut argv);
+            }
+        } else {
+            let subcommand = command.find_subcommand(text).filter(|_| !is_prompt);
+            let Some(subcommand) = subcommand.filter(|_| text != "demo") else {
+                // Flags may stand behind the words of a prompt too.
+                is_prompt = true;
+                argv.push(word.clone());
+                continue;
+            };
+            let rest = std::iter::once(word).chain(words.clone());
+            let alone: Vec<OsString> = argv.first().into_iter().chain(rest).cloned().collect();
+            if flags.is_empty() {
+                return Spelled { argv: alone, before_subcommand: None };
+            }
+            // What does not read as one is a prompt, as in `-y undo the last change`.
+            if reads(&alone) {
+                let before_subcommand = Some((subcommand.get_name().to_owned(), flags));
+                return Spelled { argv: alone, before_subcommand };
+            }
+            is_prompt = true;
+            argv.push(word.clone());
+        }
+    }
+    argv.extend(words.cloned());
+    Spelled { argv, before_subcommand: None }
+}
+
+/// Whether our parser can read it, or would show its help.
+fn reads(argv: &[OsString]) -> bool {
+    use clap::Parser as _;
+    use clap::error::ErrorKind;
+    match Arguments::try_parse_from(argv) {
+        Ok(_) => true,
+        Err(error) => matches!(
+            error.kind(),
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ),
+    }
+}
+
+fn is_alias(flag: &Arg, name: &str) -> bool {
+    flag.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
+}
+
+/// Whether the flag takes no value.
+fn is_switch(flag: &Arg) -> bool {
+    !flag.get_action().takes_values()
+}
+
+/// Moves the value of a flag on, where it is the next word.
+fn take_value<'a>(
+    flag: &Arg,
+    words: &mut (impl Iterator<Item = &'a OsString> + Clone),
+    argv: &mut Vec<OsString>,
+) {
+    if flag.is_require_equals_set() {
+        return;
+    }
+    let optional = flag.get_num_args().is_some_and(|range| range.min_values() == 0);
+    let is_flag = |word: &&OsString| word.to_string_lossy().starts_with('-');
+    if optional && words.clone().next().is_none_or(|word| is_flag(&word)) {
+        return;
+    }
+    argv.extend(words.next().cloned());
+}
+
+/// `outputFormat` as `output-format`.
+fn kebab(name: &str) -> String {
+    let mut kebab = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            kebab.push('-');
+        }
+        kebab.push(letter.to_ascii_lowercase());
+    }
+    kebab
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[&str]) -> Vec<OsString> {
+        std::iter::once("parallax").chain(line.iter().copied()).map(OsString::from).collect()
+    }
+
+    fn argv(line: &[&str]) -> Vec<String> {
+        let spelled = spelled(&words(line));
+        spelled.argv.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn flags_are_put_into_our_spelling() {
+        for (typed, ours) in [
+            (&["--outputFormat", "json", "x"][..], &["--output-format", "json", "x"][..]),
+            (&["--approvalMode=yolo", "x"], &["--approval-mode=yolo", "x"]),
+            (&["--yolo=true", "x"], &["--yolo", "x"]),
+            (&["x", "--debug=false", "-y"], &["x", "-y"]),
+            (&["--no-yolo", "--no-sandbox", "x"], &["--sandbox=false", "x"]),
+            (&["-p", "--no-yolo"], &["-p", "--no-yolo"]),
+            (&["-p", "a --yolo=true b"], &["-p", "a --yolo=true b"]),
+            (&["--resume", "--debug=false"], &["--resume"]),
+            (&["x", "--", "--yolo=true"], &["x", "--", "--yolo=true"]),
+            (&["--bogus=true"], &["--bogus=true"]),
+            (&["mcp", "add", "--trust=false"], &["mcp", "add", "--trust=false"]),
+            (&["a", "b", "-ojson", "c"], &["a", "b", "-ojson", "c"]),
+        ] {
+            assert_eq!(argv(typed), ours, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn flags_may_stand_before_a_subcommand() {
+        let before = |line: &[&str]| spelled(&words(line)).before_subcommand;
+        for (typed, rest, flags) in [
+            (&["-d", "mcp", "list"][..], &["mcp", "list"][..], &["-d"][..]),
+            (
+                &["--skip-trust", "-m", "x", "sessions", "list"],
+                &["sessions", "list"],
+                &["--skip-trust", "-m"],
+            ),
+            (&["-e", "none", "extensions", "list"], &["extensions", "list"], &["-e"]),
+            (&["--debug", "mcp"], &["mcp"], &["--debug"]),
+        ] {
+            assert_eq!(argv(typed), rest);
+            let (_, found) = before(typed).expect("a subcommand");
+            assert_eq!(found, flags, "{typed:?}");
+        }
+        for prompt in [
+            &["-y", "undo", "the", "last", "change"][..],
+            &["-m", "mcp", "list"],
+            &["-r", "mcp", "list"],
+            &["-o", "json", "demo"],
+            &["-y", "fix", "mcp", "list"],
+        ] {
+            assert_eq!(before(prompt), None, "{prompt:?}");
+            assert_eq!(argv(prompt), prompt);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_words_can_be_read(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
+            let line: Vec<&str> = line.iter().map(String::as_str).collect();
+            let once = spelled(&words(&line));
+            proptest::prop_assert_eq!(spelled(&once.argv).argv, once.argv);
+        }
+    }
+}
