@@ -10,14 +10,15 @@ pub struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens from now on; signals that whoever started us wants ignored
-    /// (`nohup`, background jobs of a script) stay ignored.
+    /// Listens from now on. A SIGHUP that whoever started us wants ignored (`nohup`)
+    /// stays ignored. A SIGINT does not: shells ignore it for every background job of
+    /// a script, and a run must end when it is told to.
     pub fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let ignored = ignored_signals();
         let sources = [1u8, 2, 15]
             .into_iter()
-            .filter(|number| ignored & (1 << (number - 1)) == 0)
+            .filter(|number| *number == 2 || ignored & (1 << (number - 1)) == 0)
             .filter_map(|number| {
                 let source = signal(SignalKind::from_raw(i32::from(number))).ok()?;
                 Some((number, source))
