@@ -6,6 +6,10 @@ mod toml_form;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_protocol::budget::BudgetKind;
+use parallax_protocol::policy::ApprovalMode;
 
 use crate::definitions::{self, Owner};
 use crate::homes::Homes;
@@ -71,6 +75,32 @@ pub struct CommandWishes {
     pub allowed: Vec<String>,
     /// The agent that the work is for.
     pub agent: Option<String>,
+    /// Another approval mode.
+    pub mode: Option<ApprovalMode>,
+    /// How long it may take, its own shell commands and then the turn.
+    pub timeout: Option<Duration>,
+}
+
+impl CommandWishes {
+    /// Takes `mode` and `timeout` from texts. `Ok(false)`: the field is another.
+    ///
+    /// # Errors
+    /// What the value must be.
+    fn take(&mut self, key: &str, text: &str) -> Result<bool, &'static str> {
+        match key {
+            "mode" => {
+                let mode = ApprovalMode::parse(text.trim());
+                self.mode = Some(mode.ok_or("`plan`, `default`, `auto_edit`")?);
+            }
+            "timeout" => {
+                let seconds = BudgetKind::Time.amount(text);
+                let time = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+                self.timeout = Some(time.ok_or("seconds, or a text such as `90s` or `10m`")?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// A command as its file has it.

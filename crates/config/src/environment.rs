@@ -17,6 +17,8 @@ pub struct Environment {
     process: HashMap<String, String>,
     dotenv: BTreeMap<String, String>,
     file: Option<PathBuf>,
+    /// Whether that file is one of a project.
+    of_project: bool,
 }
 
 /// Names only: values may be secrets.
@@ -102,6 +104,7 @@ impl Environment {
                 continue;
             }
             let is_refused = is_for_the_user(&name)
+                || own_name(&name).is_some_and(|rest| rest.starts_with("PROMPT_"))
                 || names_a_prompt_file(&name, &value)
                 || self.sends_keys_away(&name, &names);
             if of_project && is_refused {
@@ -111,7 +114,13 @@ impl Environment {
             self.dotenv.insert(name, value);
         }
         self.file = Some(file);
+        self.of_project = of_project;
         refused
+    }
+
+    /// Whether a file of the project says it, and nobody else does.
+    pub(crate) fn is_of_project(&self, name: &str) -> bool {
+        self.of_project && self.of_process(name).is_none() && self.get(name).is_some()
     }
 
     /// Whether the variable says where requests go, and the key that goes with
@@ -130,8 +139,7 @@ impl Environment {
 /// Whether the variable decides how the program is confined, whom it trusts, or
 /// where its settings lie: a project does not say so.
 fn is_for_the_user(name: &str) -> bool {
-    let own = ["PARALLAX_", "GEMINI_CLI_", "GEMINI_"];
-    let rest = own.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    let rest = own_name(name).unwrap_or(name);
     rest.starts_with("SANDBOX")
         || matches!(name, "SEATBELT_PROFILE" | "BUILD_SANDBOX")
         || (rest != name
@@ -141,12 +149,18 @@ fn is_for_the_user(name: &str) -> bool {
             ))
 }
 
+/// The name behind our prefix, whichever of them it is: all say the same.
+fn own_name(name: &str) -> Option<&str> {
+    let own = ["PARALLAX_CLI_", "PARALLAX_", "GEMINI_CLI_", "GEMINI_"];
+    own.iter().find_map(|prefix| name.strip_prefix(prefix))
+}
+
 /// Whether the variable names a file to read the system prompt from, or to write
 /// it to. A project may switch its own file on (`1`); which other files of the
 /// user's are read or written is not for it to say.
 fn names_a_prompt_file(name: &str, value: &str) -> bool {
     let switch = value.trim().to_ascii_lowercase();
-    matches!(name, "GEMINI_SYSTEM_MD" | "GEMINI_WRITE_SYSTEM_MD")
+    own_name(name).is_some_and(|rest| matches!(rest, "SYSTEM_MD" | "WRITE_SYSTEM_MD"))
         && !matches!(switch.as_str(), "" | "0" | "1" | "true" | "false")
 }
 

@@ -24,7 +24,9 @@ use enablement::Enablement;
 use values::ValueFile;
 
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
-pub use lock::{Locked, MOST_BYTES, MOST_FILES, content_hash, lock, locked, stays_inside};
+pub use lock::{
+    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, locked, stays_inside,
+};
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
 pub use metadata::{
     INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository, powers,

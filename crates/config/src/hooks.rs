@@ -1,6 +1,8 @@
 //! Hooks as settings files have them, each with the file it stands in, and
 //! which of a project's hooks the user accepted.
 
+mod kind;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,11 +20,13 @@ use crate::other_agents::{our_event, our_matcher};
 use crate::read::read_at_most;
 use crate::{jsonc, migrate, state};
 
+pub use kind::HookKind;
+
 /// How long a hook may take that does not say.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Hooks of one file.
 const MOST: usize = 200;
-/// Bytes of a script that are looked at.
+/// Bytes of a script that are kept in memory to look at.
 const SCRIPT: u64 = 4 * 1024 * 1024;
 
 /// Whose a hook is, the strongest last.
@@ -67,7 +71,9 @@ pub struct Hook {
     pub matcher: String,
     /// Whether the hooks of the event run one after the other.
     pub sequential: bool,
-    /// The text for the shell.
+    /// How it is run.
+    pub kind: HookKind,
+    /// The text for the shell; of what the program does itself, a word for it.
     pub command: String,
     /// Its name; empty: its command stands for it.
     pub name: String,
@@ -108,10 +114,13 @@ impl Hook {
         .iter()
         .map(|piece| piece.as_bytes().to_vec())
         .collect();
+        if self.kind != HookKind::Command {
+            pieces.push(format!("{:?}", self.kind).into_bytes());
+        }
         for script in self.scripts(project) {
-            if let Ok(Some(read)) = read_at_most(&script, SCRIPT) {
+            if let Some(content) = content(&script) {
                 pieces.push(script.as_os_str().as_encoded_bytes().to_vec());
-                pieces.push(read.bytes);
+                pieces.push(content);
             }
         }
         state::digest(pieces.iter().map(Vec::as_slice))
@@ -133,6 +142,16 @@ impl Hook {
         files.dedup();
         files
     }
+}
+
+/// What tells a file from any other: its bytes, or of a large one the hash of
+/// them.
+fn content(path: &Path) -> Option<Vec<u8>> {
+    let read = read_at_most(path, SCRIPT).ok()??;
+    if !read.cut {
+        return Some(read.bytes);
+    }
+    state::digest_of_file(path).ok()
 }
 
 /// The hooks of all layers.
@@ -306,14 +325,7 @@ fn read_hook(
 ) -> Result<(Hook, Option<String>), String> {
     let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let flag = |key: &str| written.get(key).and_then(Value::as_bool).unwrap_or(false);
-    match written.get("type").and_then(Value::as_str) {
-        Some("command") | None => {}
-        Some(other) => return Err(format!("its type `{other}` is not `command`")),
-    }
-    let command = text("command");
-    if command.trim().is_empty() {
-        return Err("its `command` is missing".to_owned());
-    }
+    let (kind, command) = HookKind::read(written)?;
     // Others count in seconds.
     let seconds = written.get("timeout").and_then(Value::as_u64).filter(|_| theirs);
     let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
@@ -331,6 +343,7 @@ fn read_hook(
         file: PathBuf::new(),
         matcher: String::new(),
         sequential: false,
+        kind,
         command,
         name: text("name"),
         description: text("description"),

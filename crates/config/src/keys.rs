@@ -490,6 +490,9 @@ fn number(text: &str) -> Option<Number> {
 /// Which sessions are deleted.
 const RETENTION: &str = "general.sessionRetention.";
 
+/// The key of these whose value was taken out, for whoever deletes.
+pub(crate) const UNUSABLE_RETENTION: &str = "general.sessionRetention.unusable";
+
 /// At most so many complaints about one file.
 const MOST: usize = 5;
 
@@ -515,6 +518,7 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
                     // delete what was to be kept.
                     if key.name.starts_with(RETENTION) {
                         replace(values, &format!("{RETENTION}enabled"), Value::Bool(false));
+                        replace(values, UNUSABLE_RETENTION, Value::String(key.name.to_owned()));
                     }
                     issues.push(format!(
                         "`{}` must be {}, not {}",
@@ -610,7 +614,7 @@ mod tests {
         let warnings = check(object, Path::new("/s.json"));
         assert_eq!(
             values,
-            json!({"general": {"vimMode": true, "maxAttempts": 3, "sessionRetention": {"enabled": false}}, "tools": {"exclude": ["b"]},
+            json!({"general": {"vimMode": true, "maxAttempts": 3, "sessionRetention": {"enabled": false, "unusable": "general.sessionRetention.maxAge"}}, "tools": {"exclude": ["b"]},
                    "own": {"x": 1}, "model": {}})
         );
         assert_eq!(

@@ -74,6 +74,13 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
             if leads_out(&standard, places.cwd) {
                 return Err(ConfigError::LeadsOut { path: standard });
             }
+            if places.environment.is_of_project("GEMINI_SYSTEM_MD") {
+                found.warnings.push(format!(
+                    "the whole system prompt is `{}`: the `.env` of the project says so; \
+                     `GEMINI_SYSTEM_MD=0` in your environment keeps the built-in one",
+                    standard.display()
+                ));
+            }
             Some(standard.clone())
         }
         Said::File(path) => Some(path),

@@ -206,6 +206,12 @@ impl Settings {
             min_retention: age("minRetention").unwrap_or(Duration::from_secs(86_400)),
         }
     }
+    /// The key of `general.sessionRetention.*` whose value cannot be used, so that
+    /// nothing is deleted.
+    pub fn unusable_retention(&self) -> Option<String> {
+        let enabled = self.flag("general.sessionRetention.enabled");
+        self.text(crate::keys::UNUSABLE_RETENTION).filter(|_| !enabled)
+    }
     /// `output.format`.
     pub fn output_format(&self) -> OutputFormat {
         match self.text("output.format").as_deref() {

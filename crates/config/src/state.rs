@@ -122,6 +122,20 @@ pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     hexadecimal(&hash.finalize())
 }
 
+/// SHA-256 of a file, however large. Blocking.
+pub(crate) fn digest_of_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = io::Read::read(&mut file, &mut buffer)?;
+        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+            return Ok(hash.finalize().to_vec());
+        };
+        hash.update(bytes);
+    }
+}
+
 /// SHA-256 of some bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))

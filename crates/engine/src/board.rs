@@ -18,6 +18,7 @@ use tokio::task::{Id, JoinSet};
 use crate::hub::EventHub;
 use crate::reach::Reach;
 use crate::respond::Response;
+use crate::results::Pending;
 
 /// How often one call may be followed by another in its place.
 const MOST_TAILS: u32 = 5;
@@ -185,10 +186,14 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// About how many tokens the results take that are there already.
-    pub(crate) fn pending_tokens(&self) -> u64 {
+    /// The results that stand beside one that is taken in now.
+    pub(crate) fn pending(&self) -> Pending {
         let results = self.slots.iter().flatten();
-        results.map(|response| crate::tokens::of_text(&response.text)).sum()
+        let open = self.slots.iter().filter(|slot| slot.is_none()).count();
+        Pending {
+            tokens: results.map(|response| crate::tokens::of_text(&response.text)).sum(),
+            to_come: (open as u64).saturating_sub(1),
+        }
     }
 
     /// The call that is to be made: that of the model, or the one that took its

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetSpent, BudgetUse};
 use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
+use parallax_protocol::store::Record;
 use tokio::task::JoinHandle;
 
 pub use self::ledger::Ledger;
@@ -148,6 +149,17 @@ impl Session {
         })))
     }
 
+    /// Notes limits that a person set, for when the session is resumed. One that
+    /// has no prompt yet has no journal either: they wait for it.
+    pub(crate) fn keep_budgets(&mut self) {
+        if self.history.len() == 0 {
+            return;
+        }
+        for record in std::mem::take(&mut self.inbox.set_budgets) {
+            self.history.record(&Record::Budget(record));
+        }
+    }
+
     /// Whether another request may be made with that model. A person who is
     /// there is asked first.
     ///
@@ -159,6 +171,7 @@ impl Session {
         model: &str,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
+        self.keep_budgets();
         while let Some(spent) = self.budget.over() {
             if !self.is_raised(spent, cancel).await? {
                 return Err(EndReason::Budget(spent));

@@ -6,6 +6,7 @@
 //! happens rarely, and then by much.
 
 mod account;
+mod ahead;
 mod calls;
 mod leave_out;
 mod room;
@@ -13,6 +14,7 @@ mod shorten;
 mod snapshot;
 mod split;
 mod transcript;
+mod when;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +24,6 @@ use parallax_protocol::event::{
     Compaction, CompactionCause, CompactionHow, ContextUsed, EndReason, EventBody,
 };
 use parallax_protocol::tool::ToolKind;
-use tokio::task::JoinHandle;
 
 pub(crate) use account::call_words;
 pub(crate) use calls::{Answered, answered};
@@ -31,8 +32,10 @@ pub use shorten::KeepOutput;
 pub(crate) use shorten::place_of;
 
 use self::account::{Facts, Held};
+use self::ahead::{Job, until};
 use self::shorten::Reach;
 use self::split::Split;
+use self::when::{goal, is_gain};
 use crate::inbox::Wanted;
 use crate::invariants;
 use crate::meter::Metered;
@@ -47,9 +50,6 @@ const ACCOUNT_PERCENT: u64 = 50;
 const ACCOUNT: (u64, u64) = (400, 12_000);
 /// Tokens that must have come or gone before old results are looked through again.
 const LOOK_AGAIN: u64 = 2_000;
-/// A gain below this part of the whole is none, in percent.
-const GAIN_PERCENT: u64 = 5;
-
 /// What a session knows of its compactions.
 pub(crate) struct Compacting {
     pub(crate) room: Room,
@@ -62,11 +62,16 @@ pub(crate) struct Compacting {
     held: bool,
     /// The tokens when old results were looked through last.
     looked: u64,
+    /// How often the way to the next compaction was doubled, since they brought
+    /// little.
+    doubled: u32,
+    /// It was told that the mark is too low.
+    told_low: bool,
 }
 
 impl Compacting {
     pub(crate) fn new(room: Room) -> Self {
-        Self { room, job: None, next_at: 0, held: false, looked: 0 }
+        Self { room, job: None, next_at: 0, held: false, looked: 0, doubled: 0, told_low: false }
     }
 
     /// Whether old results are to be looked through again: not for every request,
@@ -77,22 +82,6 @@ impl Compacting {
             self.looked = tokens;
         }
         changed
-    }
-}
-
-/// An account that is written beside the work.
-struct Job {
-    writing: JoinHandle<Result<String, String>>,
-    /// It covers the contents before this place.
-    covers: usize,
-    /// The state of the history that it is for.
-    epoch: u64,
-    cancel: CancellationToken,
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        self.cancel.cancel();
     }
 }
 
@@ -140,7 +129,8 @@ impl Session {
         self.describe_context();
         let model = self.main_model();
         let ContextUsed { tokens, window } = self.context(&model);
-        let mark = self.compacting.room.mark(window);
+        let mark = self.mark(window);
+        self.tell_low_mark(mark, window);
         if tokens > window {
             self.compact(CompactionCause::Overflow, None, cancel).await;
         } else if tokens >= mark.max(self.compacting.next_at) && !self.compacting.held {
@@ -152,7 +142,7 @@ impl Session {
             }
         } else if tokens >= (mark / 2).min(self.compacting.room.shortens_from()) {
             if self.compacting.looks(tokens) {
-                self.shorten_old(mark).await;
+                self.shorten_old(mark.max(self.compacting.next_at)).await;
             }
             if tokens >= mark.max(self.compacting.next_at) / 5 * 4 && !self.compacting.held {
                 self.write_ahead(&model, mark).await;
@@ -233,7 +223,7 @@ impl Session {
         self.hook_compress(cause, cancel).await;
         let model = self.main_model();
         let window = self.context(&model).window;
-        let mark = self.compacting.room.mark(window);
+        let mark = self.mark(window);
         let mut reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
         let mut material = self.material(reach).await;
         let before = material.before;
@@ -258,6 +248,14 @@ impl Session {
                 // What is bulky in the last answers as well, but for the newest.
                 let tighter = Reach { protect: 0, ..reach };
                 if let Some(view) = self.shortened(&shorter, tighter).await {
+                    how = how.or(Some(CompactionHow::Results));
+                    shorter = view;
+                }
+            }
+            if material.estimate(&shorter) >= mark && reach.protect_newest {
+                // The newest results alone are more than the history is to have.
+                let all = Reach { protect: mark / 4, protect_newest: false, ..reach };
+                if let Some(view) = self.shortened(&shorter, all).await {
                     how = how.or(Some(CompactionHow::Results));
                     shorter = view;
                 }
@@ -298,9 +296,7 @@ impl Session {
             ));
         }
         self.take(shorter, how, before, after);
-        // Where little could go, the next one waits until more can.
-        let more = (after + after / 2).min(window - window / 10);
-        self.compacting.next_at = if after < mark * 3 / 5 { 0 } else { more };
+        self.compacting.learn(cause, (before, after), mark, window);
         self.tell_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
@@ -339,7 +335,13 @@ impl Session {
             how: Some(CompactionHow::Results),
             before,
             after,
-            remark: None,
+            remark: (after > goal(before)).then(|| {
+                format!(
+                    "only results before the newest {} tokens of them were shortened; no account \
+                     is needed yet",
+                    reach.protect
+                )
+            }),
         });
     }
 
@@ -415,53 +417,6 @@ impl Session {
         }
     }
 
-    /// What was written ahead, with the cut that it is for.
-    async fn written(
-        &mut self,
-        mut job: Job,
-        material: &Material,
-        cancel: &CancellationToken,
-    ) -> Option<(Split, String)> {
-        let split = Split::by_place(&material.short, material.active, job.covers)?;
-        let writing =
-            async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
-        let snapshot = self.inbox.during(until(writing, cancel)).await.ok()?;
-        Some((split, snapshot))
-    }
-
-    fn is_writing(&self) -> bool {
-        self.compacting.job.as_ref().is_some_and(|job| !job.writing.is_finished())
-    }
-
-    /// Begins to write the account beside the work, so that nobody waits for it.
-    async fn write_ahead(&mut self, model: &str, mark: u64) {
-        let epoch = self.history.epoch();
-        if self.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch) {
-            return;
-        }
-        let reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
-        // Files are written when it comes to that.
-        let keep_output = self.compacting.room.keep_output.take();
-        let material = self.material(reach).await;
-        self.compacting.room.keep_output = keep_output;
-        if material.estimate(&material.short) <= goal(material.before) {
-            return;
-        }
-        // More will have come when it is taken.
-        let budget = tokens_of(&material.short) / 8;
-        let Some(split) = Split::by_size(&material.short, material.active, budget, ANSWERS) else {
-            return;
-        };
-        let from = material.view.iter().skip(split.tail);
-        let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
-        let order = self.order(&material, split, None, model);
-        let cancel = CancellationToken::new();
-        let stop = cancel.clone();
-        let writing =
-            tokio::spawn(async move { until(snapshot::write(&order, &stop), &stop).await });
-        self.compacting.job = Some(Job { writing, covers, epoch, cancel });
-    }
-
     /// What the model is asked for. It gets the results in full where they fit.
     fn order(
         &self,
@@ -515,27 +470,6 @@ impl Session {
             Facts::gather(&material.view, split, self.prompts.marks(), &calls, files, &held);
         facts.with_plan(self.plan())
     }
-}
-
-/// Waits for a writer, or until it is not wanted any more.
-async fn until(
-    writing: impl Future<Output = Result<String, String>>,
-    cancel: &CancellationToken,
-) -> Result<String, String> {
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => Err("it was interrupted".into()),
-        written = writing => written,
-    }
-}
-
-/// What a compaction is to leave of so many tokens: 60 % go.
-fn goal(before: u64) -> u64 {
-    before * 2 / 5
-}
-
-fn is_gain(before: u64, after: u64) -> bool {
-    after < before.saturating_sub(before * GAIN_PERCENT / 100)
 }
 
 fn unchanged(cause: CompactionCause, tokens: u64, why: &str) -> Compaction {

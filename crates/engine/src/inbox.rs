@@ -15,9 +15,11 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::agents::Family;
 use crate::budget::Ledger;
+use crate::history::now;
 use crate::hub::EventHub;
 use crate::reach::Reach;
 use crate::shells::Shells;
+use parallax_protocol::store::BudgetRecord;
 
 /// Widens the workspace; says what was wrong when it cannot.
 pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<(), String> + Send + Sync>;
@@ -115,6 +117,8 @@ pub(crate) struct Inbox {
     pub(crate) family: Option<Arc<Family>>,
     /// The budgets.
     pub(crate) ledger: Ledger,
+    /// Limits that were set and are not in the journal yet.
+    pub(crate) set_budgets: Vec<BudgetRecord>,
 }
 
 impl Inbox {
@@ -152,6 +156,7 @@ impl Inbox {
             notices: 0,
             family: None,
             ledger: Ledger::default(),
+            set_budgets: Vec::new(),
         }
     }
 
@@ -255,7 +260,10 @@ impl Inbox {
                 self.mode = mode;
                 self.tell_state();
             }
-            Op::SetBudget { kind, scope, limit } => self.ledger.set(kind, scope, limit),
+            Op::SetBudget { kind, scope, limit } => {
+                self.ledger.set(kind, scope, limit);
+                self.set_budgets.push(BudgetRecord { time: now(), kind, scope, limit });
+            }
             Op::Shutdown | Op::Clear => {
                 self.cleared = matches!(op, Op::Clear);
                 self.shutdown = true;

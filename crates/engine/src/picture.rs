@@ -52,6 +52,7 @@ impl Session {
     fn picture(&mut self) -> ContextPicture {
         let model = self.main_model();
         let ContextUsed { tokens, window } = self.context(&model);
+        let mark = self.mark(window);
         let mut sums = Sums::default();
         let mut in_system = 0;
         let mut in_preface = 0;
@@ -76,7 +77,7 @@ impl Session {
         ContextPicture {
             tokens,
             window,
-            mark: self.compacting.room.mark(window),
+            mark,
             blocks: sums.blocks(),
             items: self.items_of(view, &results),
         }

@@ -51,6 +51,7 @@ impl Session {
                 self.history.record(&Record::Plan(record));
                 self.plan = Some(AgreedPlan { path: plan, at: self.history.len() });
                 self.set_mode(mode);
+                self.yolo_by_rule = !self.interactive && !self.began_in_yolo;
                 if mode == ApprovalMode::Yolo {
                     let text = "the plan is agreed to by a rule, since nobody can be asked: \
                                 everything runs without a question from here on";

@@ -1,6 +1,7 @@
 //! What comes to a result before the model gets it: context files of the
 //! folders that were touched are added, and of what is too long only the ends
-//! stay, with all of it in a file.
+//! stay, with all of it in a file. What is too long depends on the results that
+//! the same answer has already: together they get a share of the history.
 
 use parallax_protocol::event::ContextUsed;
 use parallax_protocol::tool::{Effects, Outcome};
@@ -22,13 +23,30 @@ const SHORTEST: usize = 2_000;
 /// The part of a long result that its beginning gets, in percent.
 const HEAD_PERCENT: usize = 20;
 
+/// The results of an answer beside the one that is taken in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    /// Tokens of those that are there already.
+    pub(crate) tokens: u64,
+    /// How many are still to come.
+    pub(crate) to_come: u64,
+}
+
+impl Pending {
+    /// The tokens that the next result may have, of so many for all: the first
+    /// half goes to whoever comes first, the rest is shared by those to come.
+    fn share(self, all: u64) -> u64 {
+        let even = all.saturating_sub(self.tokens) / (self.to_come + 1);
+        even.max((all / 2).saturating_sub(self.tokens))
+    }
+}
+
 impl Session {
-    /// Makes the result of a call ready for the model. `name` is the tool's own;
-    /// `pending` the tokens of results of the same answer that are there already.
+    /// Makes the result of a call ready for the model. `name` is the tool's own.
     pub(crate) async fn make_ready(
         &mut self,
         name: &str,
-        pending: u64,
+        pending: Pending,
         effects: &Effects,
         outcome: &mut Outcome,
     ) {
@@ -49,11 +67,11 @@ impl Session {
         }
     }
 
-    async fn bound_result(&mut self, name: &str, pending: u64, outcome: &mut Outcome) {
+    async fn bound_result(&mut self, name: &str, pending: Pending, outcome: &mut Outcome) {
         if EXEMPT.contains(&name) {
             return;
         }
-        let left = self.tokens_left(pending);
+        let left = self.tokens_left(pending.tokens).min(pending.share(self.round_tokens()));
         let setting = self.compacting.room.longest_result.filter(|_| !BOUNDED.contains(&name));
         let texts = [
             Some(&mut outcome.for_model.output),
@@ -154,6 +172,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn results_of_one_answer_stay_within_their_share(
+            sizes in proptest::collection::vec(0u64..60_000, 1..60),
+        ) {
+            let (all, mut tokens) = (50_000, 0);
+            for (at, size) in sizes.iter().enumerate() {
+                let pending = Pending { tokens, to_come: (sizes.len() - at - 1) as u64 };
+                tokens += pending.share(all).min(*size);
+            }
+            prop_assert!(tokens <= all, "{tokens}");
+            let wanted: u64 = sizes.iter().sum();
+            prop_assert!(tokens == wanted || tokens >= all / 2, "{tokens} of {wanted}");
+        }
+
         #[test]
         fn the_ends_are_ends_and_short_enough(text in "(\\PC|\n){0,80}", most in 0usize..60) {
             let (head, tail) = ends_at_lines(&text, most);

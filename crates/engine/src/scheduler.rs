@@ -39,6 +39,9 @@ const PARALLEL: usize = 8;
 /// What the model is told of a call that a person changed.
 const CHANGED: &str = "[The user changed this call before agreeing to it: what was done is not all \
                        that you proposed. Look at the result before you build on it.]";
+/// What the model hears of a command that the sandbox had cut short before.
+const RAN_AGAIN: &str = "[The command ran twice: the sandbox refused the first run something, and \
+     this is the second, with leave for it. What the first run did was there already.]";
 
 /// The tool whose calls are headings of what follows.
 const HEADING: &str = "update_topic";
@@ -284,6 +287,9 @@ impl Session {
         if running.changed && outcome.error.is_none() {
             add_note(&mut outcome, CHANGED);
         }
+        if running.runs > 1 {
+            add_note(&mut outcome, RAN_AGAIN);
+        }
         if !again {
             let arguments = running.arguments.as_ref();
             let tail = self.hook_after_tool(&call, arguments, &mut outcome, cancel).await;
@@ -299,7 +305,7 @@ impl Session {
             }
             let name = self.registry.get(&call.name).map(|tool| tool.spec().name.clone());
             let name = name.unwrap_or_else(|| call.name.clone());
-            let pending = board.pending_tokens();
+            let pending = board.pending();
             self.make_ready(&name, pending, &running.effects, &mut outcome).await;
             self.finish(board, running.index, outcome, finish);
             return;

@@ -1,6 +1,6 @@
 //! The session actor: owns the state, takes prompts, ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -197,6 +197,15 @@ pub(crate) struct Session {
     pub(crate) chosen_tools: Option<Vec<String>>,
     /// What the prompt of the running turn wants.
     pub(crate) wishes: Option<PromptWishes>,
+    /// Whether everything runs unasked since a plan was agreed to by a rule, and
+    /// not since a person wanted that.
+    pub(crate) yolo_by_rule: bool,
+    /// Whether a person began the session in `yolo`.
+    pub(crate) began_in_yolo: bool,
+    /// Tools that are called though they changed, of which people know.
+    pub(crate) told_doubts: HashSet<String>,
+    /// The mode to go back to after a prompt that wanted another.
+    pub(crate) mode_before: Option<ApprovalMode>,
     /// The hooks of the start, while they run.
     pub(crate) starting: JoinSet<HookOutcome>,
     /// What the hooks of the start add to the first prompt.
@@ -232,7 +241,7 @@ pub(crate) struct Session {
     /// What it shares with the sub-agents that it starts.
     pub(crate) family: Option<Arc<Family>>,
     /// Ids that the server gave to calls, to notice one that comes twice.
-    pub(crate) known_ids: std::collections::HashSet<String>,
+    pub(crate) known_ids: HashSet<String>,
 }
 
 /// Starts the actor on the current runtime. Subscribe to the hub before, so
@@ -301,6 +310,10 @@ pub(crate) fn launch(
         hooks: options.hooks,
         chosen_tools: None,
         wishes: None,
+        yolo_by_rule: false,
+        began_in_yolo: options.mode == ApprovalMode::Yolo,
+        told_doubts: HashSet::new(),
+        mode_before: None,
         starting: JoinSet::new(),
         hook_context: None,
         secrets: options.secrets,
@@ -355,6 +368,7 @@ impl Session {
             self.list_prompts().await;
             self.describe_context();
             self.keep_reports();
+            self.keep_budgets();
             if self.history.len() > 0 {
                 self.tell_context();
             }
@@ -404,6 +418,7 @@ impl Session {
                 self.inbox.notice(parallax_protocol::event::Level::Warning, trouble);
             }
             self.end_route(&reason);
+            self.keep_budgets();
             self.inbox.turn = None;
             self.history.record(&Record::TurnEnd { time: now(), reason: word(&reason).to_owned() });
             let store = self.history.store();

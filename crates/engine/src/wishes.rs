@@ -1,5 +1,5 @@
-//! What a prompt wants for its own turn: another model, fewer tools, and calls
-//! that need no leave. It ends with the turn.
+//! What a prompt wants for its own turn: another model, fewer tools, calls that
+//! need no leave, another mode, a time. It ends with the turn.
 
 use std::sync::Arc;
 
@@ -22,6 +22,10 @@ impl Session {
         if self.limits_tools() {
             self.declared = None;
         }
+        if let Some(mode) = self.wishes.as_ref().and_then(|wishes| wishes.mode) {
+            self.mode_before = Some(std::mem::replace(&mut self.inbox.mode, mode));
+            self.inbox.tell_state();
+        }
     }
 
     /// It is over.
@@ -29,7 +33,21 @@ impl Session {
         if self.limits_tools() {
             self.declared = None;
         }
-        self.wishes = None;
+        let wished = self.wishes.take().and_then(|wishes| wishes.mode);
+        if let Some(before) = self.mode_before.take()
+            // What somebody set meanwhile counts.
+            && wished == Some(self.inbox.mode)
+        {
+            self.inbox.mode = before;
+            self.inbox.tell_state();
+        }
+    }
+
+    /// How long the prompt may take, by its own wish.
+    pub(crate) fn hold_to_wished_time(&self) {
+        if let Some(time) = self.wishes.as_ref().and_then(|wishes| wishes.timeout) {
+            self.budget.ledger().hold_to(time);
+        }
     }
 
     fn limits_tools(&self) -> bool {

@@ -46,6 +46,16 @@ struct Process {
     busy: bool,
     /// What it has computed, in clock ticks.
     ticks: u64,
+    /// By its name it keeps the gate of a sandbox. What runs in one can call itself so too.
+    keeper: bool,
+}
+
+impl Process {
+    /// Whether it keeps the gate of a sandbox for us: nothing that was started in a
+    /// sandbox becomes a child of ours.
+    fn keeps_a_gate(&self, own: i32) -> bool {
+        self.keeper && self.parent == own && self.session == self.member.pid
+    }
 }
 
 /// The processes of a command at one moment.
@@ -135,7 +145,12 @@ impl Family {
         let mut census = Census::default();
         for process in processes {
             let pid = process.member.pid;
-            if !members.contains(&pid) {
+            // It ends by itself with the last that is behind its gate.
+            let keeper = process.keeps_a_gate(*own);
+            if keeper && process.zombie {
+                census.dead.push(pid);
+            }
+            if !members.contains(&pid) || keeper && process.zombie {
                 continue;
             }
             if process.zombie {
@@ -145,7 +160,7 @@ impl Family {
                 continue;
             }
             census.alive.push(process.member);
-            if pid != self.root && !members.contains(&process.parent) {
+            if pid != self.root && !keeper && !members.contains(&process.parent) {
                 census.roots.push(pid);
             }
         }
@@ -307,7 +322,8 @@ fn read_process(pid: i32) -> Option<Process> {
 
 /// The name, in parentheses, may hold anything: fields count from its end.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
-    let (_, fields) = stat.rsplit_once(')')?;
+    let (name, fields) = stat.rsplit_once(')')?;
+    let keeper = name.split_once('(').is_some_and(|(_, name)| name == parallax_sandbox::KEEPER);
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
@@ -321,7 +337,8 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let zombie = matches!(state, "Z" | "X" | "x");
     let busy = matches!(state, "R" | "D");
     let ticks = user.saturating_add(system);
-    Some(Process { member: Member { pid, start }, parent, group, session, zombie, busy, ticks })
+    let member = Member { pid, start };
+    Some(Process { member, parent, group, session, zombie, busy, ticks, keeper })
 }
 
 #[cfg(test)]
@@ -336,5 +353,26 @@ mod tests {
         assert_eq!((process.member.start, process.zombie), (777, false));
         assert_eq!((process.busy, process.ticks), (false, 11));
         assert!(parse_stat(12, "12 (x").is_none());
+        assert!(!process.keeper);
+    }
+
+    #[test]
+    fn the_keeper_of_a_gate_is_no_process_that_was_left_running() {
+        let line = |pid: i32, name: &str, parent: i32, state: &str| {
+            let stat = format!(
+                "{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 9 9 1"
+            );
+            parse_stat(pid, &stat).unwrap()
+        };
+        let processes = vec![
+            line(20, "sh", 7, "S"),
+            line(21, "parallax-gate", 7, "Z"),
+            line(22, "parallax-gate", 20, "S"),
+        ];
+        let family = Family { root: 20, mark: "m".to_owned(), reaper: None };
+        let census = family.census(&Table { processes, own: 7 });
+        assert_eq!(census.dead, [21]);
+        // What calls itself so in a sandbox is what it is.
+        assert_eq!(census.alive.len(), 2);
     }
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::Processes;
-use crate::served::ServedProgram;
+use crate::served::{Served, ServedProgram, ServedStreams};
 use crate::shell::Shell;
 use crate::{Ending, StartError};
 
@@ -54,6 +54,25 @@ pub struct FedEnd {
 }
 
 impl Processes {
+    /// Starts a command that is talked to.
+    ///
+    /// # Errors
+    /// There is no shell or folder, or the system refuses.
+    pub async fn serve_shell(
+        &self,
+        text: String,
+        directory: PathBuf,
+        environment: Vec<(OsString, OsString)>,
+        sandbox: Option<Plan>,
+    ) -> Result<(Served, ServedStreams), StartError> {
+        let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
+        let looking = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
+        let shell = looking.await.ok().flatten().ok_or(StartError::NoShell)?;
+        let program = shell.program.into_os_string();
+        let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
+        self.serve(ServedProgram { program, arguments, directory, environment, sandbox }).await
+    }
+
     /// Runs a command to its end, and ends all that it started.
     ///
     /// # Errors
@@ -64,13 +83,7 @@ impl Processes {
         cancel: &CancellationToken,
     ) -> Result<FedEnd, StartError> {
         let Fed { text, directory, environment, input, timeout, kept, sandbox } = command;
-        let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
-        let looking = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
-        let shell = looking.await.ok().flatten().ok_or(StartError::NoShell)?;
-        let program = shell.program.into_os_string();
-        let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
-        let program = ServedProgram { program, arguments, directory, environment, sandbox };
-        let (mut served, streams) = self.serve(program).await?;
+        let (mut served, streams) = self.serve_shell(text, directory, environment, sandbox).await?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
         let feed = async {

@@ -182,6 +182,22 @@ pub fn report_failure(
     ExitCode::of(failure)
 }
 
+/// Prints that a budget was spent before there was a prompt, in the given
+/// format, and gives the exit code. Broken streams are ignored.
+pub fn report_spent(
+    format: OutputFormat,
+    session_id: Option<&SessionId>,
+    spent: &BudgetSpent,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> ExitCode {
+    let outcome = Outcome::from(&EndReason::Budget(*spent));
+    if let Some(error) = &outcome.error {
+        report_error(format, session_id, error, stdout, stderr);
+    }
+    outcome.exit
+}
+
 /// Prints an error object where the format wants it.
 pub fn report_error(
     format: OutputFormat,

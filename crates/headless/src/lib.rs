@@ -31,7 +31,7 @@ mod timestamp;
 mod wire;
 
 pub use exit::ExitCode;
-pub use failure::{ErrorObject, report_error, report_failure};
+pub use failure::{ErrorObject, report_error, report_failure, report_spent};
 pub use options::{Io, OutputFormat, RunOptions};
 pub use prompt::{run_on, run_prompt};
 pub use sanitize::{Sanitizer, one_line};

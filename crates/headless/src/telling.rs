@@ -14,18 +14,22 @@ use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 
 /// Prints it as an answer: the text, and in the json format the data as
-/// `structured`. `typed` is the line that asked for it.
+/// `structured`, behind the events that came until then. `typed` is the line that
+/// asked for it.
 pub async fn print_told(
     io: Io,
     ops: OpSender,
     mut events: EventReader,
-    told: Told,
+    (told, before): (Told, Vec<Event>),
     typed: String,
     options: RunOptions,
 ) -> ExitCode {
     let signals = Signals::listen();
     let mut conductor = Conductor::new(io, ops, signals, &options, Some(typed.clone()));
     conductor.begin().await;
+    for event in before {
+        conductor.take(event, &mut events, |_| true);
+    }
     let item = ItemId::new("told");
     let done = ItemDone::Text { text: Arc::new(told.text.trim_end().to_owned()), dropped: false };
     let bodies = [

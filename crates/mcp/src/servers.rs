@@ -44,7 +44,7 @@ const STEP: Duration = Duration::from_millis(20);
 const CHARACTERS_OF_TOKEN: u64 = 4;
 
 /// The time between two looks at servers that are waited for.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(30);
 
 /// What the servers of a session are made of.
 pub struct ServersOptions {
@@ -322,10 +322,9 @@ impl Servers {
         };
         let mut probes = tokio::task::JoinSet::new();
         for server in awaited() {
-            server.signs.heard();
             probes.spawn(async move {
-                if answers(&server.config.endpoint).await {
-                    server.signs.heard();
+                if let Some(took) = answers(&server.config.endpoint).await {
+                    server.signs.answered(took);
                 }
             });
         }

@@ -10,7 +10,10 @@ use tokio::time::Instant;
 use url::Url;
 
 /// One that gives no sign for so long hangs.
-pub(crate) const SILENCE: Duration = Duration::from_millis(300);
+pub(crate) const SILENCE: Duration = Duration::from_millis(150);
+/// One that is far away needs so many times as long as its address to answer:
+/// for the handshakes, and its own work.
+const TRIPS: u32 = 6;
 /// The same for programs where the system does not tell what they do.
 const BLIND: Duration = Duration::from_secs(2);
 
@@ -48,6 +51,13 @@ impl Signs {
         self.seen().last = Instant::now();
     }
 
+    /// Its address took a connection, after that time.
+    pub(crate) fn answered(&self, took: Duration) {
+        let mut seen = self.seen();
+        seen.last = Instant::now();
+        seen.silence = SILENCE.max(took * TRIPS);
+    }
+
     /// Its program runs now.
     pub(crate) fn started(&self, program: ProgramId) {
         let mut seen = self.seen();
@@ -68,7 +78,7 @@ impl Signs {
             seen.silence = BLIND;
             return;
         };
-        if now.busy || seen.activity.is_none_or(|before| before.ticks != now.ticks) {
+        if now.busy || seen.activity.unwrap_or_default().ticks != now.ticks {
             seen.last = Instant::now();
         }
         seen.activity = Some(now);
@@ -90,20 +100,21 @@ impl Signs {
     }
 }
 
-/// Whether somebody takes connections at the address of a server.
-pub(crate) async fn answers(endpoint: &Endpoint) -> bool {
+/// How long the address of a server took to take a connection; `None`: nobody
+/// does there, or it has no address.
+pub(crate) async fn answers(endpoint: &Endpoint) -> Option<Duration> {
     let (Endpoint::Http { url, .. }
     | Endpoint::Sse { url, .. }
     | Endpoint::HttpThenSse { url, .. }) = endpoint
     else {
-        return false;
+        return None;
     };
-    let Ok(url) = url.parse::<Url>() else { return false };
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-        return false;
-    };
+    let url = url.parse::<Url>().ok()?;
+    let (host, port) = (url.host_str()?, url.port_or_known_default()?);
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    tokio::net::TcpStream::connect((host, port)).await.is_ok()
+    let begun = Instant::now();
+    tokio::net::TcpStream::connect((host, port)).await.ok()?;
+    Some(begun.elapsed())
 }
 
 #[cfg(test)]
@@ -128,6 +139,12 @@ mod tests {
         assert!(signs.hangs());
         signs.heard();
         assert!(!signs.hangs());
+        signs.answered(SILENCE);
+        tokio::time::advance(step * (TRIPS - 1)).await;
+        assert!(!signs.hangs(), "it is far away");
+        tokio::time::advance(step).await;
+        assert!(signs.hangs());
+        signs.heard();
         signs.saw(None);
         tokio::time::advance(step).await;
         assert!(!signs.hangs(), "nobody knows");

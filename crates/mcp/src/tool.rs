@@ -131,14 +131,15 @@ impl Of {
             return self.failure(&error);
         }
         match self.still() {
-            Some(false) if run.mode != ApprovalMode::Yolo => {
+            // In every mode: what would be called is not what was looked at.
+            Some(false) => {
                 return self.refusal(
                     "was not called: its server now describes it differently. The new description \
                      is declared from now on; call it again if it still fits",
                 );
             }
             None => return self.refusal("is no longer there"),
-            _ => {}
+            Some(true) => {}
         }
         let request = || {
             let params = CallToolRequestParams::new(self.entry.name.clone())

@@ -192,7 +192,14 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
 /// Reads the settings. Of a folder that is not trusted nothing is read, and
 /// nothing of it is shown.
 pub(crate) fn launch() -> Result<Launch, Failure> {
-    Launch::prepare(launch_options()?)
+    prepared(launch_options()?)
+}
+
+/// The same with these options; what is wrong with the settings is told.
+pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
+    let launch = Launch::prepare(options)?;
+    warn(&launch.warnings);
+    Ok(launch)
 }
 
 /// How subcommands read them: nothing is begun, and no session is kept.
@@ -208,6 +215,15 @@ pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
         colourist: Some(parallax_tui::highlight::code_pieces),
         ..LaunchOptions::default()
     })
+}
+
+/// Tells on standard error what the person should know of their settings.
+pub(crate) fn warn(warnings: &[String]) {
+    let mut stderr = io::stderr();
+    for warning in warnings {
+        // Nobody can be told when stderr is gone.
+        let _ = writeln!(stderr, "parallax: {}", one_line(warning));
+    }
 }
 
 /// A failure that the person can mend.

@@ -144,6 +144,7 @@ impl ExtensionsAction {
 /// A source that cannot be used, an extension that is not there, nobody who
 /// agrees.
 pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
+    launch.tidy_extensions();
     let mut person = Person::new();
     match action {
         ExtensionsAction::Install {
@@ -315,8 +316,10 @@ fn update(
         person.tell(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
     }
     if !beyond.is_empty() || moved.is_some() {
-        let mut shown =
-            format!("Version {to} of \"{name}\" may do more than version {}:\n", one_line(from));
+        let mut shown = format!(
+            "Version {to} of \"{name}\" may do what you did not agree to with version {}:\n",
+            one_line(from)
+        );
         for line in beyond {
             let _ = writeln!(shown, "  + {}", one_line(line));
         }
@@ -412,7 +415,7 @@ fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
     let (manifest, review) = launch.review_extension(path)?;
     let mut text =
         format!("Extension \"{}\" {} is valid.\n", manifest.name, one_line(&manifest.version));
-    for line in &review.lines {
+    for line in &review.told() {
         let _ = writeln!(text, "  {}", one_line(line));
     }
     let mut notes = review.notes.clone();
@@ -423,7 +426,7 @@ fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
         let _ = writeln!(text, "warning: {}", one_line(note));
     }
     let json = json!({
-        "name": manifest.name, "version": manifest.version, "may": review.lines, "warnings": notes,
+        "name": manifest.name, "version": manifest.version, "may": review.told(), "warnings": notes,
     });
     Ok(Said::new(text, json))
 }

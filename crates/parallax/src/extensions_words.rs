@@ -19,12 +19,13 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
     if !manifest.description.is_empty() {
         let _ = writeln!(text, "{}", one_line(&manifest.description));
     }
-    if review.lines.is_empty() {
+    let lines = review.told();
+    if lines.is_empty() {
         text.push_str("It brings nothing.\n");
     } else {
         text.push_str("It brings:\n");
     }
-    for line in &review.lines {
+    for line in &lines {
         let _ = writeln!(text, "  {}", one_line(line));
     }
     for note in &review.notes {

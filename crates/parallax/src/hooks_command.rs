@@ -34,6 +34,12 @@ pub(crate) enum HooksAction {
         #[arg(long)]
         subject: Option<String>,
     },
+    /// Show which hooks ran, how long they took, and what they answered
+    Trace {
+        /// The session; without it the last in which a hook ran
+        #[arg(long)]
+        session: Option<String>,
+    },
     /// Take over the hooks of another agent
     Migrate {
         /// Those of Claude Code (`.claude/settings.json`)
@@ -74,6 +80,7 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
         HooksAction::Test { event, input, subject } => {
             test(launch, event, input.as_deref(), subject.as_deref())
         }
+        HooksAction::Trace { session } => trace(launch, session.as_deref()),
         HooksAction::Migrate { scope, .. } => migrate(launch, *scope),
         HooksAction::Enable { name, scope } => switch(launch, name, true, *scope),
         HooksAction::Disable { name, scope } => switch(launch, name, false, *scope),
@@ -102,6 +109,16 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
     Ok(Said::new(text, json!({"hooks": hooks, "warnings": found.warnings})))
 }
 
+fn trace(launch: &Launch, session: Option<&str>) -> Result<Said, Failure> {
+    let entries = launch.hook_trace(session)?;
+    let mut text = String::new();
+    for entry in &entries {
+        // Writing into a text cannot fail.
+        let _ = writeln!(text, "{}  {}", entry.time, one_line(&entry.line()));
+    }
+    Ok(Said::new(text, json!(entries)))
+}
+
 /// Whether it runs, or why not.
 fn state(hook: &Hook) -> &'static str {
     match hook {
@@ -116,6 +133,7 @@ fn to_json(hook: &Hook) -> Value {
     json!({
         "event": hook.event.as_str(),
         "name": hook.name,
+        "type": hook.kind.as_str(),
         "command": hook.command,
         "description": hook.description,
         "matcher": hook.matcher,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use parallax_headless::{
     ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions, Signals, print_told,
-    report_error, report_failure, run_on, run_prompt, run_stream_input,
+    report_error, report_failure, report_spent, run_on, run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -201,7 +201,10 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     )
     .await;
     let id = session.id.clone();
-    session.close().await;
+    for said in session.close().await {
+        // The session's own channel is closed; a reader that is gone is no failure.
+        let _ = writeln!(std::io::stderr(), "warning: {said}");
+    }
     code.map_err(|failure| Failed { failure, format, session: Some(id) })
 }
 
@@ -230,7 +233,7 @@ fn looking_on(settings: &Settings) -> Result<Launch, Failure> {
 /// Talks with the session until the prompts are used up.
 async fn converse(
     session: &OpenSession,
-    events: EventReader,
+    mut events: EventReader,
     prompts: Prompts,
     mut options: RunOptions,
     around: Surroundings,
@@ -258,16 +261,33 @@ async fn converse(
         return Ok(run_on(Io::standard(), session.ops(), events, options).await);
     }
     let typed = assemble(&stdin.text, prompt.as_deref())?;
-    if let Some(told) = start::told(session, &typed).await? {
+    let mut signals = Signals::listen();
+    let asked = tokio::select! {
+        asked = start::asked(session, &mut events, &typed) => asked?,
+        number = signals.next() => return Ok(cut_off(number, session, &options)),
+    };
+    let told = match asked {
+        None => start::told(session, &typed).await?.map(|told| (told, Vec::new())),
+        asked => asked,
+    };
+    if let Some(told) = told {
+        drop(signals);
         let ops = session.ops();
         return Ok(print_told(Io::standard(), ops, events, told, typed, options).await);
     }
-    let mut signals = Signals::listen();
+    let ledger = session.ledger();
     let expanded = tokio::select! {
-        expanded = start::prompt(session, typed.clone()) => expanded?,
+        expanded = ledger.in_time(start::prompt(session, typed.clone())) => expanded,
         number = signals.next() => return Ok(cut_off(number, session, &options)),
     };
     drop(signals);
+    let expanded = match expanded {
+        Ok(expanded) => expanded?,
+        Err(spent) => {
+            let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
+            return Ok(report_spent(options.format, Some(&session.id), &spent, stdout, stderr));
+        }
+    };
     options.warnings.extend(expanded.notices);
     let mut prompt = expanded.prompt;
     if let Some(schema) = &options.schema {

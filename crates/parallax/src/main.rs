@@ -10,6 +10,7 @@ mod extending;
 mod extensions_command;
 mod extensions_words;
 mod hooks_command;
+mod index_progress;
 mod interactive;
 mod invocation;
 mod launch;

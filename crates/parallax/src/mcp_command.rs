@@ -13,7 +13,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{Launch, LaunchOptions, McpProbe, ProbeState};
 use serde_json::{Value, json};
 
-use crate::extending::{launch_options, refused};
+use crate::extending::{launch_options, prepared, refused};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::auth;
 
@@ -55,7 +55,7 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
 
 pub(crate) fn launch() -> Result<Launch, Failure> {
     // Servers that are to be confined are tried as they will run.
-    Launch::prepare(LaunchOptions { supervises: true, ..launch_options()? })
+    prepared(LaunchOptions { supervises: true, ..launch_options()? })
 }
 
 /// The object of a server as settings have it.

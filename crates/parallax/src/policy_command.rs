@@ -16,7 +16,7 @@ use parallax_tools::run_shell_command::command_effects;
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction};
-use crate::extending::{launch, refused};
+use crate::extending::{launch, refused, warn};
 
 const SHELL: &str = "run_shell_command";
 
@@ -261,14 +261,6 @@ fn word(decision: Decision) -> &'static str {
 fn pretty(value: Result<Value, serde_json::Error>) -> String {
     let value = value.unwrap_or_else(|error| json!(error.to_string()));
     format!("{value:#}\n")
-}
-
-fn warn(warnings: &[String]) {
-    let mut stderr = io::stderr();
-    for warning in warnings {
-        // Nobody can be told when stderr is gone.
-        let _ = writeln!(stderr, "parallax: {}", one_line(warning));
-    }
 }
 
 /// Prints a text; a reader that has gone away is no failure.

@@ -11,6 +11,7 @@ use parallax_sandbox::{Finding, Support, Tier};
 use parallax_sdk::{Launch, LaunchOptions};
 
 use crate::arguments::SandboxAction;
+use crate::extending::warn;
 use crate::invocation::Settings;
 use crate::start;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
                 ..Permissions::default()
             };
             let launch = Launch::prepare(options)?;
+            warn(&launch.warnings);
             let (code, put_back) = launch.sandboxed(command, mode, &permissions)?.run()?;
             // With stderr gone nobody is there to be told.
             for path in put_back.restored {

@@ -16,6 +16,7 @@ use parallax_sdk::{Launch, Origin, SessionEntry};
 use serde_json::{Value, json};
 
 use crate::extending::{Said, launch, say};
+use crate::index_progress::IndexProgress;
 use crate::sessions_arguments::{SessionsAction, SessionsArguments};
 
 /// Characters of an id that tell it from others, nearly always.
@@ -245,7 +246,9 @@ fn indented(text: &str, indent: &str) -> String {
 }
 
 fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
-    let hits = launch.search_sessions(search, &|| false)?;
+    let progress = IndexProgress::new();
+    let hits = launch.search_sessions(search, &|step| progress.tell(step))?;
+    progress.end();
     let json = hits.iter().map(|hit| {
         json!({
             "id": hit.id,

@@ -10,7 +10,7 @@ use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
 use parallax_sdk::custom_commands::{Commands, Expanded, Prepared};
-use parallax_sdk::telling::Told;
+use parallax_sdk::telling::{Asked, Told};
 use parallax_sdk::{
     Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
     SessionEntry,
@@ -106,10 +106,12 @@ pub(crate) fn start(launch: Launch) -> Result<Started, Failure> {
 /// expands custom commands.
 pub(crate) fn expand(session: &OpenSession) -> Expand {
     let typed = Typed::of(session);
+    let ledger = session.ledger();
     Arc::new(move |text| {
-        let typed = typed.clone();
+        let (typed, ledger) = (typed.clone(), ledger.clone());
         Box::pin(async move {
-            let expanded = typed.expand(text).await?;
+            let expanded = ledger.in_time(typed.expand(text)).await;
+            let expanded = expanded.map_err(|spent| input(spent.to_string()))??;
             for notice in expanded.notices {
                 tracing::warn!("{notice}");
             }
@@ -127,6 +129,20 @@ pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Tol
     // Reads files, and asks the kernel: a few milliseconds that nobody else needs.
     let tell = || session.tell(name, arguments).transpose();
     tokio::task::block_in_place(tell)
+}
+
+/// What the session answers to a command that is an order to it, with the events
+/// that came until then; `None` for every other text.
+///
+/// # Errors
+/// When the session ended meanwhile.
+pub(crate) async fn asked(
+    session: &OpenSession,
+    events: &mut EventReader,
+    text: &str,
+) -> Result<Option<Asked>, Failure> {
+    let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
+    session.ask_engine(events, name, arguments).await.transpose()
 }
 
 /// The prompt that a command of the program's own stands for.

@@ -1,11 +1,13 @@
 //! Shell lines: what a text handed to `bash -c` would do, by the grammar of bash.
 
 mod analyse;
+pub mod ansi;
 mod arguments;
 mod builtins;
 mod danger;
 mod found;
 mod git;
+mod git_config;
 mod grammar;
 mod line;
 mod needs;
@@ -18,8 +20,11 @@ mod written;
 pub use analyse::analyse;
 pub use danger::{Destruction, checked_out, dangerous, destructive, emptied, steering};
 pub use git::{GitCall, git_subcommand, uses_git};
+pub use git_config::writes_git_configuration;
 pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
 pub use needs::{needs_network, needs_outside, runs_code};
 pub use prefix::{narrowest_prefixes, prefixes};
-pub use safe::{SafePlace, command_is_safe, known_safe, known_safe_text, redirects_nowhere};
+pub use safe::{
+    SafePlace, changes_git, command_is_safe, known_safe, known_safe_text, redirects_nowhere,
+};
 pub use written::{placed, written};

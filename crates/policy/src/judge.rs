@@ -456,7 +456,11 @@ impl Policy {
                 "a rule whose `permissions` give it, or the settings `security.sandbox.readable` and \
                  `security.sandbox.writable`"
             };
-            finding.raise("beyond the sandbox", &why, false, needs);
+            let write = &beyond.file_system.write;
+            let protected =
+                write.iter().any(|path| paths::is_protected(path, call.query.workspace));
+            let each_time = protected && call.mode != ApprovalMode::Yolo;
+            finding.raise("beyond the sandbox", &why, each_time, needs);
         }
         finding.grants = Some(granted);
     }
@@ -532,6 +536,13 @@ impl Judge for Policy {
         let call = self.read(query);
         let finding = self.decide(&call, &mut Trace::default());
         if finding.each_time || finding.decision == Decision::Deny {
+            return Vec::new();
+        }
+        // Nor is leave for a protected path offered for more than once.
+        let write = &permissions.file_system.write;
+        if call.mode != ApprovalMode::Yolo
+            && write.iter().any(|path| paths::is_protected(path, query.workspace))
+        {
             return Vec::new();
         }
         // Only what would really let the call through is offered.

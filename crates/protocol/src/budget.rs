@@ -30,7 +30,7 @@ impl BudgetSpent {
             (BudgetScope::Session, Time) => "`--timeout` or `budget.session.timeout`",
             (BudgetScope::Prompt, Cost) => "`budget.prompt.maxCost`",
             (BudgetScope::Prompt, Tokens) => "`budget.prompt.maxTokens`",
-            (BudgetScope::Prompt, Time) => "`budget.prompt.timeout`",
+            (BudgetScope::Prompt, Time) => "`budget.prompt.timeout`, or the command's `timeout`",
         }
     }
 }

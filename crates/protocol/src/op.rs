@@ -1,6 +1,7 @@
 //! What a face asks of the engine.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +141,10 @@ pub struct PromptWishes {
     pub tools: Option<Vec<String>>,
     /// Calls that are let through as if somebody had said so for the session.
     pub allowed: Vec<RuleDraft>,
+    /// Another approval mode, until somebody sets one.
+    pub mode: Option<ApprovalMode>,
+    /// How long the turn may take.
+    pub timeout: Option<Duration>,
 }
 
 /// A message for a running turn.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::budget::{BudgetKind, BudgetScope};
 use crate::content::Sealed;
 use crate::context::ResultPlace;
 use crate::event::CompactionHow;
@@ -53,6 +54,8 @@ pub enum Record {
     Pin(PinRecord),
     /// The session has a name; of several the newest counts.
     Name(NameRecord),
+    /// A person set another limit; it holds when the session is resumed, too.
+    Budget(BudgetRecord),
     /// The newest compaction that still counts is taken back.
     CompactionUndone {
         /// When, RFC 3339.
@@ -99,6 +102,21 @@ pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<Resul
         };
     }
     pins
+}
+
+/// Another limit for what the session may spend.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// What is limited.
+    pub kind: BudgetKind,
+    /// For how long it counts.
+    pub scope: BudgetScope,
+    /// US dollars, tokens or seconds; `None`: there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
 }
 
 /// What a session is called.

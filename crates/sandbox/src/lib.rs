@@ -21,3 +21,7 @@ pub use launch::Cell;
 pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
 pub use plan::{Access, Network, Plan, Tier};
 pub use support::{Finding, Support};
+
+/// The name of a process that keeps a command's gate. It may stay a little longer
+/// than the supervisor, and as long as anything that the command left behind.
+pub const KEEPER: &str = "parallax-gate";

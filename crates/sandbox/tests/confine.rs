@@ -66,6 +66,19 @@ fn run(args: &[&str]) -> std::io::Result<String> {
             let (mut stream, _) = listener.accept()?;
             stream.write_all(b"hello").map(|()| String::new())
         }
+        ["serve-unix", path, ready] => {
+            let _packets = std::os::unix::net::UnixDatagram::bind(format!("{path}.packets"))?;
+            let listener = std::os::unix::net::UnixListener::bind(path)?;
+            std::fs::write(ready, "x")?;
+            loop {
+                // Whoever connected may be gone.
+                let _ = listener.accept()?.0.write_all(b"hello");
+            }
+        }
+        ["send-unix", path] => {
+            let socket = std::os::unix::net::UnixDatagram::unbound()?;
+            socket.send_to(b"x", path).map(|_| String::new())
+        }
         ["unix", path] => std::os::unix::net::UnixStream::connect(path).map(|_| String::new()),
         _ => Err(std::io::Error::other("no such command")),
     }

@@ -1,5 +1,5 @@
-//! What is painted, and when it may be: held back while the window changes its size
-//! or is lent to another program, and made good when the terminal had another size
+//! What is painted, and when it may be: held back while the window changes its size (see
+//! [`crate::unrest`]) or is lent to another program, and made good when the terminal had another size
 //! than the one a frame was made for.
 //!
 //! A terminal that reflows moves everything when its width changes, and the program
@@ -25,6 +25,7 @@ use crate::region::{Frame, Painted, Region, upward};
 use crate::row::Row;
 use crate::screen::Mode;
 use crate::shared::{Resize, Shared};
+use crate::unrest::May;
 use crate::wrap::wrap;
 
 /// How long a frame waits for the answer to the one before.
@@ -64,6 +65,17 @@ pub(crate) struct Canvas {
     /// The newest finished rows that stand above the region, as they were painted.
     /// Only where the terminal tells where frames come to.
     finished: VecDeque<Line>,
+}
+
+/// How a frame may be painted.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// The size to paint for.
+    size: (u16, u16),
+    /// Whether the window must be taken anew.
+    resize: Resize,
+    /// With the finished rows, which cannot be taken off again.
+    commits: bool,
 }
 
 /// Live rows and their cursor.
@@ -146,18 +158,22 @@ impl Canvas {
 
     /// Paints a frame, or keeps it.
     pub fn frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
-        if let Some((size, resize)) = self.turn(shared)? {
-            self.waiting = None;
-            self.paint(shared, frame, size, resize)?;
-            return Ok(true);
+        let turn = self.turn(shared)?;
+        if turn.is_none_or(|turn| !turn.commits) {
+            self.held.extend_from_slice(frame.commit);
         }
-        self.held.extend_from_slice(frame.commit);
+        if let Some(turn) = turn {
+            self.waiting = None;
+            self.paint(shared, frame, turn)?;
+            // What is held comes with the next one.
+            return Ok(turn.commits);
+        }
         self.waiting = Some((frame.live.to_vec(), frame.cursor));
         Ok(false)
     }
 
-    /// The size to paint for, if it may be painted now.
-    fn turn(&mut self, shared: &Shared) -> io::Result<Option<((u16, u16), Resize)>> {
+    /// How to paint, if it may be done now.
+    fn turn(&mut self, shared: &Shared) -> io::Result<Option<Turn>> {
         if !self.entered {
             return Ok(None);
         }
@@ -173,10 +189,18 @@ impl Canvas {
             && self.mode == Mode::Inline
             && shared.asks_place(self.frames + 1)
         {
+            // At once, whatever the window does: from there on its first row is known, and
+            // a lower window drops what is below the cursor.
             self.go_up(shared, size)?;
             return Ok(None);
         }
-        Ok(turn)
+        let Some((size, resize)) = turn else { return Ok(None) };
+        let may = if self.mode == Mode::Inline { shared.may_paint() } else { May::All };
+        if may == May::AfterAsking {
+            shared.ask_window();
+        }
+        let paints = matches!(may, May::All | May::Live);
+        Ok(paints.then_some(Turn { size, resize, commits: may == May::All }))
     }
 
     /// Brings the cursor to the first painted row. The question has been noted.
@@ -223,16 +247,20 @@ impl Canvas {
         &mut self,
         shared: &Shared,
         frame: &Frame<'_>,
-        size: (u16, u16),
-        resize: Resize,
+        Turn { size, resize, commits }: Turn,
     ) -> io::Result<()> {
         let columns = usize::from(size.0);
         let capabilities = shared.capabilities();
         self.region.set_look(capabilities.look());
         // They may have been made for another width, and they must not be cut.
-        let held = std::mem::take(&mut self.held);
-        let commit: Vec<Line> =
-            held.iter().chain(frame.commit).flat_map(|line| wrap(line, columns, &[])).collect();
+        let commit: Vec<Line> = match commits {
+            true => {
+                let held = std::mem::take(&mut self.held);
+                let all = held.iter().chain(frame.commit);
+                all.flat_map(|line| wrap(line, columns, &[])).collect()
+            }
+            false => Vec::new(),
+        };
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
             bytes.extend(self.taken_away(shared, size, column));
@@ -347,12 +375,13 @@ impl Canvas {
         if self.waiting.is_none() {
             return Ok(());
         }
-        let Some((size, Resize::Settled)) = self.turn(shared)? else {
+        let turn = self.turn(shared)?;
+        let Some(turn) = turn.filter(|turn| turn.resize == Resize::Settled) else {
             // After a change of the size the interface makes other rows.
             return Ok(());
         };
         let Some((live, cursor)) = self.waiting.take() else { return Ok(()) };
-        self.paint(shared, &Frame { commit: &[], live: &live, cursor }, size, Resize::Settled)
+        self.paint(shared, &Frame { commit: &[], live: &live, cursor }, turn)
     }
 
     /// The bytes that take the live rows off and leave `rows`, after those that still

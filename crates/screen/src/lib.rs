@@ -21,6 +21,7 @@ mod sgr;
 mod shared;
 mod style;
 mod tty;
+mod unrest;
 mod width;
 mod wrap;
 

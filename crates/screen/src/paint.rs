@@ -117,6 +117,10 @@ impl Painter {
     /// the window's end this scrolls the whole window, so that what leaves at the
     /// top goes into the scrollback.
     pub fn grow(&mut self, count: usize) {
+        if self.style.on_blank() != Style::PLAIN {
+            // Some terminals fill new rows with the background that is set.
+            self.plain();
+        }
         self.out.extend(std::iter::repeat_n(b'\n', count));
         self.y += count;
         self.moves.push(Vertical::Feed(count));
@@ -146,7 +150,13 @@ impl Painter {
             return;
         }
         self.rows_touched += 1;
-        let same = |at: usize| old.cells.get(at) == new.cells.get(at);
+        // Behind its last cell the old row is blank already. Yet what a row is indented
+        // by is written, for whoever copies it.
+        let indent = new.indent();
+        let same = |at: usize| match (old.cells.get(at), new.cells.get(at)) {
+            (None, Some(new)) => at > indent && new.is_plain_blank(),
+            (old, new) => old == new,
+        };
         let mut at = 0;
         while at < new.len() {
             if same(at) {
@@ -190,7 +200,10 @@ impl Painter {
             match &cell.glyph {
                 Glyph::Tail => {}
                 Glyph::Char(char) => {
-                    self.set_style(cell.style);
+                    // Between words the style stays, if it does not show there.
+                    if *char != ' ' || self.style.on_blank() != cell.style {
+                        self.set_style(cell.style);
+                    }
                     self.set_link(cell.link.as_ref());
                     let mut buffer = [0; 4];
                     self.out.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes());

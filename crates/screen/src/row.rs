@@ -6,15 +6,12 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::line::{Line, Span};
-use crate::style::{Attributes, Style};
+use crate::style::Style;
 use crate::width::grapheme_width;
 
 /// Shown in place of a cluster that holds a control character: one column wide in
 /// every terminal.
 const REPLACEMENT: char = '?';
-
-/// Attributes that show on a blank.
-const SHOWS_ON_BLANK: u8 = Attributes::UNDERLINE.0 | Attributes::REVERSE.0 | Attributes::STRIKE.0;
 
 /// What stands in a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    fn is_plain_blank(&self) -> bool {
+    pub fn is_plain_blank(&self) -> bool {
         self.glyph == Glyph::Char(' ') && self.style == Style::PLAIN && self.link.is_none()
     }
 }
@@ -58,7 +55,7 @@ impl Row {
             }
         }
         if let Some(style) = line.fill {
-            let style = blank_style(style);
+            let style = style.on_blank();
             cells.resize(columns, Cell { glyph: Glyph::Char(' '), style, link: None });
         }
         while cells.last().is_some_and(Cell::is_plain_blank) {
@@ -70,6 +67,11 @@ impl Row {
     /// Columns that are painted.
     pub fn len(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Columns of plain blanks that it begins with.
+    pub fn indent(&self) -> usize {
+        self.cells.iter().take_while(|cell| cell.is_plain_blank()).count()
     }
 
     /// How many rows of a window of `columns` a terminal that reflows makes of
@@ -143,16 +145,8 @@ fn push_span(cells: &mut Vec<Cell>, span: &Span, columns: usize) {
 }
 
 fn push_char(cells: &mut Vec<Cell>, char: char, span: &Span) {
-    let style = if char == ' ' { blank_style(span.style) } else { span.style };
+    let style = if char == ' ' { span.style.on_blank() } else { span.style };
     cells.push(Cell { glyph: Glyph::Char(char), style, link: span.link.clone() });
-}
-
-/// A blank shows its background and few attributes; the rest would only cost
-/// bytes.
-fn blank_style(style: Style) -> Style {
-    let attributes = Attributes(style.attributes.0 & SHOWS_ON_BLANK);
-    let fg = if attributes.0 == 0 { None } else { style.fg };
-    Style { fg, bg: style.bg, attributes }
 }
 
 /// Control characters, also those that turn the direction of text or end lines.

@@ -14,6 +14,7 @@ use crate::capabilities::{Capabilities, Terminal};
 use crate::decode::{Answer, Decoded};
 use crate::key::InputEvent;
 use crate::tty::{Tty, restore_also};
+use crate::unrest::{May, Unrest};
 
 /// Events that wait before the thread stops reading.
 const QUEUE_CAP: usize = 1_024;
@@ -65,6 +66,7 @@ struct State {
     device: (u16, u16),
     told: Option<(u16, u16)>,
     resize: Resize,
+    unrest: Unrest,
     paused: bool,
     parked: bool,
     stopped: bool,
@@ -125,6 +127,7 @@ impl Shared {
                 device: size,
                 told: None,
                 resize: Resize::Settled,
+                unrest: Unrest::default(),
                 paused: false,
                 parked: false,
                 stopped: false,
@@ -323,6 +326,12 @@ impl Shared {
 
     /// The window has, or may have, another size.
     pub fn window_changed(&self) {
+        self.state().unrest.changed(Instant::now());
+        self.ask_window();
+    }
+
+    /// Finds out how large the window is and where its cursor.
+    pub fn ask_window(&self) {
         let mut state = self.state();
         state.device = self.tty.size();
         let asks = state.inline
@@ -344,6 +353,11 @@ impl Shared {
             let _ = self.tty.write(question);
         }
         self.arrived.notify_one();
+    }
+
+    /// What may be painted while the window changes all the time.
+    pub fn may_paint(&self) -> May {
+        self.state().unrest.may(Instant::now())
     }
 
     pub fn resize_deadline(&self) -> Option<Instant> {

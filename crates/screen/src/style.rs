@@ -41,6 +41,9 @@ impl Attributes {
     }
 }
 
+/// Attributes that show on a blank.
+const SHOWS_ON_BLANK: u8 = Attributes::UNDERLINE.0 | Attributes::REVERSE.0 | Attributes::STRIKE.0;
+
 /// How a cell looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Style {
@@ -97,6 +100,14 @@ impl Style {
     #[must_use]
     pub fn underline(self) -> Self {
         self.with(Attributes::UNDERLINE)
+    }
+
+    /// What of it shows on a blank: the background and few attributes. The rest would
+    /// only cost bytes.
+    pub(crate) fn on_blank(self) -> Self {
+        let attributes = Attributes(self.attributes.0 & SHOWS_ON_BLANK);
+        let fg = if attributes.0 == 0 { None } else { self.fg };
+        Self { fg, bg: self.bg, attributes }
     }
 
     /// What `over` sets, on top of this.

@@ -29,6 +29,7 @@ use serde_json::Value;
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 use crate::skills;
+use crate::versions::Versions;
 
 /// Tools that only the session itself has: agents start no agents, ask nobody
 /// and do not change the session's course.
@@ -117,6 +118,7 @@ impl Launch {
         workspace: &Arc<Workspace>,
         processes: Processes,
         sandbox: Option<SandboxOptions>,
+        versions: &Option<Arc<Versions>>,
     ) -> (Option<Arc<SessionAgents>>, Vec<String>) {
         if !self.config.settings.flag("experimental.enableAgents") {
             return (None, Vec::new());
@@ -132,6 +134,7 @@ impl Launch {
             workspace: Arc::clone(workspace),
             processes,
             sandbox,
+            versions: versions.clone(),
             state: RwLock::new(State::of(set)),
         };
         (Some(Arc::new(agents)), warnings)
@@ -173,6 +176,7 @@ pub struct SessionAgents {
     processes: Processes,
     /// For servers of theirs that are to be confined.
     sandbox: Option<SandboxOptions>,
+    versions: Option<Arc<Versions>>,
     state: RwLock<State>,
 }
 
@@ -356,7 +360,7 @@ impl Agents for SessionAgents {
         });
         let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
         let (servers, mut problems) =
-            self.launch.agent_servers(found, &self.workspace, processes, sandbox);
+            self.launch.agent_servers(found, &self.workspace, processes, sandbox, &self.versions);
         problems.extend(unknown);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {

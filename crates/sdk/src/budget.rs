@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use parallax_engine::{Budget, BudgetLimits, Spent};
+use parallax_protocol::budget::{BudgetKind, BudgetScope};
 use parallax_protocol::model::Model;
-use parallax_protocol::store::Record;
+use parallax_protocol::store::{BudgetRecord, Record};
 
 use crate::launch::Launch;
 
@@ -21,7 +22,7 @@ pub struct RunLimits {
 
 impl Launch {
     /// The budget of a session that has these records. A flag limits this run,
-    /// the setting the session.
+    /// what was said in the session and the settings limit the session.
     pub(crate) fn budget(&self, records: &[Record], model: &dyn Model) -> Budget {
         let flags = self.options.limits;
         let set = self.limits("session");
@@ -36,7 +37,21 @@ impl Launch {
             tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
             time: Duration::ZERO,
         };
-        Budget::new(session, self.limits("prompt"), spent)
+        let budget = Budget::new(session, self.limits("prompt"), spent);
+        let ledger = budget.ledger();
+        for record in records {
+            let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };
+            let by_flag = *scope == BudgetScope::Session
+                && match kind {
+                    BudgetKind::Cost => flags.cost.is_some(),
+                    BudgetKind::Tokens => flags.tokens.is_some(),
+                    BudgetKind::Time => flags.time.is_some(),
+                };
+            if !by_flag {
+                ledger.set(*kind, *scope, *limit);
+            }
+        }
+        budget
     }
 
     /// The settings `budget.<of>.*`; nothing, zero and less: no limit.

@@ -8,6 +8,7 @@ mod arguments;
 mod begin;
 mod catalog;
 mod files;
+mod making;
 mod prepared;
 mod prompts;
 mod shell;
@@ -31,6 +32,7 @@ pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource}
 pub use prepared::{Expanded, Prepared};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
+pub(crate) use template::shell_blocks;
 
 use crate::launch::{Launch, failure};
 
@@ -146,7 +148,7 @@ impl Commands {
                 None => Err(self.unknown(&catalog, name)),
             };
         };
-        Prepared::new(Arc::clone(&self.shared), command, line, arguments.trim(), mode)
+        Prepared::new(&self.shared, &catalog, command, (line, arguments.trim()), mode)
     }
 
     /// The failure of a name that no command has.

@@ -1,9 +1,15 @@
 //! Tools that come to a session from outside: those that a command of the
 //! user's tells of, and those of MCP servers.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod kept;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use kept::Kept;
 use parallax_engine::EventHub;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
@@ -12,16 +18,19 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{Tool, ToolSource};
 use parallax_protocol::{BoxFuture, CancellationToken};
 use parallax_tools::ShellOptions;
-use parallax_tools::discovered::Discovery;
+use parallax_tools::discovered::{Discovery, PREFIX};
 use tokio::sync::watch;
 
 use crate::launch::Launch;
 use crate::versions::Versions;
 
-/// How long the first request waits for a discovery that runs.
-const WAIT: Duration = Duration::from_secs(10);
-/// After what time people are told that it is waited for.
+/// How long the first request waits for a discovery of which nothing is known
+/// from earlier.
+const WAIT: Duration = Duration::from_millis(500);
+/// A discovery that runs for so long is told of, when a turn ends.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a call of a tool that is not known yet waits for the discovery.
+const LOOKING: Duration = Duration::from_secs(10);
 
 impl Launch {
     /// Starts the discovery of tools, where the settings name a command. Must
@@ -59,16 +68,24 @@ impl Launch {
             processes,
             strict: settings.flag("tools.strictDiscoveredTools"),
         });
-        let (done, is_done) = watch::channel(false);
+        let kept = Kept::new(&self.config.homes.parallax, &discovery);
+        // What was told of last time counts until the command has told anew.
+        let told = kept.read().unwrap_or_default();
+        let known = discovery.tools(&told).ok();
+        let is_known = known.is_some();
+        let (state, changes) =
+            watch::channel(State { tools: known.unwrap_or_default(), version: 0, done: false });
         let cancel = CancellationToken::new();
         let discovered = Arc::new(Discovered {
-            found: Mutex::default(),
-            is_done,
+            state: changes,
+            is_known,
+            begun: Instant::now(),
+            told: AtomicBool::new(false),
             cancel: cancel.clone(),
             hub: hub.clone(),
         });
-        // Weak: it ends with the session.
-        let (told, mode) = (Arc::downgrade(&discovered), self.mode);
+        // It ends with the session.
+        let mode = self.mode;
         tokio::spawn(async move {
             // Confined as a command, it may change no protected file either.
             let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
@@ -78,7 +95,7 @@ impl Launch {
                 }
                 None => None,
             };
-            let found = discovery.tools(mode, &cancel).await;
+            let found = discovery.ask(mode, &cancel).await;
             if let Some(watch) = watch {
                 let command = discovery.discover.join(" ");
                 let ending = tokio::task::spawn_blocking(move || watch.end(&command));
@@ -86,15 +103,30 @@ impl Launch {
                     tell(&hub, format!("`tools.discoveryCommand`: {note}"));
                 }
             }
-            match (found, told.upgrade()) {
-                (Ok(found), Some(discovered)) => {
-                    *discovered.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
-                }
-                (Err(why), Some(_)) => tell(&hub, why),
-                (_, None) => {}
+            if cancel.is_cancelled() {
+                return;
             }
-            // Nobody listens any more when the session is over.
-            let _ = done.send(true);
+            let changed = match found {
+                Ok(found) => {
+                    let is_same = is_known && found == told;
+                    let tools = discovery.tools(&found).map_err(|why| tell(&hub, why)).ok();
+                    // What is the same is as new again.
+                    let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
+                    drop(keeping.await);
+                    tools.filter(|_| !is_same)
+                }
+                Err(why) => {
+                    tell(&hub, why);
+                    None
+                }
+            };
+            state.send_modify(|state| {
+                state.done = true;
+                if let Some(tools) = changed {
+                    state.tools = tools;
+                    state.version += 1;
+                }
+            });
         });
         Some(discovered)
     }
@@ -108,44 +140,58 @@ fn tell(hub: &EventHub, text: String) {
 
 /// Tools that a command tells of.
 pub(crate) struct Discovered {
-    found: Mutex<Vec<Arc<dyn Tool>>>,
-    is_done: watch::Receiver<bool>,
+    state: watch::Receiver<State>,
+    /// Whether tools are declared that it told of in an earlier session.
+    is_known: bool,
+    begun: Instant,
+    /// Whether people know that it still runs.
+    told: AtomicBool,
     /// Ends a discovery that still runs.
     cancel: CancellationToken,
     /// Where people hear of it.
     hub: EventHub,
 }
 
+struct State {
+    tools: Vec<Arc<dyn Tool>>,
+    /// Counts up when there are other tools.
+    version: u64,
+    /// Whether the command has ended.
+    done: bool,
+}
+
 impl Discovered {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.borrow().tools.clone()
     }
 
-    fn settled(&self) -> BoxFuture<'static, ()> {
-        let (mut is_done, hub) = (self.is_done.clone(), self.hub.clone());
+    fn settled(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+        let this = Arc::clone(self);
         Box::pin(async move {
-            let mut is_over = async |time| {
-                tokio::time::timeout(time, is_done.wait_for(|done| *done)).await.is_ok()
-            };
-            if is_over(PATIENCE).await {
+            if this.is_known || this.ends_within(WAIT).await || this.told.swap(true, Relaxed) {
                 return;
             }
-            let most = WAIT.as_secs();
             tell(
-                &hub,
+                &this.hub,
                 format!(
-                    "`tools.discoveryCommand` still runs: the first request waits for it, {most} seconds at most"
+                    "`tools.discoveryCommand` has not ended after {} ms: the request goes without \
+                     its tools; those that come later are declared then",
+                    WAIT.as_millis()
                 ),
             );
-            if !is_over(WAIT - PATIENCE).await {
-                tell(
-                    &hub,
-                    format!(
-                        "`tools.discoveryCommand` has not ended after {most} seconds: the request goes \
-                     without its tools; those that come later are declared then"
-                    ),
-                );
-            }
+        })
+    }
+
+    async fn ends_within(&self, time: Duration) -> bool {
+        let mut state = self.state.clone();
+        tokio::time::timeout(time, state.wait_for(|state| state.done)).await.is_ok()
+    }
+
+    /// What people should hear of a discovery that goes on and on.
+    fn trouble(&self) -> Option<String> {
+        let hangs = !self.state.borrow().done && self.begun.elapsed() > PATIENCE;
+        (hangs && !self.told.swap(true, Relaxed)).then(|| {
+            "`tools.discoveryCommand` still runs: its tools are those of an earlier session".into()
         })
     }
 }
@@ -172,9 +218,9 @@ impl MoreTools {
 
 impl ToolSource for MoreTools {
     fn version(&self) -> u64 {
-        let done = self.discovered.as_ref().is_some_and(|found| *found.is_done.borrow());
-        let servers = self.servers.as_ref().map_or(0, ToolSource::version);
-        servers.wrapping_mul(2).wrapping_add(u64::from(done))
+        let discovered = self.discovered.as_ref().map_or(0, |it| it.state.borrow().version);
+        // Neither goes back, so that their sum is another one after every change.
+        self.servers.as_ref().map_or(0, ToolSource::version).wrapping_add(discovered)
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
@@ -187,9 +233,7 @@ impl ToolSource for MoreTools {
         let discovered = self.discovered.as_ref().map(|found| found.settled());
         let servers = self.servers.as_ref().map(ToolSource::settled);
         Box::pin(async move {
-            for settled in discovered.into_iter().chain(servers) {
-                settled.await;
-            }
+            drop(join_all(discovered.into_iter().chain(servers)).await);
         })
     }
 
@@ -198,7 +242,9 @@ impl ToolSource for MoreTools {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.servers.as_ref().and_then(ToolSource::trouble)
+        let discovered = self.discovered.as_ref().and_then(|found| found.trouble());
+        let servers = self.servers.as_ref().and_then(ToolSource::trouble);
+        discovered.into_iter().chain(servers).reduce(|all, one| format!("{all}\n{one}"))
     }
 
     fn context(&self) -> Option<String> {
@@ -206,10 +252,13 @@ impl ToolSource for MoreTools {
     }
 
     fn look_for(&self, name: &str) -> BoxFuture<'static, ()> {
-        let discovered = self.discovered.as_ref().map(|found| found.settled());
         let servers = self.servers.as_ref().map(|servers| servers.look_for(name));
+        let discovered = self.discovered.clone().filter(|_| name.starts_with(PREFIX));
         Box::pin(async move {
-            for looking in discovered.into_iter().chain(servers) {
+            if let Some(discovered) = discovered {
+                discovered.ends_within(LOOKING).await;
+            }
+            if let Some(looking) = servers {
                 looking.await;
             }
         })

@@ -6,6 +6,7 @@ mod github;
 mod install;
 mod review;
 mod source;
+mod staging;
 mod templates;
 mod update;
 

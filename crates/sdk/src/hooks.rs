@@ -3,19 +3,23 @@
 mod matcher;
 mod merge;
 mod migrate;
+mod own;
 mod quoting;
 mod result;
+mod standing;
+mod trace;
 mod trial;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use jiff::Timestamp;
-use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks, find_hooks};
+use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, accept_hooks, find_hooks};
 use parallax_config::other_agents::their_tool;
 use parallax_exec::environment::is_of_system;
-use parallax_exec::{Fed, Processes};
+use parallax_exec::{Fed, FedEnd, Processes};
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::permissions::Permissions;
@@ -33,6 +37,10 @@ use merge::{into_input, merge};
 pub use migrate::MigratedHooks;
 use quoting::quoted;
 use result::{Single, interpret};
+use standing::Standing;
+pub use trace::HookTraced;
+pub(crate) use trace::TRACE;
+use trace::Trace;
 pub use trial::HookTrial;
 
 /// The hooks of a session.
@@ -56,6 +64,11 @@ pub(crate) struct Shared {
     environment: OnceLock<Vec<(std::ffi::OsString, std::ffi::OsString)>>,
     /// Of the project's hooks: what they were when the session began.
     hashes: Vec<Option<String>>,
+    /// Those that run all the session long.
+    standing: Standing,
+    trace: Trace,
+    /// Where events are written that go to a log of ours.
+    log: PathBuf,
 }
 
 /// What the hooks of a session know of it.
@@ -66,6 +79,8 @@ pub(crate) struct Surroundings {
     pub(crate) transcript: PathBuf,
     pub(crate) plans: PathBuf,
     pub(crate) versions: Option<Arc<Versions>>,
+    /// Where it is noted what ran; `None`: nowhere.
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// Something, with what people should hear of it.
@@ -160,7 +175,8 @@ impl Launch {
         if hooks.is_empty() {
             return Ok((None, warnings));
         }
-        let Surroundings { processes, shell, session, transcript, plans, versions } = around();
+        let Surroundings { processes, shell, session, transcript, plans, versions, trace } =
+            around();
         let project = self.config.cwd.clone();
         let of_project = |hook: &Hook| hook.source == HookSource::Project;
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
@@ -178,6 +194,9 @@ impl Launch {
             mode: self.mode,
             versions,
             environment: OnceLock::new(),
+            standing: Standing::default(),
+            trace: Trace::new(trace),
+            log: self.config.homes.parallax.join("hooks.log"),
         };
         Ok((Some(Arc::new(shared)), warnings))
     }
@@ -205,7 +224,7 @@ impl Shared {
         if sequential {
             let mut input = call.input;
             for index in matching {
-                let single = self.one(index, input.clone(), cancel).await;
+                let single = self.one(index, &call.subject, input.clone(), cancel).await;
                 into_input(&mut input, call.event, &single);
                 let ends = single.ends();
                 singles.push(single);
@@ -217,8 +236,10 @@ impl Shared {
             let mut running = tokio::task::JoinSet::new();
             for (order, index) in matching.into_iter().enumerate() {
                 let (shared, input) = (Arc::clone(&self), call.input.clone());
-                let cancel = cancel.clone();
-                running.spawn(async move { (order, shared.one(index, input, &cancel).await) });
+                let (cancel, subject) = (cancel.clone(), call.subject.clone());
+                running.spawn(
+                    async move { (order, shared.one(index, &subject, input, &cancel).await) },
+                );
             }
             let mut done: Vec<(usize, Single)> = running.join_all().await;
             done.sort_by_key(|(order, _)| *order);
@@ -248,8 +269,28 @@ impl Shared {
         hooks.map(|hook| hook.title().to_owned()).collect()
     }
 
-    async fn one(&self, index: usize, input: Object, cancel: &CancellationToken) -> Single {
+    async fn one(
+        &self,
+        index: usize,
+        subject: &str,
+        input: Object,
+        cancel: &CancellationToken,
+    ) -> Single {
         let Some(hook) = self.hooks.get(index).cloned() else { return Single::default() };
+        let begun = Instant::now();
+        let single = self.ran(index, &hook, subject, input, cancel).await;
+        self.trace.note(&hook, subject, begun.elapsed(), &single).await;
+        single
+    }
+
+    async fn ran(
+        &self,
+        index: usize,
+        hook: &Hook,
+        subject: &str,
+        input: Object,
+        cancel: &CancellationToken,
+    ) -> Single {
         if hook.source == HookSource::Project {
             // What it starts may have changed since it was accepted.
             let (project, looked) = (self.project.clone(), hook.clone());
@@ -257,13 +298,21 @@ impl Shared {
             let accepted = self.accepted(index, looking.await.ok());
             if !accepted {
                 return Single::failed(
-                    &hook,
+                    hook,
                     "it changed since it was accepted, so it was not run; see `parallax hooks list`",
                 );
             }
         }
-        let watch = self.watch(&hook).await;
-        let fed = self.feed(&hook, input, cancel).await;
+        match &hook.kind {
+            HookKind::Command | HookKind::Process => {}
+            HookKind::Log(file) => {
+                let input = self.input(hook, input);
+                return self.write_log(hook, file.as_deref(), input).await;
+            }
+            HookKind::Notify(words) => return own::told(hook, words, subject),
+        }
+        let watch = self.watch(hook).await;
+        let fed = self.feed(hook, input, cancel).await;
         let note = match watch {
             Some(watch) => {
                 let text = hook.command.clone();
@@ -274,10 +323,10 @@ impl Shared {
         };
         let mut single = match fed {
             Ok(end) if end.ending.is_none() && !end.timed_out => Single::default(),
-            Ok(end) => interpret(&hook, &end),
-            Err(why) => Single::failed(&hook, &format!("it cannot be started: {why}")),
+            Ok(end) => interpret(hook, &end),
+            Err(why) => Single::failed(hook, &why),
         };
-        single.messages.extend(note.map(|note| message(&hook, Level::Warning, &note)));
+        single.messages.extend(note.map(|note| message(hook, Level::Warning, &note)));
         single
     }
 
@@ -293,12 +342,8 @@ impl Shared {
         self.hashes.get(index).is_some_and(|before| before.is_some() && *before == now)
     }
 
-    async fn feed(
-        &self,
-        hook: &Hook,
-        mut input: Object,
-        cancel: &CancellationToken,
-    ) -> Result<parallax_exec::FedEnd, String> {
+    /// What a hook reads.
+    fn input(&self, hook: &Hook, mut input: Object) -> Object {
         let text = |text: &str| Value::String(text.to_owned());
         for (name, value) in [
             ("session_id", text(&self.session)),
@@ -315,10 +360,31 @@ impl Shared {
         {
             *name = their_tool(name).to_owned();
         }
+        input
+    }
+
+    async fn feed(
+        &self,
+        hook: &Hook,
+        input: Object,
+        cancel: &CancellationToken,
+    ) -> Result<FedEnd, String> {
+        let input = self.input(hook, input);
+        let cannot = |why: String| format!("it cannot be started: {why}");
+        if hook.kind == HookKind::Process {
+            let start = async || {
+                let environment = self.environment(hook);
+                let (sandbox, environment) = self.confine(hook, environment).await?;
+                let (text, folder) = (quoted(&hook.command), self.project.clone());
+                let started = self.processes.serve_shell(text, folder, environment, sandbox).await;
+                started.map_err(|error| error.to_string())
+            };
+            return self.standing.ask(hook, input, start, cancel).await;
+        }
         let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
         let environment = self.environment(hook);
-        let (sandbox, environment) = self.confine(hook, environment).await?;
+        let (sandbox, environment) = self.confine(hook, environment).await.map_err(cannot)?;
         let command = Fed {
             text: quoted(&hook.command),
             directory: self.project.clone(),
@@ -328,7 +394,8 @@ impl Shared {
             kept: parallax_exec::KEPT,
             sandbox,
         };
-        self.processes.feed(command, cancel).await.map_err(|error| error.to_string())
+        let fed = self.processes.feed(command, cancel).await;
+        fed.map_err(|error| cannot(error.to_string()))
     }
 
     /// The variables that commands get, those of hooks, and its own.

@@ -14,6 +14,7 @@ use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
 use crate::toolbox::{clear, client_options, redaction};
+use crate::versions::Versions;
 
 /// How long a server may take when it is only tried.
 const PROBE: Duration = Duration::from_secs(5);
@@ -51,6 +52,7 @@ impl Launch {
         workspace: &Arc<Workspace>,
         processes: Processes,
         sandbox: Option<SandboxOptions>,
+        versions: &Option<Arc<Versions>>,
     ) -> (Option<Servers>, Vec<String>) {
         let found = self.mcp_servers();
         let mut warnings = found.warnings;
@@ -64,7 +66,7 @@ impl Launch {
         }
         let folders = Arc::clone(workspace);
         let roots: Roots = Arc::new(move || folders.roots());
-        let options = self.servers_options(found.servers, processes, roots, sandbox);
+        let options = self.servers_options(found.servers, processes, roots, sandbox, versions);
         (Some(Servers::new(options)), warnings)
     }
 
@@ -75,9 +77,10 @@ impl Launch {
         processes: Processes,
         roots: Roots,
         sandbox: Option<SandboxOptions>,
+        versions: &Option<Arc<Versions>>,
     ) -> ServersOptions {
         let settings = &self.config.settings;
-        let confine = confine::confine(sandbox, self.mode, Arc::clone(&roots));
+        let confine = confine::confine(sandbox, self.mode, Arc::clone(&roots), versions.clone());
         ServersOptions {
             servers,
             home: self.config.homes.parallax.clone(),
@@ -215,7 +218,7 @@ impl Launch {
         let roots: Roots = Arc::new(move || vec![folder.clone()]);
         let sandbox = self.sandbox_options(private);
         let servers = found.servers.clone();
-        let options = self.servers_options(servers, processes.clone(), roots, sandbox);
+        let options = self.servers_options(servers, processes.clone(), roots, sandbox, &None);
         let servers = Servers::new(options);
         (found.servers, servers, processes, warnings)
     }

@@ -96,6 +96,12 @@ impl OpenSession {
         self.ledger.uses()
     }
 
+    /// Where what is spent is counted, for work that a prompt needs before its
+    /// turn begins.
+    pub fn ledger(&self) -> Ledger {
+        self.ledger.clone()
+    }
+
     /// Whether the session is on the disk, so that it can be resumed: one without
     /// a prompt is not.
     pub fn is_kept(&self) -> bool {
@@ -113,17 +119,18 @@ impl OpenSession {
     }
 
     /// Ends the session: the running turn is cancelled and saved, children die.
-    pub async fn close(self) {
-        self.end(Op::Shutdown).await;
+    /// Gives what people should hear of its end.
+    pub async fn close(self) -> Vec<String> {
+        self.end(Op::Shutdown).await
     }
 
     /// The same for a session whose place a new one takes
     /// ([`SessionChoice::Clear`]).
-    pub async fn clear(self) {
-        self.end(Op::Clear).await;
+    pub async fn clear(self) -> Vec<String> {
+        self.end(Op::Clear).await
     }
 
-    async fn end(self, order: Op) {
+    async fn end(self, order: Op) -> Vec<String> {
         // A closed channel means that the actor is gone already.
         let _ = self.handle.ops.send(order).await;
         self.handle.join().await;
@@ -133,12 +140,10 @@ impl OpenSession {
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
         self.toolbox.close().await;
-        if let Some(versions) = self.versions.filter(|_| had_background) {
-            let settling = tokio::task::spawn_blocking(move || versions.settle());
-            for path in settling.await.unwrap_or_default() {
-                tracing::warn!(path = %path.display(), "a protected file was put back");
-            }
-        }
+        let Some(versions) = self.versions else { return Vec::new() };
+        let person = self.launch.options.interactive;
+        let settling = tokio::task::spawn_blocking(move || versions.settle(had_background, person));
+        settling.await.unwrap_or_default()
     }
 }
 
@@ -197,8 +202,9 @@ impl Launch {
             tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
         });
         warnings.extend(self.sandbox_table().1);
+        let versions = self.versions(&resumed.id, &workspace, &seen);
         let (agents, notices) =
-            self.session_agents(&workspace, toolbox.processes(), shell.sandbox.clone());
+            self.session_agents(&workspace, toolbox.processes(), shell.sandbox.clone(), &versions);
         warnings.extend(notices);
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
         let (policy, notices) = self.policy_for(Unasked {
@@ -209,7 +215,7 @@ impl Launch {
         let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
         let (servers, notices) =
-            self.open_servers(&workspace, toolbox.processes(), shell.sandbox.clone());
+            self.open_servers(&workspace, toolbox.processes(), shell.sandbox.clone(), &versions);
         warnings.extend(notices);
         if let Some(servers) = &servers {
             servers.start();
@@ -233,7 +239,6 @@ impl Launch {
         {
             session_names::name(hub.subscribe(), Arc::clone(&metered_model), Arc::clone(&store));
         }
-        let versions = self.versions(&id, &workspace, &seen);
         let discovered =
             self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
@@ -246,6 +251,7 @@ impl Launch {
             transcript: self.homes().journal(&self.options.directory, &id),
             plans: plans.clone(),
             versions: versions.clone(),
+            trace: (!self.options.ephemeral).then(|| artifacts.join(hooks::TRACE)),
         })?;
         warnings.extend(notices);
         let files = self.prompt_files()?;

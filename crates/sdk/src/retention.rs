@@ -104,9 +104,14 @@ impl Launch {
     /// a week; with `dry`, only tells what would. Blocking.
     ///
     /// # Errors
-    /// When the settings contradict themselves, or the index cannot be written.
+    /// When the settings contradict themselves or cannot be used, or the index
+    /// cannot be written. Then nothing went.
     pub fn collect_sessions(&self, dry: bool) -> Result<Collected, Failure> {
         let homes = self.homes();
+        if let Some(key) = self.config.settings.unusable_retention() {
+            let why = format!("no session goes: the value of `{key}` cannot be used");
+            return Err(failure(FailureKind::Config, why));
+        }
         let (rule, wrong) = self.retention();
         if let Some(wrong) = wrong {
             return Err(failure(FailureKind::Config, wrong));

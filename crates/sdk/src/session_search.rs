@@ -2,16 +2,19 @@
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::{
-    Homes, Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery, TurnText,
+    Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery, Step, TurnText,
 };
 
 use crate::launch::{Launch, failure};
 use crate::past::{self, PastItem};
 
 pub use parallax_store::SearchHit;
+pub use parallax_store::Step as IndexStep;
 
 /// Bytes of one output that can be found.
 const MOST_OF_OUTPUT: usize = 16 * 1024;
+/// How often an index that cannot be used is tried.
+const TRIES: usize = 3;
 /// Where what was found begins and ends in a snippet.
 pub const MARKS: [char; 2] = ['\u{1}', '\u{2}'];
 
@@ -33,23 +36,23 @@ impl Launch {
     /// Looks for a text in what was said in sessions: names, prompts, answers,
     /// arguments and outputs of calls. The last used session comes first; each
     /// comes once. The index is brought up to date before. Blocking; the first
-    /// time as long as it takes to read all sessions, unless `stop` says so.
+    /// time as long as it takes to read all sessions, of which `watch` is told,
+    /// unless it says no.
     ///
     /// # Errors
     /// When the index cannot be read or written.
     pub fn search_sessions(
         &self,
         search: &Search,
-        stop: &dyn Fn() -> bool,
+        watch: &dyn Fn(Step) -> bool,
     ) -> Result<Vec<SearchHit>, Failure> {
-        let homes = self.homes();
-        let found = found(&homes, search, self, stop, search.rebuild);
-        match found {
-            // What is damaged is made anew, once.
-            Err(error) if error.is_damage() => found_again(&homes, search, self, stop),
-            found => found,
-        }
-        .map_err(|error| failure(FailureKind::Input, error.to_string()))
+        self.with_index(search.rebuild, watch, |index, _| {
+            index.search(&SearchQuery {
+                text: search.text.clone(),
+                project: search.here.then(|| self.options.directory.clone()),
+                limit: search.limit,
+            })
+        })
     }
 
     /// Brings the search index up to date, and makes it anew before if that is
@@ -58,41 +61,44 @@ impl Launch {
     /// # Errors
     /// When it cannot be read or written.
     pub fn index_sessions(&self, rebuild: bool) -> Result<Indexed, Failure> {
+        self.with_index(rebuild, &|_| true, |_, indexed| Ok(indexed))
+    }
+
+    /// Uses the index once it is up to date. One that is damaged, or that another
+    /// process took away meanwhile, is opened again.
+    fn with_index<T>(
+        &self,
+        rebuild: bool,
+        watch: &dyn Fn(Step) -> bool,
+        work: impl Fn(&SearchIndex, Indexed) -> Result<T, SearchError>,
+    ) -> Result<T, Failure> {
         let homes = self.homes();
-        let index = SearchIndex::open(&homes);
-        let index = if rebuild { index.and_then(|index| index.rebuild(&homes)) } else { index };
-        let updated = index.and_then(|mut index| index.update(&homes, &texts, &|| false));
-        updated.map_err(|error| failure(FailureKind::Input, error.to_string()))
+        let once = |rebuild| {
+            let mut index = SearchIndex::open(&homes)?;
+            if rebuild && let Some(_alone) = index.rebuild()? {
+                index.update(&homes, &texts, watch)?;
+            }
+            let _held = index.hold()?;
+            let indexed = index.update(&homes, &texts, watch)?;
+            work(&index, indexed)
+        };
+        let mut done = once(rebuild);
+        for _ in 1..TRIES {
+            match &done {
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(%error, "the search index is damaged and is made anew");
+                    SearchIndex::throw_away(&homes);
+                    done = once(false);
+                }
+                Err(error) if error.is_passing() => {
+                    tracing::warn!(%error, "the search index is opened again");
+                    done = once(false);
+                }
+                _ => break,
+            }
+        }
+        done.map_err(|error| failure(FailureKind::Input, error.to_string()))
     }
-}
-
-fn found_again(
-    homes: &Homes,
-    search: &Search,
-    launch: &Launch,
-    stop: &dyn Fn() -> bool,
-) -> Result<Vec<SearchHit>, SearchError> {
-    tracing::warn!("the search index is damaged and is made anew");
-    found(homes, search, launch, stop, true)
-}
-
-fn found(
-    homes: &Homes,
-    search: &Search,
-    launch: &Launch,
-    stop: &dyn Fn() -> bool,
-    rebuild: bool,
-) -> Result<Vec<SearchHit>, SearchError> {
-    let mut index = SearchIndex::open(homes)?;
-    if rebuild {
-        index = index.rebuild(homes)?;
-    }
-    index.update(homes, &texts, stop)?;
-    index.search(&SearchQuery {
-        text: search.text.clone(),
-        project: search.here.then(|| launch.options.directory.clone()),
-        limit: search.limit,
-    })
 }
 
 /// What was said in a session, turn by turn.

@@ -14,6 +14,11 @@ use crate::launch::failure;
 use crate::open::OpenSession;
 use crate::stats::Tokens;
 
+mod asked;
+mod work;
+
+pub use asked::Asked;
+
 /// What a command told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
@@ -29,25 +34,27 @@ const TELLING: &[&str] = &[
     "/agents [list]",
     "/chat list",
     "/commands [list]",
+    "/compress [what matters]",
+    "/context",
     "/directory [show]",
     "/extensions [list]",
     "/help",
     "/hooks [list]",
     "/mcp [list|desc|schema]",
     "/memory [show|list]",
-    "/model",
+    "/model [why]",
     "/permissions",
     "/policies [list]",
     "/privacy",
     "/skills [list]",
     "/stats [session|model|tools]",
+    "/todos",
     "/tools [desc]",
 ];
 
 /// Commands of the terminal that [`is_reserved`] does not hold, since files may
 /// have their names.
-const TERMINAL_ONLY: &[&str] =
-    &["context", "continue", "diff", "fork", "load", "mode", "todos", "undo"];
+const TERMINAL_ONLY: &[&str] = &["context", "continue", "diff", "fork", "load", "mode", "undo"];
 
 impl OpenSession {
     /// What a typed line (`/name arguments`) tells; `None` for a name that is
@@ -75,10 +82,12 @@ impl OpenSession {
             }
             ("memory", "" | "show" | "list") => Ok(self.tell_memory(word != "list")),
             ("model", "") => Ok(self.tell_model()),
+            ("model", "why") => Ok(self.tell_why()),
             ("permissions", "") => self.tell_trust(),
             ("policies", "" | "list") => Ok(self.tell_rules()),
             ("privacy", _) => Ok(Told { text: PRIVACY.to_owned(), data: json!({"text": PRIVACY}) }),
             ("skills", "" | "list") => Ok(self.tell_skills()),
+            ("todos", _) => Ok(self.tell_todos()),
             ("stats" | "usage", "" | "session" | "model" | "tools") => Ok(self.tell_stats()),
             ("tools", "" | "desc" | "descriptions" | "nodesc") => {
                 Ok(self.tell_tools(word.starts_with("desc")))

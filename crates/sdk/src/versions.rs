@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ struct Shared {
     baseline: Mutex<Option<CommandMark>>,
     /// Protected paths that changed with leave.
     open: Mutex<HashSet<PathBuf>>,
+    /// Whether a confined program runs as long as the session does (an MCP server).
+    serves: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -86,15 +89,47 @@ impl Versions {
         Arc::clone(&self.store)
     }
 
-    /// All commands of the session have ended: gives protected files back that
-    /// one left running has changed meanwhile. Blocking.
-    pub(crate) fn settle(&self) -> Vec<PathBuf> {
+    /// A confined program is about to start that runs as long as the session does:
+    /// what it does to protected files is seen in the end. Blocking.
+    pub(crate) fn serve(&self) {
+        self.shared.serves.store(true, Ordering::Relaxed);
+        let mut baseline = lock(&self.shared.baseline);
+        if baseline.is_none() {
+            *baseline = self.store.begin_command(0).ok();
+        }
+    }
+
+    /// All programs of the session have ended: gives protected files back that
+    /// one left running has changed meanwhile, or only names them. Nothing, where
+    /// none was left running: `background`, or [`serve`](Self::serve)d. Blocking.
+    pub(crate) fn settle(&self, background: bool, person: bool) -> Vec<String> {
+        let serves = self.shared.serves.load(Ordering::Relaxed);
+        if !serves && !background {
+            return Vec::new();
+        }
         let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
-        let Ok(changes) = self.store.end_command(baseline) else { return Vec::new() };
+        let none = Permissions::default();
+        let changes = self.store.end_program(&baseline);
         let open = lock(&self.shared.open).clone();
-        let mut closed = closed(&changes, None, &Permissions::default());
+        let mut closed = closed(&changes, None, &none);
         closed.retain(|path| !open.contains(path));
-        put_back(&self.store, &changes, &closed).restored
+        // A person who is there changes such files too, in an hour or a day.
+        if serves && person && !background {
+            let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
+            let paths: Vec<String> =
+                moved.chain(&closed).map(|path| format!("`{}`", path.display())).collect();
+            return match paths.is_empty() {
+                true => Vec::new(),
+                false => vec![format!(
+                    "protected files changed while a confined MCP server ran; look at those that \
+                     you did not change yourself: {}",
+                    paths.join(", ")
+                )],
+            };
+        }
+        let repositories = bring_back(&self.store, &changes, &none);
+        let done = put_back(&self.store, &changes, &closed).behind(repositories);
+        done.note().into_iter().collect()
     }
 
     /// The workspace before a program of the session runs that is confined as a
@@ -135,7 +170,7 @@ impl Checkpoints for Versions {
                 }
                 drop(baseline);
                 let mut not_undoable = mark.not_undoable().to_vec();
-                if bash::uses_git(&bash::analyse(command)) || command.contains(".git") {
+                if bash::changes_git(&bash::analyse(command)) || command.contains(".git") {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
                 let not_undoable = self.unsaid(&not_undoable);

@@ -76,7 +76,10 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
     let text = text.trim_start_matches('\u{feff}').trim();
     let first = text.lines().next().unwrap_or("");
     if matches!(read_record(first), Some(Record::Session(_))) {
-        return load(path);
+        let mut session = load(path)?;
+        // Who wrote the file does not say what may be spent here.
+        session.records.retain(|record| !matches!(record, Record::Budget(_)));
+        return Ok(session);
     }
     let (mut head, messages) = read_foreign(text).ok_or_else(|| {
         none("expected a session of Parallax or Gemini CLI, or an array of contents")

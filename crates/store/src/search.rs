@@ -3,23 +3,27 @@
 //! and made anew whenever it cannot be used.
 //!
 //! Several processes may use it at once. Writers take turns (SQLite's lock), and
-//! each looks again, once it is its turn, at what the others did.
+//! each looks again, once it is its turn, at what the others did. Who wants it made
+//! anew while another does just that waits for it.
 
 mod query;
+mod reading;
+mod rebuild;
 mod text;
 mod update;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::list::Origin;
 use crate::paths::{Homes, create_private_dir};
-pub use update::{Indexed, TurnText};
+pub use rebuild::Held;
+pub use update::{Indexed, Step, TurnText};
 
 /// The layout of the tables; another one is thrown away.
 const VERSION: i64 = 1;
@@ -27,6 +31,13 @@ const VERSION: i64 = 1;
 const TOKENS: &str = "tokenize = \"unicode61 remove_diacritics 2\"";
 /// How long one process waits for another to write.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a process that waits looks again.
+const LOOK: Duration = Duration::from_millis(20);
+/// Pages that SQLite keeps, as negative KiB.
+const CACHE: i64 = -32 * 1024;
+/// Bytes of words that SQLite gathers before it writes them: the more, the less it
+/// has to merge.
+const GATHERED: u32 = 32 * 1024 * 1024;
 /// Bits of a row's number that tell the turn; the others tell the session.
 const TURN_BITS: u32 = 12;
 
@@ -105,7 +116,7 @@ impl SearchIndex {
         create_private_dir(&folder).map_err(failed)?;
         // One at a time: nobody throws away what another has just made.
         let turn = private(&folder.join("lock")).map_err(failed)?;
-        turn.lock().map_err(failed)?;
+        wait(PATIENCE, || turn.try_lock()).map_err(failed)?;
         let opened = match connect(&path) {
             Err(error) if is_beyond_use(&error) => {
                 remove(&path).map_err(failed)?;
@@ -125,15 +136,14 @@ impl SearchIndex {
         Ok(Self { path, connection })
     }
 
-    /// Throws the index away; it is made anew from the files.
-    ///
-    /// # Errors
-    /// When the disk refuses.
-    pub fn rebuild(self, homes: &Homes) -> Result<Self, SearchError> {
-        let path = self.path.clone();
-        drop(self);
-        remove(&path).map_err(|source| SearchError::Io { path, source })?;
-        Self::open(homes)
+    /// Takes a damaged index away: the next that is opened is a new one.
+    pub fn throw_away(homes: &Homes) {
+        let folder = homes.parallax.join("index");
+        let Ok(turn) = private(&folder.join("lock")) else { return };
+        if wait(PATIENCE, || turn.try_lock()).is_ok() {
+            // What cannot be removed is told when it is opened.
+            let _ = remove(&folder.join("sessions.sqlite"));
+        }
     }
 
     fn wrong(&self, source: rusqlite::Error) -> SearchError {
@@ -145,6 +155,23 @@ impl SearchError {
     /// Whether the index is damaged: a new one may do.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Database { source, .. } if is_damage(source))
+    }
+
+    /// Whether another process took the file away, or held it for too long: opened
+    /// again it may do.
+    pub fn is_passing(&self) -> bool {
+        let Self::Database { source, .. } = self else { return false };
+        matches!(
+            source.sqlite_error_code(),
+            Some(
+                ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::SchemaChanged
+                    | ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+            )
+        )
     }
 }
 
@@ -184,6 +211,22 @@ fn private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Waits for a lock, but not for ever: who holds it may be stopped.
+fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
+    let until = Instant::now() + most;
+    loop {
+        match take() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                let why = "another process is at work on it";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
 fn connect(path: &Path) -> Result<Connection, Trouble> {
     // Made by us, so that nobody else can read it; the files that SQLite puts
     // beside it get the same rights.
@@ -194,6 +237,7 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
     // What a crash loses is made again; a torn page it must not leave.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "cache_size", CACHE)?;
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version == VERSION {
         return Ok(connection);
@@ -210,12 +254,20 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
              path BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, modified INTEGER NOT NULL,
              origin INTEGER NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL,
              project BLOB NOT NULL);
-         CREATE VIRTUAL TABLE texts USING fts5(
-             body, {TOKENS}, prefix = '2 3 4 5');
+         {texts}
          PRAGMA user_version = {VERSION};
-         COMMIT;"
+         COMMIT;",
+        texts = table_of_texts()
     ))?;
     Ok(connection)
+}
+
+/// Makes the table of texts.
+fn table_of_texts() -> String {
+    format!(
+        "CREATE VIRTUAL TABLE texts USING fts5(body, {TOKENS}, prefix = '2 3 4 5');
+         INSERT INTO texts(texts, rank) VALUES('hashsize', {GATHERED});"
+    )
 }
 
 /// Removes the index and what SQLite keeps beside it.

@@ -28,7 +28,7 @@ const MOST: usize = 10 * 1000 * 1000;
 /// How long the discovery may take.
 const DISCOVERY_TIME: Duration = Duration::from_secs(30);
 /// What the names of such tools begin with.
-const PREFIX: &str = "discovered_tool_";
+pub const PREFIX: &str = "discovered_tool_";
 
 /// The two commands and what they are run with.
 #[derive(Clone)]
@@ -48,15 +48,16 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Runs the discovery. Gives the tools in the order in which they are told.
+    /// Runs the discovery. Gives what it told of, in the form that [`Self::tools`]
+    /// reads: only what counts of it.
     ///
     /// # Errors
     /// What went wrong, for people.
-    pub async fn tools(
-        self: &Arc<Self>,
+    pub async fn ask(
+        &self,
         mode: ApprovalMode,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Arc<dyn Tool>>, String> {
+    ) -> Result<Vec<u8>, String> {
         let wrong = |why: String| {
             format!("`tools.discoveryCommand` (`{}`): {why}", self.discover.join(" "))
         };
@@ -71,11 +72,18 @@ impl Discovery {
         if end.stdout.len() > MOST {
             return Err(wrong("it wrote more than 10 MB".to_owned()));
         }
-        let found = declarations(&end.stdout).map_err(wrong)?;
+        declarations::kept(&declarations(&end.stdout).map_err(wrong)?).map_err(wrong)
+    }
+
+    /// The tools that were told of, in the order in which they were.
+    ///
+    /// # Errors
+    /// These are no declarations.
+    pub fn tools(self: &Arc<Self>, told: &[u8]) -> Result<Vec<Arc<dyn Tool>>, String> {
         let tool = |declaration| -> Arc<dyn Tool> {
             Arc::new(DiscoveredTool::new(declaration, Arc::clone(self)))
         };
-        Ok(found.into_iter().map(tool).collect())
+        Ok(declarations(told)?.into_iter().map(tool).collect())
     }
 
     /// Runs words as one program, without a shell's reading of them.
@@ -259,7 +267,8 @@ mod tests {
     }
 
     async fn found(discovery: &Arc<Discovery>) -> Result<Vec<Arc<dyn Tool>>, String> {
-        discovery.tools(ApprovalMode::Default, &CancellationToken::new()).await
+        let told = discovery.ask(ApprovalMode::Default, &CancellationToken::new()).await?;
+        discovery.tools(&told)
     }
 
     async fn run(tool: &dyn Tool, cancel: CancellationToken) -> Outcome {

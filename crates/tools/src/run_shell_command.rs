@@ -226,6 +226,13 @@ impl RunShellCommand {
             permissions.network |= !row.network && line.commands.iter().any(bash::needs_network);
             permissions.outside |=
                 line.commands.iter().any(|command| bash::needs_outside(command).is_some());
+            if scope.mode != ApprovalMode::Yolo
+                && line.commands.iter().any(bash::writes_git_configuration)
+                && let Some(path) = repository::configuration(directory)
+                && !permissions.file_system.write.contains(&path)
+            {
+                permissions.file_system.write.push(path);
+            }
         }
         Ok(permissions)
     }

@@ -226,6 +226,8 @@ pub(crate) struct App {
     writing_until: u64,
     /// When text was written last.
     wrote_at: u64,
+    /// When the list of completions shows more than names.
+    keys_rest_at: u64,
     /// What came up by itself, and since when it is seen.
     arrival: arrival::Arrival,
     /// What a screen reader was told of the open dialog.
@@ -325,6 +327,7 @@ impl App {
             clipboard_asked: false,
             writing_until: 0,
             wrote_at: 0,
+            keys_rest_at: 0,
             arrival: arrival::Arrival::default(),
             settings,
         }
@@ -350,6 +353,7 @@ impl App {
         if self.toast.as_ref().is_some_and(|(_, until)| *until <= self.now_ms) {
             self.toast = None;
         }
+        self.fill_list();
         if !self.server_questions.is_empty() {
             self.next_server_question();
         }
@@ -367,7 +371,8 @@ impl App {
         let toast = self.toast.as_ref().map(|(_, until)| until.saturating_sub(self.now_ms).max(1));
         let pause = self.is_writing().then(|| self.writing_until - self.now_ms);
         let silence = self.silent_in_ms();
-        spinner.into_iter().chain(toast).chain(pause).chain(silence).min()
+        let list = self.list_fills_in_ms();
+        spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
     }
 
     /// Something comes in from the terminal.

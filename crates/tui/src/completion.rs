@@ -131,6 +131,16 @@ impl Completion {
         if self.is_open() { self.list.rows(columns, most, theme) } else { Vec::new() }
     }
 
+    /// Whether the list has more to show when the keys rest.
+    pub fn holds_back(&self) -> bool {
+        self.is_open() && self.list.holds_back()
+    }
+
+    /// The keys rest: the list shows all that it has.
+    pub fn tell_all(&mut self) {
+        self.list.tell_all();
+    }
+
     /// Looks at the composer's text; to be called whenever it may have changed.
     pub fn update(&mut self, composer: &Composer) {
         let version = composer.buffer().version();
@@ -321,6 +331,10 @@ impl Completion {
         }
         // A folder's entries, or a command's subcommands, can follow.
         self.update(composer);
+        if self.offer.as_ref().is_some_and(|offer| offer.generation.is_some()) {
+            // The list stays while they are looked for.
+            self.list.loading = true;
+        }
         CompletionAction::Changed
     }
 }

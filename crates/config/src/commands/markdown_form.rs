@@ -26,6 +26,25 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                 written.wishes.model = model(&key, value)?;
                 continue;
             }
+            // `inherit` means the same for both.
+            "agent" => {
+                written.wishes.agent = model(&key, value)?;
+                continue;
+            }
+            "tools" => {
+                let nothing = value.is_null();
+                written.wishes.tools = Some(names(&key, value)?).filter(|_| !nothing);
+                continue;
+            }
+            "mode" | "timeout" => {
+                let text = match &value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                let wrong = |what| wrong(format!("`{key}` must be {what}"));
+                written.wishes.take(&key, &text).map_err(wrong)?;
+                continue;
+            }
             "allowed-tools" => {
                 written.wishes.allowed = names(&key, value)?;
                 continue;

@@ -26,7 +26,7 @@ fn commands_of_all_places_are_found_the_strongest_first() {
     write(
         root,
         "project/.parallax/commands/review.md",
-        "---\ndescription: Look\nargument-hint: [file]\nmodel: x\nallowed-tools: Bash(git add:*, git rm:*), Read\nhue: red\n---\n\nReview $1\n",
+        "---\ndescription: Look\nargument-hint: [file]\nmodel: x\nallowed-tools: Bash(git add:*, git rm:*), Read\nhue: red\ntools: [glob, Read]\nmode: plan\ntimeout: 90\n---\n\nReview $1\n",
     );
     let found = find(root, true);
     assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -51,7 +51,10 @@ fn commands_of_all_places_are_found_the_strongest_first() {
     let wishes = &found.commands[0].wishes;
     assert_eq!(wishes.model.as_deref(), Some("x"));
     assert_eq!(wishes.allowed, ["Bash(git add:*, git rm:*)", "Read"]);
-    assert_eq!(found.commands[0].place, (9, 1));
+    assert_eq!(wishes.tools.as_deref(), Some(&["glob".to_owned(), "Read".to_owned()][..]));
+    assert_eq!(wishes.mode, Some(ApprovalMode::Plan));
+    assert_eq!(wishes.timeout, Some(Duration::from_secs(90)));
+    assert_eq!(found.commands[0].place, (12, 1));
     assert_eq!(found.commands[3].unused, ["name"]);
     assert_eq!(found.commands[3].source, CommandSource::User);
     assert_eq!(find(root, false).commands.len(), 2);

@@ -60,6 +60,15 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                 written.wishes.tools = Some(names.ok_or_else(|| wrong("a list of names"))?);
             }
             ("tools", _) => return Err(wrong("a list of names")),
+            (key @ ("mode" | "timeout"), value) => {
+                let text = match value {
+                    DeValue::String(text) => text.to_string(),
+                    DeValue::Integer(number) => number.as_str().to_owned(),
+                    DeValue::Float(number) => number.as_str().to_owned(),
+                    _ => String::new(),
+                };
+                written.wishes.take(key, &text).map_err(&wrong)?;
+            }
             // Of another program, perhaps.
             (other, _) => written.unused.push(other.to_owned()),
         }

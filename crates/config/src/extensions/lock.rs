@@ -98,9 +98,7 @@ pub fn lock(homes: &Homes, name: &str, entry: Option<&Locked>) -> Result<(), Con
 /// What cannot be read, and what no extension may hold: a link that leads out of
 /// it, a device, too much.
 pub fn content_hash(folder: &Path) -> io::Result<String> {
-    let mut files = Vec::new();
-    list(folder, Path::new(""), 0, &mut files)?;
-    files.sort();
+    let files = files_of(folder)?;
     let mut hash = Sha256::new();
     let mut left = MOST_BYTES;
     for name in files {
@@ -132,14 +130,28 @@ pub fn content_hash(folder: &Path) -> io::Result<String> {
     Ok(state::hexadecimal(&hash.finalize()))
 }
 
+/// The files of an extension, relative and in order, links to files among them.
+/// Blocking.
+///
+/// # Errors
+/// As [`content_hash`], but for what is in the files.
+pub fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    list(folder, Path::new(""), 0, &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
+/// Whether the system would start a file as a program.
 #[cfg(unix)]
-fn is_program(metadata: &fs::Metadata) -> bool {
+pub fn is_program(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     metadata.permissions().mode() & 0o111 != 0
 }
 
+/// Whether the system would start a file as a program.
 #[cfg(not(unix))]
-fn is_program(_: &fs::Metadata) -> bool {
+pub fn is_program(_: &fs::Metadata) -> bool {
     false
 }
 

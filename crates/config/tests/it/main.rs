@@ -214,7 +214,7 @@ fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
 fn a_projects_dotenv_names_no_file_for_the_system_prompt() {
     let world = World::new();
     world.trust();
-    for name in ["GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD"] {
+    for name in ["GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD", "PARALLAX_SYSTEM_MD"] {
         for (value, counts) in [("1", true), ("false", true), ("~/.bashrc", false), ("/x", false)] {
             world.write("project/.env", &format!("{name}={value}\n"));
             let config = world.load(&[]).expect("loaded");
@@ -224,6 +224,21 @@ fn a_projects_dotenv_names_no_file_for_the_system_prompt() {
         }
         let config = world.load(&[(name, "/mine")]).expect("loaded");
         assert_eq!(config.environment.get(name), Some("/mine"));
+    }
+}
+
+#[test]
+fn a_projects_dotenv_takes_no_section_of_the_system_prompt() {
+    let world = World::new();
+    world.trust();
+    for name in ["GEMINI_PROMPT_SAFETY", "PARALLAX_PROMPT_SAFETY"] {
+        world.write("project/.env", &format!("{name}=0\n"));
+        let config = world.load(&[]).expect("loaded");
+        assert_eq!(config.environment.get(name), None);
+        let said = format!("may not set `{name}`");
+        assert!(config.warnings.iter().any(|text| text.contains(&said)), "{:?}", config.warnings);
+        let config = world.load(&[(name, "0")]).expect("loaded");
+        assert_eq!(config.environment.get(name), Some("0"));
     }
 }
 

@@ -26,6 +26,8 @@ struct Accounts {
     begun: Option<Instant>,
     /// A person wants no more spent on this prompt.
     refused: bool,
+    /// How long this prompt may take, by its own wish.
+    wished: Option<Duration>,
 }
 
 impl Accounts {
@@ -137,6 +139,8 @@ impl Ledger {
                 BudgetKind::Time => {
                     account.limits.time =
                         limit.and_then(|time| Duration::try_from_secs_f64(time).ok());
+                    // A person's word counts more than a file's.
+                    accounts.wished = None;
                 }
             }
             accounts.refused = false;
@@ -156,16 +160,44 @@ impl Ledger {
         self.change(|accounts| {
             accounts.prompt.spent = Spent::default();
             accounts.refused = false;
+            accounts.wished = None;
         });
         self.go();
     }
 
-    /// The time of the turn runs.
-    pub(super) fn go(&self) {
-        self.change(|accounts| {
-            let _ = accounts.begun.get_or_insert_with(Instant::now);
+    /// The prompt that runs may take no longer than this.
+    pub(crate) fn hold_to(&self, time: Duration) {
+        self.change(|accounts| accounts.wished = Some(time));
+        self.changed.notify_waiters();
+    }
+
+    /// The time of the turn runs; whether it did not before.
+    pub(super) fn go(&self) -> bool {
+        let begins = self.change(|accounts| {
+            let begins = accounts.begun.is_none();
+            accounts.begun.get_or_insert_with(Instant::now);
+            begins
         });
         self.changed.notify_waiters();
+        begins
+    }
+
+    /// Does what a prompt needs before its turn begins, in the time that the
+    /// session has for both. Work that takes longer is dropped.
+    ///
+    /// # Errors
+    /// The time is over.
+    pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, BudgetSpent> {
+        let is_mine = self.go();
+        let done = tokio::select! {
+            biased;
+            done = work => Ok(done),
+            spent = self.time_is_up() => Err(spent),
+        };
+        if is_mine {
+            self.stop();
+        }
+        done
     }
 
     /// The time of the turn stands still.
@@ -185,8 +217,10 @@ impl Ledger {
     /// How long the turn may run on, and what is spent then. While no time runs
     /// there is no end of it.
     pub(super) fn time_left(&self) -> Option<(Duration, BudgetSpent)> {
+        let wished = self.change(|accounts| accounts.wished);
         let left = |(scope, account): (BudgetScope, Account)| {
-            let limit = account.limits.time?;
+            let wished = wished.filter(|_| scope == BudgetScope::Prompt);
+            let limit = account.limits.time.into_iter().chain(wished).min()?;
             let used = limit.as_secs_f64();
             let spent = BudgetSpent { kind: BudgetKind::Time, scope, limit: used, used };
             Some((limit.saturating_sub(account.spent.time), spent))

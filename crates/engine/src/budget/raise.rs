@@ -8,8 +8,10 @@ use parallax_protocol::ids::{AskId, CallId};
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::store::BudgetRecord;
 use parallax_protocol::tool::{Preview, ToolKind};
 
+use crate::history::now;
 use crate::inbox::Beginning;
 use crate::session::Session;
 use crate::turn::{INTERRUPTED, TIMED_OUT};
@@ -25,6 +27,7 @@ impl Session {
         mut cancel: CancellationToken,
     ) -> EndReason {
         self.budget.begin();
+        self.hold_to_wished_time();
         loop {
             let timer = self.start_timer(&cancel);
             let reason = self.run_turn(beginning, &cancel).await;
@@ -114,6 +117,9 @@ impl Session {
         let more = decide.more.filter(|more| more.is_finite() && *more > 0.0);
         let limit = spent.used.max(spent.limit) + more.unwrap_or(spent.limit);
         ledger.set(spent.kind, spent.scope, Some(limit));
+        let (kind, scope) = (spent.kind, spent.scope);
+        let record = BudgetRecord { time: now(), kind, scope, limit: Some(limit) };
+        self.inbox.set_budgets.push(record);
         let (whose, limit) = (whose(spent.scope), spent.amount(limit));
         self.inbox.notice(Level::Info, format!("the budget of {whose} is {limit} now"));
         self.budget.go_on();

@@ -9,6 +9,8 @@ const MANY_LINES: usize = 30;
 const MANY: usize = 4;
 /// Characters up to which a question or order may be small.
 const SHORT: usize = 160;
+/// Characters up to which one line is not worth a question.
+const BRIEF: usize = 240;
 
 /// A prompt of fewer words says nothing on its own.
 const FEW_WORDS: usize = 3;
@@ -40,6 +42,59 @@ const LARGE: &[&str] = &[
     "entire project",
     "security review",
     "threat model",
+    "write a plan",
+    "make a plan",
+    "plan for",
+    "plan how",
+    "implement",
+    "investigate",
+    "figure out",
+    "find out why",
+    "debug",
+    "optimize",
+    "optimise",
+    "performance",
+    "bottleneck",
+    "flaky",
+    "failing test",
+    "test fails",
+    "tests fail",
+    "concurrency",
+    "backwards compatib",
+    "propose",
+    "prototype",
+];
+
+/// What a failure looks like that somebody pasted.
+const FAILURE: &[&str] = &[
+    "traceback (most recent call last)",
+    "panicked at",
+    "stack backtrace",
+    "exception in thread",
+    "segmentation fault",
+    "error[e",
+    "npm err!",
+    "fatal error:",
+    "assertionerror",
+    "assertion failed",
+    "undefined reference to",
+];
+
+/// What comes before a wish and says nothing of it.
+const POLITE: &[&str] = &[
+    "please ",
+    "can you ",
+    "could you ",
+    "would you ",
+    "will you ",
+    "i want you to ",
+    "i need you to ",
+    "ok, ",
+    "okay, ",
+    "now ",
+    "then ",
+    "also ",
+    "just ",
 ];
 
 /// First words of small, bounded work.
@@ -77,6 +132,23 @@ const SMALL: &[&str] = &[
     "add a comment",
     "remove the comment",
     "delete the line",
+    "how many",
+    "how much",
+    "is there",
+    "are there",
+    "find the file",
+    "find where",
+    "search for",
+    "grep",
+    "git status",
+    "git log",
+    "git diff",
+    "commit",
+    "bump the version",
+    "sort",
+    "give me the",
+    "undo",
+    "revert the last",
 ];
 
 /// Prompts that go on with what was there.
@@ -100,6 +172,24 @@ const GO_ON: &[&str] = &[
     "retry",
     "please continue",
     "carry on",
+    "keep going",
+    "go for it",
+    "yes please",
+    "yes, please",
+    "yes, do it",
+    "yes, go ahead",
+    "yes go ahead",
+    "looks good to me",
+    "that looks good",
+    "sounds good to me",
+    "that is fine",
+    "that's fine",
+    "finish what you began",
+    "and the other one",
+    "do the rest",
+    "now the next one",
+    "the first one",
+    "the second one",
 ];
 
 /// What a prompt is for.
@@ -121,6 +211,7 @@ pub(super) enum Look {
 /// Looks at a prompt as typed.
 pub(super) fn look(prompt: &str) -> Look {
     let text = prompt.trim().to_lowercase();
+    let text = wish(&text);
     let plain = text.trim_end_matches(['.', '!', ' ']);
     if GO_ON.contains(&plain) {
         return Look::GoesOn;
@@ -138,6 +229,9 @@ pub(super) fn look(prompt: &str) -> Look {
     if LARGE.iter().any(|word| text.contains(word)) {
         return Look::Large("it speaks of work that is large or open");
     }
+    if FAILURE.iter().any(|word| text.contains(word)) {
+        return Look::Large("it holds a failure");
+    }
     let begins = |start: &&str| {
         text.strip_prefix(*start).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
@@ -149,9 +243,18 @@ pub(super) fn look(prompt: &str) -> Look {
         true => Look::Small,
         // Nobody could rate it: what it means is in what came before.
         false if text.split_whitespace().count() < FEW_WORDS => Look::GoesOn,
-        false if text.chars().count() <= SHORT && text.lines().count() <= 1 => Look::Brief,
+        false if text.chars().count() <= BRIEF && text.lines().count() <= 1 => Look::Brief,
         false => Look::Unclear,
     }
+}
+
+/// A prompt without what is only polite before it.
+fn wish(text: &str) -> &str {
+    let mut text = text;
+    while let Some(rest) = POLITE.iter().find_map(|polite| text.strip_prefix(polite)) {
+        text = rest.trim_start();
+    }
+    text
 }
 
 /// `1. …`, `- …`
@@ -211,8 +314,61 @@ mod tests {
             assert_eq!(look(prompt), want, "{prompt}");
         }
         assert_eq!(look(&"word ".repeat(400)), Look::Large("the prompt is long"));
-        assert_eq!(look(&"word ".repeat(40)), Look::Unclear);
+        assert_eq!(look(&"word ".repeat(60)), Look::Unclear);
         assert_eq!(look("Add a flag\nto the parser"), Look::Unclear);
+    }
+
+    /// What engineers say all day: for none of it a model is asked.
+    #[test]
+    fn ordinary_prompts_need_no_question() {
+        let failing = "The build is red since this morning:\nerror[E0308]: mismatched types\n --> \
+                       src/a.rs:3:5\nPlease mend it";
+        let long = "Write a plan for the move of our session store from files to SQLite. Keep the old \
+                    format readable for a while, say how the upgrade works while several processes are \
+                    open, and what happens when somebody goes back to an older version of the program.";
+        for (prompt, fast) in [
+            ("fix the failing test in parser_test.go", Some(false)),
+            ("what does this function do", Some(true)),
+            ("Please rename `foo` to `bar` in src/lib.rs", Some(true)),
+            ("can you show me the diff?", Some(true)),
+            ("write a plan for the migration", Some(false)),
+            (long, Some(false)),
+            (failing, Some(false)),
+            ("yes", None),
+            ("Yes, please!", None),
+            ("continue", None),
+            ("explain", None),
+            ("keep going.", None),
+            ("looks good to me", None),
+            ("do the rest", None),
+            ("run the tests", Some(true)),
+            ("could you please run the linter?", Some(true)),
+            ("how many tests are there?", Some(true)),
+            ("where is the config parsed?", Some(true)),
+            ("commit", Some(true)),
+            ("commit this with a good message", Some(true)),
+            ("implement the cache as described in docs/cache.md", Some(false)),
+            ("investigate why memory grows", Some(false)),
+            ("debug the crash on startup", Some(false)),
+            ("optimize the hot loop in render()", Some(false)),
+            ("refactor this module", Some(false)),
+            ("bump the version to 1.2.0", Some(true)),
+            ("grep for TODO", Some(true)),
+            ("git status", Some(true)),
+            ("add a comment above main", Some(true)),
+            ("is there a test for this?", Some(true)),
+        ] {
+            let look = look(prompt);
+            match fast {
+                Some(true) => assert_eq!(look, Look::Small, "{prompt}"),
+                Some(false) => assert!(matches!(look, Look::Large(_)), "{prompt}: {look:?}"),
+                None => assert_eq!(look, Look::GoesOn, "{prompt}"),
+            }
+        }
+        // Those that stay open are short enough to go to the strong model.
+        for prompt in ["explain how the scheduler works", "Why does the build fail?", "add tests"] {
+            assert!(matches!(look(prompt), Look::Brief | Look::GoesOn), "{prompt}");
+        }
     }
 
     proptest! {

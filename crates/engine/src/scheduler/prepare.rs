@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use parallax_protocol::agent::COMPLETE_TASK;
+use parallax_protocol::event::Level;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Verdict};
-use parallax_protocol::tool::{Outcome, Scope, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Outcome, Scope, ToolError, ToolErrorKind, ToolKind, ToolSpec};
 
 use super::{add_note, crashed};
 use crate::agents::AgentRole;
@@ -111,9 +112,9 @@ impl Session {
         {
             verdict = wished;
         }
-        if verdict.decision == Decision::Allow
-            && query.mode != ApprovalMode::Yolo
-            && let Some(doubt) = tool.doubt()
+        let mut doubt = tool.doubt().filter(|_| verdict.decision == Decision::Allow);
+        if !self.runs_all()
+            && let Some(doubt) = doubt.take()
         {
             verdict.decision = if self.interactive { Decision::Ask } else { Decision::Deny };
             verdict.why = doubt;
@@ -126,6 +127,9 @@ impl Session {
             true => self.judge.drafts(&query, &effects.permissions),
             false => Vec::new(),
         };
+        if let Some(doubt) = doubt {
+            self.tell_doubt(tool.spec(), &doubt);
+        }
         let title = invocation.title();
         Ok(Prepared {
             index,
@@ -139,6 +143,20 @@ impl Session {
             decided: None,
             again,
         })
+    }
+
+    /// Whether a person wanted everything to run unasked.
+    fn runs_all(&self) -> bool {
+        self.inbox.mode == ApprovalMode::Yolo && !self.yolo_by_rule
+    }
+
+    /// A call runs though its tool is not what it was: people hear of it, once for
+    /// a tool.
+    fn tell_doubt(&mut self, tool: &ToolSpec, doubt: &str) {
+        if self.told_doubts.insert(tool.name.clone()) {
+            let text = format!("{doubt}; it is called all the same, for the mode is `yolo`");
+            self.inbox.notice(Level::Warning, text);
+        }
     }
 
     /// A rule does not let the call through.

@@ -147,7 +147,7 @@ fn online() -> Arc<TestTool> {
 #[tokio::test]
 async fn what_the_sandbox_refused_is_offered_again() {
     for (answered, expected) in [
-        (AskOutcome::ProceedOnce, "run 1: network true"),
+        (AskOutcome::ProceedOnce, "run 1: network true\n[The command ran twice"),
         (
             AskOutcome::Cancel,
             "run 1: network false\n[The sandbox refused this command: network. The user did not agree",
@@ -185,7 +185,7 @@ async fn the_wider_leave_is_given_when_it_is_chosen() {
         let decide = Decide { wider, ..Decide::new(asked.id, AskOutcome::ProceedOnce) };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
-        assert_eq!(tools_done(&events)[0].for_model, format!("caches {wider}"));
+        assert!(tools_done(&events)[0].for_model.starts_with(&format!("caches {wider}\n")));
     }
 }
 
@@ -199,7 +199,8 @@ async fn a_rule_answers_the_question_of_the_sandbox() {
     answer(&rig, Decide::new(asked.id, AskOutcome::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let texts: Vec<_> = tools_done(&events).into_iter().map(|done| done.for_model).collect();
-    assert_eq!(texts, ["run 1: network true", "run 2: network true"]);
+    assert!(texts[0].starts_with("run 1: network true\n[The command ran twice"), "{texts:?}");
+    assert_eq!(texts[1], "run 2: network true");
 }
 
 #[tokio::test]

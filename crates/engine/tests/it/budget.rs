@@ -9,7 +9,7 @@ use parallax_protocol::event::{
 use parallax_protocol::ids::AskId;
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{AskOutcome, Decide, Op};
-use parallax_protocol::store::Record;
+use parallax_protocol::store::{BudgetRecord, Record};
 use parallax_protocol::tool::{Preview, Sharing};
 
 use crate::support::*;
@@ -135,6 +135,14 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
     assert!(
         events.iter().any(|event| matches!(event.body, EventBody::AskClosed { outcome: None, .. }))
     );
+    // The journal knows them all.
+    let records = rig.store.0.lock().expect("records");
+    let limits = records.iter().filter_map(|record| match record {
+        Record::Budget(BudgetRecord { kind, scope, limit, .. }) => Some((*kind, *scope, *limit)),
+        _ => None,
+    });
+    let limits: Vec<_> = limits.collect();
+    assert_eq!(limits, [Some(2000.0), Some(2200.0), None].map(|limit| (kind, scope, limit)));
 }
 
 #[tokio::test]

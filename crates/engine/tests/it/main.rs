@@ -10,6 +10,7 @@ mod commands;
 mod compaction;
 mod context;
 mod cut_off;
+mod pace;
 mod planning;
 mod rewind;
 mod routing;

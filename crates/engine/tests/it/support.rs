@@ -222,6 +222,13 @@ pub fn tool(
     Arc::new(TestTool { spec, body: Arc::new(body), prepared: Arc::default() })
 }
 
+/// A tool with a long description.
+pub fn wordy(name: &str, words: usize) -> Arc<TestTool> {
+    let plain = tool(name, Sharing::Shared, |n, _| echo(n));
+    let spec = ToolSpec { description: "word ".repeat(words), ..plain.spec.clone() };
+    Arc::new(TestTool { spec, body: Arc::clone(&plain.body), prepared: Arc::default() })
+}
+
 impl Tool for TestTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec

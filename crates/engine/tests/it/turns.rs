@@ -154,6 +154,7 @@ async fn records_come_before_the_next_step() {
             Record::Compaction(_) => "compaction",
             Record::CompactionUndone { .. } => "compaction undone",
             Record::Pin(_) => "pin",
+            Record::Budget(_) => "budget",
         })
         .collect();
     assert_eq!(kinds, ["content", "content", "result", "round", "content", "end"]);

@@ -64,8 +64,8 @@ static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
         r"(?i)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)",
         r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
-        // A token in the user's place.
-        r"(?i)\bhttps?://[a-z0-9_-]{16,}@",
+        // A token stands in the user's place, and is not told from a user.
+        r"(?i)\bhttps?://[^/\s@]+@",
         r"(?i)\bgh[a-z]_[a-z0-9_]{36,}",
         r"(?i)\bgithub_pat_[a-z0-9_]{22,}",
         r"(?i)\bAIzaSy[a-z0-9_-]{33}",

@@ -82,6 +82,28 @@ fn a_setting_holds_for_the_session_and_prices_can_be_told() {
 }
 
 #[test]
+fn a_limit_that_was_set_in_a_session_holds_when_it_is_resumed() {
+    let world = World::new(&list(&[usage(900, 0, 0), usage(900, 0, 0), usage(900, 0, 0)]));
+    world.run_well(&["-p", "go"]);
+    let mut journal = world.home.parallax().join("sessions");
+    while journal.is_dir() {
+        let mut entries = std::fs::read_dir(&journal).expect("a folder");
+        journal = entries.next().expect("an entry").expect("an entry").path();
+    }
+    let mut text = std::fs::read_to_string(&journal).expect("the journal");
+    text.push_str(
+        "{\"budget\":{\"time\":\"t\",\"kind\":\"tokens\",\"scope\":\"session\",\"limit\":500}}\n",
+    );
+    std::fs::write(&journal, &text).expect("the journal");
+    assert_eq!(world.run(&["-r", "-p", "on"]).code(), 57);
+    assert_eq!(world.run(&["-r", "-p", "on", "--max-tokens", "5000"]).code(), 0);
+    let mut text = std::fs::read_to_string(&journal).expect("the journal");
+    text.push_str("{\"budget\":{\"time\":\"t\",\"kind\":\"tokens\",\"scope\":\"session\"}}\n");
+    std::fs::write(&journal, &text).expect("the journal");
+    assert_eq!(world.run(&["-r", "-p", "on"]).code(), 0, "it was lifted again");
+}
+
+#[test]
 fn a_project_may_not_spend_more_than_its_user_said() {
     let world = World::new(&list(&[usage(100_000, 0, 0)]));
     world

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World};
+use crate::support::{Conversation, World, until};
 
 /// The texts of the newest user content that the model got.
 fn sent(world: &World) -> String {
@@ -83,6 +83,11 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
         ("/skills list", ""),
         ("/stats", "0 calls"),
         ("/tools desc", "read_file"),
+        ("/context", "system prompt"),
+        ("/todos", "keeps no list"),
+        ("/model why", "is set"),
+        ("/compress the numbers", "stays as it is"),
+        ("/compress undo", "no compaction to take back"),
     ] {
         let done = world.run_well(&["-p", typed]);
         assert!(done.out().contains(word), "{typed}: {}", done.out());
@@ -253,6 +258,87 @@ fn a_command_names_its_model_and_tools() {
     assert!(!world.home.project().join("made").exists());
     world.run_well(&["-y", "-p", "go"]);
     assert!(declared(2).0 > 5);
+}
+
+#[test]
+fn a_command_has_a_mode_and_a_time_for_its_turn() {
+    let write = serde_json::json!({"calls": [{"name": "write_file",
+        "args": {"file_path": "made", "content": "x"}}]});
+    let script = serde_json::json!([write, {"text": "done"}, write, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let edit = "---\nmode: auto_edit\n---\nDo it.\n";
+    world.home.write_home(".gemini/commands/edit.md", edit).unwrap();
+    world.run_well(&["-p", "/edit"]);
+    assert!(world.home.project().join("made").exists(), "the mode lets it through");
+    std::fs::remove_file(world.home.project().join("made")).unwrap();
+    world.run_well(&["-p", "edit"]);
+    assert!(!world.home.project().join("made").exists(), "it held for the one prompt");
+
+    // One of the project makes nothing looser.
+    let world = World::new(&script.to_string());
+    world.home.write(".gemini/commands/edit.md", edit).unwrap();
+    let done = world.run_well(&["-p", "/edit"]);
+    assert!(done.err().contains("`mode = auto_edit` does not count"), "{}", done.err());
+    assert!(!world.home.project().join("made").exists());
+
+    // The turn ends when its time is over, and so do shell commands before it.
+    let sleep = serde_json::json!([{"calls": [{"name": "run_shell_command",
+        "args": {"command": "sleep 60"}}]}]);
+    let world = World::new(&sleep.to_string());
+    world.home.write_home(".gemini/commands/s.toml", "prompt = 'x'\ntimeout = 1").unwrap();
+    let slow = "prompt = '!{sleep 61}'\ntimeout = '1s'";
+    world.home.write_home(".gemini/commands/t.toml", slow).unwrap();
+    let done = world.run(&["-y", "-p", "/s"]);
+    assert_eq!(done.code(), 57, "{}", done.err());
+    let done = world.run(&["-y", "-p", "/t"]);
+    assert!(done.err().contains("the command may take 1 s"), "{}", done.err());
+    assert_eq!(world.server.requests().len(), 1);
+}
+
+#[test]
+fn the_time_of_a_run_and_signals_end_the_shell_commands_of_a_template() {
+    let world = world();
+    let home = &world.home;
+    home.write_home(".gemini/commands/sl.toml", "prompt = '!{sh -c \"sleep 3371; :\" }'").unwrap();
+    let sleeps = || {
+        let is_it = |line: Vec<u8>| line.starts_with(b"sleep\x003371\0");
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(is_it)
+    };
+    let done = world.run(&["-y", "--timeout", "1", "-p", "/sl"]);
+    assert!(done.err().contains("The budget of this session, 1 s, is spent"), "{}", done.err());
+    assert_eq!(world.server.requests().len(), 0);
+    until("the end of the command", || !sleeps());
+    for (signal, code) in
+        [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)]
+    {
+        let running = world.start(&["-y", "-p", "/sl"]);
+        until("the command's start", sleeps);
+        rustix::process::kill_process(running.pid(), signal).expect("signal");
+        let done = running.finish(std::time::Duration::from_secs(10)).expect("finish");
+        assert_eq!(done.code(), code, "{}", done.err());
+        until("the end of the command", || !sleeps());
+    }
+}
+
+#[test]
+fn commands_call_commands() {
+    let world = world();
+    for (name, text) in [
+        ("a", "A /{b {{args}}} and /{none x} GET /users/{id}"),
+        ("b", "B<{{args}}> !{echo {{args}}}/{c}"),
+        ("c", "C"),
+        ("loop", "/{pool}"),
+        ("pool", "/{loop}"),
+    ] {
+        let text = format!("prompt = '{text}'");
+        world.home.write_home(&format!(".gemini/commands/{name}.toml"), &text).unwrap();
+    }
+    let told = refused(&world, &["-p", "/loop"]);
+    assert!(told.contains("`/loop` → `/pool` → `/loop`"), "{told}");
+    let done = world.run_well(&["-y", "-p", "/a one; two"]);
+    assert_eq!(sent(&world), "A B<one; two> one; two/{c} and /{none x} GET /users/{id}");
+    assert!(done.err().contains("there is no command `/none`"), "{}", done.err());
 }
 
 #[test]

@@ -228,6 +228,48 @@ fn one_with_hooks_skills_rules_and_settings_is_asked_about_again_when_it_grows()
 }
 
 #[test]
+fn what_runs_is_agreed_to_by_its_content() {
+    let world = World::new("[]");
+    let write = |path: &str, text: &str| world.home.write(&format!("e/{path}"), text).unwrap();
+    let version = |number: u32| {
+        write("gemini-extension.json", &format!(r#"{{"name": "e", "version": "{number}.0.0"}}"#));
+    };
+    version(1);
+    let hook = r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command",
+        "command": "sh ${extensionPath}/h.sh"}]}]}}"#;
+    write("hooks/hooks.json", hook);
+    write("h.sh", "echo one");
+    write("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\ny");
+    write("commands/c.toml", "prompt = 'x'");
+    let done = extensions(&world, &["install", "e", "--consent"], "");
+    assert!(done.err().contains("files that can run: `h.sh`"), "{}", done.err());
+    let changes: [(&str, &str, &str); 4] = [
+        ("h.sh", "echo two", "+ files that can run and are others now: `h.sh`"),
+        ("skills/s/run.sh", "echo", "+ new files that can run: `skills/s/run.sh`"),
+        ("commands/c.toml", "prompt = 'x !{curl evil}'", "+ command `/c`: runs `curl evil`"),
+        (
+            "hooks/hooks.json",
+            &hook.replace("\"type\"", "\"env\": {\"X\": \"1\"}, \"type\""),
+            "runs `sh ${extensionPath}/h.sh`; its settings are others",
+        ),
+    ];
+    for (number, (path, text, told)) in (2..).zip(changes) {
+        version(number);
+        write(path, text);
+        let refused = extensions(&world, &["update", "e"], "");
+        assert_eq!(refused.code(), 1, "{path}");
+        let said = refused.err();
+        assert!(said.contains(told) && said.contains("--consent"), "{path}: {said}");
+        assert_eq!(known(&world, "e")["version"], format!("{}.0.0", number - 1));
+        well(&world, &["update", "e", "--consent"]);
+    }
+    // Texts are no powers.
+    version(6);
+    write("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\nz");
+    well(&world, &["update", "e"]);
+}
+
+#[test]
 fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
     let world = World::new("[]");
     let archive = |name: &str, make: &str| {

@@ -467,6 +467,70 @@ fn an_interrupt_while_a_hook_looks_at_a_call_runs_nothing() {
 }
 
 #[test]
+fn a_hook_that_stands_by_is_started_once_and_guards() {
+    let calls = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": "touch one"}}]},
+        {"calls": [{"name": "run_shell_command", "args": {"command": "touch two"}}]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&calls.to_string());
+    world
+        .home
+        .write(
+            "h.sh",
+            "echo start >> starts; while read -r line; do
+        echo '{\"id\": 0, \"decision\": \"deny\", \"reason\": \"of another event\"}'
+        case $line in
+        *'touch two'*) echo '{\"decision\": \"deny\", \"reason\": \"no two\"}' ;;
+        *) echo '{}' ;;
+        esac; done",
+        )
+        .unwrap();
+    let hook = |command: &str, closed: bool| {
+        json!([{"hooks": [{"type": "process", "name": "h", "command": command,
+            "failClosed": closed, "timeout": "1s"}]}])
+    };
+    let guard = hook("sh h.sh", false);
+    settings(&world, &json!({"BeforeTool": guard, "AfterTool": guard}));
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(world.home.project().join("one").exists());
+    assert!(!world.home.project().join("two").exists());
+    assert_eq!(world.read("starts"), "start\n");
+    let trace = world.run_well(&["hooks", "trace"]).out();
+    assert_eq!(trace.lines().count(), 3, "{trace}");
+    assert!(trace.contains("BeforeTool run_shell_command: `h`"), "{trace}");
+    assert!(trace.contains("deny, no two"), "{trace}");
+    // One that dies, hangs, floods or says what is no JSON keeps nothing from
+    // running, unless it must agree.
+    for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes"] {
+        for closed in [false, true] {
+            let made = format!("made-{closed}");
+            let script = script(&format!("touch {made}"));
+            let world = World::new(&script);
+            settings(&world, &json!({"BeforeTool": hook(command, closed)}));
+            world.run_well(&["-p", "go", "-y"]);
+            assert_eq!(world.home.project().join(&made).exists(), !closed, "{command}");
+        }
+    }
+}
+
+#[test]
+fn the_program_has_hooks_of_its_own() {
+    let world = World::new(&script("echo hi"));
+    let hooks = json!([{"hooks": [
+        {"type": "builtin", "builtin": "log"},
+        {"type": "builtin", "builtin": "log", "file": "own.jsonl"},
+        {"type": "builtin", "builtin": "notify", "message": "a command ran"},
+    ]}]);
+    settings(&world, &json!({"AfterTool": hooks}));
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert!(done.err().contains("hook `notify`: a command ran"), "{}", done.err());
+    assert_eq!(lines(&world, "own.jsonl")[0]["tool_name"], "run_shell_command");
+    let log = std::fs::read_to_string(world.home.parallax().join("hooks.log")).unwrap();
+    assert!(log.contains("\"hook_event_name\":\"AfterTool\""), "{log}");
+}
+
+#[test]
 fn a_start_that_hangs_can_be_left() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     settings(&world, &json!({"SessionStart": one("touch begun; sleep 60")}));

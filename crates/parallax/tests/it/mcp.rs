@@ -266,6 +266,16 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
     world.run_well(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("differently than when it was last"), "{error}");
+
+    // Who lets everything run is told at least, each time.
+    let mut world = world;
+    for _ in 0..2 {
+        world = World::in_home(world.home, &script);
+        let done = world.run_well(&["-y", "-p", "go", "-o", "json"]);
+        assert!(answer(&world, 1)["output"].is_string());
+        let told: Value = serde_json::from_str(&done.out()).expect("json");
+        assert!(told["warnings"].to_string().contains("differently than when"), "{told}");
+    }
 }
 
 #[test]

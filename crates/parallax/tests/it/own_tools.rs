@@ -20,6 +20,20 @@ fn settings(world: &World, settings: &Value) {
     world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
 }
 
+/// The same after a session in which the discovery came to its end, however slow
+/// the machine is: its tools are known.
+fn known(world: World, script: &Value) -> World {
+    let first = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    let cache = first.home.root().join("home/.parallax/discovery-cache");
+    let running = first.start(&["-p", "go"]);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while cache.read_dir().map_or(0, Iterator::count) == 0 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(running);
+    World::in_home(first.home, &script.to_string())
+}
+
 #[test]
 fn a_command_tells_of_tools_and_another_runs_them() {
     let script = json!([
@@ -44,6 +58,7 @@ fn a_command_tells_of_tools_and_another_runs_them() {
         .home
         .write("call me.sh", "[ $1 = echo ] && { cat; echo hm >&2; exit 0; }; echo bad >&2; exit 3")
         .unwrap();
+    let world = known(world, &script);
     world.run_well(&["-p", "go", "-y"]);
     let declared = names(&world, 0);
     let at = declared.iter().position(|name| name == "discovered_tool_echo").expect("declared");
@@ -59,31 +74,50 @@ fn a_command_tells_of_tools_and_another_runs_them() {
 
 #[test]
 fn a_discovery_may_write_ten_megabytes() {
-    let world = World::new(r#"[{"text": "done"}, {"text": "done"}]"#);
+    let ask = json!([{"calls": [{"name": "discovered_tool_late", "args": {}}]}, {"text": "done"}]);
+    let world = World::new(&ask.to_string());
     settings(
         &world,
         &json!({"tools": {"discoveryCommand": "cat tools.json", "callCommand": "true"}}),
     );
     let tools = |blanks: usize| format!("[{{\"name\": \"late\"}}{}]", " ".repeat(blanks));
     world.home.write("tools.json", &tools(3_000_000)).unwrap();
+    let world = known(world, &ask);
     world.run_well(&["-p", "go"]);
     assert!(names(&world, 0).contains(&"discovered_tool_late".to_owned()));
     world.home.write("tools.json", &tools(10_000_000)).unwrap();
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    std::fs::remove_dir_all(world.home.root().join("home/.parallax/discovery-cache")).unwrap();
+    // The call of a tool that is not known waits for the discovery.
+    let world = World::in_home(world.home, &ask.to_string());
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains("it wrote more than 10 MB"), "{}", done.err());
     assert!(!names(&world, 1).contains(&"discovered_tool_late".to_owned()));
 }
 
 #[test]
-fn a_discovery_that_hangs_is_told_and_not_waited_for_for_ever() {
+fn nothing_waits_for_a_discovery_that_hangs() {
+    let call = json!([{"calls": [{"name": "discovered_tool_a", "args": {}}]}, {"text": "done"}]);
     let world = World::new(r#"[{"text":"done"}]"#);
-    let settings = r#"{"tools": {"discoveryCommand": "sleep 100", "callCommand": "true"}}"#;
-    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    let command = "sh discover.sh";
+    settings(
+        &world,
+        &json!({"tools": {"discoveryCommand": command, "callCommand": "echo called"}}),
+    );
+    world.home.write("discover.sh", "sleep 100").unwrap();
     let begun = std::time::Instant::now();
-    let done = world.run_well(&["-p", "go"]);
-    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
-    let told = done.err();
-    assert!(told.contains("still runs") && told.contains("has not ended"), "{told}");
+    let done = world.run_well(&["-p", "go", "-o", "json"]);
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    let told: Value = serde_json::from_str(&done.out()).expect("json");
+    assert!(told["warnings"].to_string().contains("has not ended after 500 ms"), "{told}");
+    // What it told of once is there at once.
+    world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();
+    let world = known(world, &call);
+    world.home.write("discover.sh", "sleep 100").unwrap();
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert!(names(&world, 0).contains(&"discovered_tool_a".to_owned()));
+    assert!(last(&world, 1).contains("called a"), "{}", last(&world, 1));
+    assert!(!done.err().contains("has not ended"), "{}", done.err());
 }
 
 #[test]

@@ -132,6 +132,24 @@ fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
 }
 
 #[test]
+fn a_limit_of_age_that_cannot_be_read_lets_no_session_go() {
+    let world = World::new(r#"[{"text":"begun"}]"#);
+    world.run_well(&["-p", "begin"]);
+    for age in ["\"abc\"", "\"\"", "\"-5d\"", "5"] {
+        let settings = format!(r#"{{"general": {{"sessionRetention": {{"maxAge": {age}}}}}}}"#);
+        world.home.write_home(".gemini/settings.json", &settings).expect("settings");
+        let done = world.run(&["sessions", "gc"]);
+        assert_eq!(done.code(), 52, "{age}");
+        assert!(done.err().contains("`general.sessionRetention.maxAge` cannot be used"), "{age}");
+        // Others go on, and say it too.
+        let done = world.run(&["sessions", "list"]);
+        assert_eq!(done.code(), 0, "{age}");
+        assert!(done.err().contains("must be a time such as `30d`"), "{}", done.err());
+    }
+    assert_eq!(journals(&world).len(), 1);
+}
+
+#[test]
 fn a_turn_that_was_cut_off_is_gone_on_with_only_where_there_is_one() {
     let world = World::new(r#"[{"text":"done"}]"#);
     world.run_well(&["-p", "hello", "--session-id", "whole"]);

@@ -37,6 +37,20 @@ pub fn known_safe(line: &Line, place: &SafePlace<'_>) -> bool {
         && line.commands.iter().all(|command| safe(command, place, moved))
 }
 
+/// Whether the line may change what git keeps for itself: it runs git, and not to
+/// look only.
+pub fn changes_git(line: &Line) -> bool {
+    let looks = |command: &Command| {
+        command.name() == Some("git")
+            && command.assignments.is_empty()
+            && Argument::all(command.arguments()).is_some_and(|words| git::only_looks(&words))
+    };
+    let may_be_git = |command: &&Command| {
+        command.name().is_none_or(|name| name == "git" || name.starts_with("git-"))
+    };
+    line.commands.iter().filter(may_be_git).any(|command| !looks(command))
+}
+
 /// Whether one command only reads inside the workspace, when no `cd` comes
 /// before it. What it starts besides itself is a command of its own.
 pub fn command_is_safe(command: &Command, place: &SafePlace<'_>) -> bool {
@@ -313,4 +327,22 @@ fn sets_by_format(text: &str) -> bool {
         });
         rest.starts_with('n')
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_that_only_looks_changes_nothing_of_its_own() {
+        let changes = |line: &str| changes_git(&analyse(line));
+        for line in ["git log -1 --format=%H > f", "git status -s > f; git diff > g", "ls > f"] {
+            assert!(!changes(line), "{line}");
+        }
+        for line in
+            ["git commit -m x > f", "git log; git add .", "A=1 git log", "$X log", "git-lfs x"]
+        {
+            assert!(changes(line), "{line}");
+        }
+    }
 }

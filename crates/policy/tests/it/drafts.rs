@@ -132,6 +132,21 @@ fn no_answer_holds_where_it_is_forbidden() {
 }
 
 #[test]
+fn leave_for_a_protected_path_is_offered_once_only() {
+    let world = World::new(&[]);
+    let offered = |mode, path: &str| {
+        let write = vec![path.into()];
+        let file_system = FilePermissions { read: vec![], write };
+        let permissions = Permissions { file_system, ..Permissions::default() };
+        let line = "git remote add x y";
+        world.query(mode, SHELL, line, |query| world.policy.drafts(query, &permissions)).len()
+    };
+    assert_eq!(offered(Default, "/w/.git/config"), 0);
+    assert_eq!(offered(AutoEdit, "/w/.vscode/tasks.json"), 0);
+    assert!(offered(Default, "/data/x") > 0);
+}
+
+#[test]
 fn a_file_keeps_what_stands_in_it() {
     let draft = RuleDraft {
         tool_name: SHELL.into(),

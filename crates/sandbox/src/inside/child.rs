@@ -10,6 +10,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::gate::Told;
 use crate::inside::kernel;
 use crate::inside::surroundings::Surroundings;
 use crate::inside::{covers, gate, layout, privileges, rules, syscalls};
@@ -24,6 +25,8 @@ pub(crate) enum Confinement {
         odd_user: Option<u32>,
         /// Whether root may stay root over files of others.
         keep_root: bool,
+        /// Which calls are told.
+        told: Told,
     },
     /// The view of files stands already.
     View {
@@ -31,13 +34,27 @@ pub(crate) enum Confinement {
         writable: Vec<PathBuf>,
         /// The environment of the command.
         environment: Vec<(OsString, OsString)>,
+        /// Which calls are told.
+        told: Told,
     },
     Landlock {
-        /// Whether calls that change what Landlock does not know of can be told.
-        metadata: bool,
+        /// Which calls are told.
+        told: Told,
     },
     Seccomp,
     Nothing,
+}
+
+impl Confinement {
+    /// Whether calls are told that the plan's network does not need.
+    pub(crate) fn tells(&self) -> bool {
+        match self {
+            Self::Namespaces { told, .. } | Self::View { told, .. } | Self::Landlock { told } => {
+                !matches!(told, Told::Needed)
+            }
+            Self::Seccomp | Self::Nothing => false,
+        }
+    }
 }
 
 /// The ways to the supervisor; both are gone when the program starts.
@@ -68,33 +85,33 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
         .refused("a signal at the supervisor's end")?;
     kernel::close_on_exec_from(3).unsupported("closing of open files")?;
     match confinement {
-        Confinement::Namespaces { around, odd_user, keep_root } => {
+        Confinement::Namespaces { around, odd_user, keep_root, told } => {
             let writable = layout::build(plan, around, *odd_user)?;
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::guard_writes(plan, &writable)?;
-            gate::close_behind(plan, &wires.sync, false)?;
+            gate::close_behind(plan, &wires.sync, *told)?;
             syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
-        Confinement::View { writable, .. } => {
+        Confinement::View { writable, told, .. } => {
             privileges::drop_all_but_files(false)?;
             rules::guard_writes(plan, writable)?;
-            gate::close_behind(plan, &wires.sync, false)?;
+            gate::close_behind(plan, &wires.sync, *told)?;
             syscalls::filter(syscalls::Sockets::Namespace, gate::is_needed(plan))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
-        Confinement::Landlock { metadata } => {
+        Confinement::Landlock { told } => {
             privileges::drop_all_but_files(true)?;
             rules::guard_all(plan)?;
-            gate::close_behind(plan, &wires.sync, *metadata)?;
+            gate::close_behind(plan, &wires.sync, *told)?;
             syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
             Ok(Some(covers::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            gate::close_behind(plan, &wires.sync, false)?;
+            gate::close_behind(plan, &wires.sync, Told::Needed)?;
             syscalls::filter(syscalls::Sockets::without_namespace(plan), gate::is_needed(plan))?;
             Ok(Some(covers::temporary_folder(plan)?))
         }

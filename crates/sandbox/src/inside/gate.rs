@@ -6,6 +6,7 @@
 //! command's memory again, so nothing can be exchanged after the check.
 
 mod address;
+mod bound;
 mod caller;
 mod keeper;
 mod message;
@@ -16,12 +17,15 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, pidfd_getfd, pidfd_open, waitpid,
+};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
@@ -34,21 +38,41 @@ pub(crate) use keeper::Gate;
 /// What the child writes before the number of the file that it offers.
 const OFFER: u8 = b'g';
 
-/// Whether connections of the plan's command go through a gate.
+/// Whether the plan's command may not run without a gate.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
     matches!(plan.network, Network::Outward | Network::Loopback)
 }
 
+/// Whether a command with a view of files of its own gets a gate: in its own
+/// network too, for unix sockets of the machine lie in the file system. There
+/// it goes without where there can be none.
+pub(crate) fn is_wanted(plan: &Plan) -> bool {
+    is_needed(plan) || plan.network == Network::Own && can_take() && bound::Table::open().is_some()
+}
+
+/// Which calls a command's filter tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Told {
+    /// Those that the plan's network needs.
+    Needed,
+    /// Those that name addresses.
+    Addresses,
+    /// The needed ones, and those that change what Landlock does not know of.
+    Metadata,
+}
+
 /// In the child: puts the filter on it, and waits until the supervisor has
-/// taken the file on which its calls are told. `metadata`: what Landlock does
-/// not know of goes through it too, where such a filter can be had.
-pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, metadata: bool) -> Outcome<()> {
-    let gated = is_needed(plan);
-    if !gated && !metadata {
+/// taken the file on which its calls are told. What the network does not need is
+/// told where such a filter can be had.
+pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, told: Told) -> Outcome<()> {
+    let needed = is_needed(plan);
+    let addresses = needed || matches!(told, Told::Addresses);
+    let metadata = matches!(told, Told::Metadata);
+    if !addresses && !metadata {
         return Ok(());
     }
-    let listener = match notify::put_filter(&program(plan.network, metadata)) {
-        Err(_) if !gated => return Ok(()),
+    let listener = match notify::put_filter(&program(plan.network, addresses, metadata)) {
+        Err(_) if !needed => return Ok(()),
         tried => tried.unsupported("a filter that asks us")?,
     };
     let mut offer = vec![OFFER];
@@ -61,9 +85,16 @@ pub(crate) fn close_behind(plan: &Plan, sync: &OwnedFd, metadata: bool) -> Outco
     Err(Failure::Unsupported("the gate of the network was not taken over".to_owned()))
 }
 
-/// Whether the supervisor could take a file of its child; a sandbox around us
-/// may forbid it.
+/// Whether the supervisor could take a file of its child; a sandbox around us, or
+/// the machine's settings, may forbid it.
 pub(crate) fn can_take() -> bool {
+    /// From here on not even of what one has started oneself.
+    const OF_NOBODY: u32 = 2;
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope = scope.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    if scope >= OF_NOBODY && !rustix::process::geteuid().is_root() {
+        return false;
+    }
     handle_of(rustix::process::getpid())
         .is_ok_and(|own| pidfd_getfd(&own, own.as_raw_fd(), PidfdGetfdFlags::empty()).is_ok())
 }
@@ -83,7 +114,8 @@ pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<OwnedFd>> 
 /// A process that will keep a gate, started while this one is still outside
 /// of the cell: nothing in there sees it or reaches it.
 pub(crate) struct Apart {
-    wire: OwnedFd,
+    wire: Option<OwnedFd>,
+    process: Pid,
 }
 
 impl Apart {
@@ -97,16 +129,20 @@ impl Apart {
         )
         .refused("a pair of sockets")?;
         match kernel::fork(UnshareFlags::empty()).refused("a process")? {
-            Side::Parent(_) => Ok(Self { wire }),
+            Side::Parent(process) => Ok(Self { wire: Some(wire), process }),
             Side::Child => {
                 drop(wire);
                 // The end of the command's terminal and of its group is not its end.
                 let _ = rustix::process::setsid();
+                if let Ok(name) = std::ffi::CString::new(crate::KEEPER) {
+                    let _ = rustix::thread::set_name(&name);
+                }
                 if let Ok((listener, child)) = receive(&its_wire)
-                    && let Ok(gate) = Gate::new(plan, listener, parent, true)
+                    && let Ok(mut gate) = Gate::new(plan, listener, parent, true)
                     && see_as(&child, cell).is_ok()
                     && crate::inside::keeper::go_quiet().is_ok()
                 {
+                    gate.know_the_cell(cell);
                     gate.keep();
                 }
                 kernel::leave(0)
@@ -115,13 +151,26 @@ impl Apart {
     }
 
     /// Gives it the gate of the child. It ends with the last process behind it.
-    pub(crate) fn keep(self, listener: &OwnedFd, child: &OwnedFd) -> Outcome<()> {
+    pub(crate) fn keep(&mut self, listener: &OwnedFd, child: &OwnedFd) -> Outcome<()> {
+        let Some(wire) = self.wire.take() else { return Ok(()) };
         let files = [listener.as_fd(), child.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
-        let sent = sendmsg(&self.wire, &[IoSlice::new(b"g")], &mut control, SendFlags::NOSIGNAL);
+        let sent = sendmsg(&wire, &[IoSlice::new(b"g")], &mut control, SendFlags::NOSIGNAL);
         sent.map(drop).refused("the gate of the network")
+    }
+}
+
+impl Drop for Apart {
+    /// Its end is collected here, when nothing was left behind the gate.
+    fn drop(&mut self) {
+        let patience = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        self.wire = None;
+        if let Ok(handle) = handle_of(self.process) {
+            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
+        }
+        let _ = waitpid(Some(self.process), WaitOptions::NOHANG);
     }
 }
 
@@ -156,16 +205,15 @@ pub(crate) fn handle_of(process: Pid) -> Result<OwnedFd, Errno> {
 
 /// The filter: calls that name an address are told. Where only the loopback
 /// is given, servers that others could reach are looked at too.
-fn program(network: Network, metadata: bool) -> Vec<Instruction> {
+fn program(network: Network, addresses: bool, metadata: bool) -> Vec<Instruction> {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
     /// Where the number of the call and the halves of its fifth argument are.
     const NUMBER: u32 = 0;
     const FIFTH: [u32; 2] = [48, 52];
-    let gated = matches!(network, Network::Outward | Network::Loopback);
     let mut told = Vec::new();
-    if gated {
+    if addresses {
         told.extend([libc::SYS_connect, libc::SYS_sendmsg, libc::SYS_sendmmsg]);
     }
     if network == Network::Loopback {
@@ -176,7 +224,7 @@ fn program(network: Network, metadata: bool) -> Vec<Instruction> {
     }
     let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
     let mut end = Vec::new();
-    if gated {
+    if addresses {
         end.extend([
             (IF_EQUAL, 0, 4, number(libc::SYS_sendto)),
             // Without an address it goes where the socket is connected to.
@@ -217,7 +265,7 @@ pub(crate) fn try_it() -> Outcome<()> {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
-                .and_then(|()| close_behind(&plan, &child_sync, false))
+                .and_then(|()| close_behind(&plan, &child_sync, Told::Needed))
                 .and_then(|()| knock());
             kernel::leave(u8::from(tried.is_err()))
         }
@@ -228,8 +276,7 @@ pub(crate) fn try_it() -> Outcome<()> {
                 .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
             // It ends with the child, which is the only one behind it.
             Gate::new(&plan, listener, &parent, false)?.keep();
-            let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())
-                .unsupported("waiting")?;
+            let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),
                 _ => Err(Failure::Unsupported("the gate did not answer".to_owned())),

@@ -17,6 +17,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 use crate::inside::child::{self, Confinement, Wires};
 use crate::inside::ended::Ended;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::gate::Told;
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::inside::{bubblewrap, cell, gate, keeper, surroundings};
@@ -91,7 +92,8 @@ pub(crate) fn in_view(
     environment: Vec<(OsString, OsString)>,
 ) -> Outcome<Ended> {
     let command = Command { plan, program, args, parent: first, tier: Tier::Bubblewrap };
-    command.run(Confinement::View { writable, environment }, None, None, None)
+    let told = if gate::is_wanted(plan) { Told::Addresses } else { Told::Needed };
+    command.run(Confinement::View { writable, environment, told }, None, None, None)
 }
 
 struct Command<'a> {
@@ -111,15 +113,22 @@ impl Command<'_> {
                 // Read while the machine's own processes and sockets are in view.
                 let around = surroundings::look(self.plan, self.program);
                 let cell = cell_of(self.plan)?;
-                if gate::is_needed(self.plan) {
+                let mut told = Told::Needed;
+                if gate::is_wanted(self.plan) {
                     apart = Some(gate::Apart::start(self.plan, self.parent, &cell)?);
+                    told = Told::Addresses;
                 }
                 join(self.plan, &cell)?;
                 let (below, odd) = Identity::below()?;
                 let whole = below.whole;
-                (Confinement::Namespaces { around, odd_user: odd, keep_root: whole }, Some(below))
+                let confinement =
+                    Confinement::Namespaces { around, odd_user: odd, keep_root: whole, told };
+                (confinement, Some(below))
             }
-            Tier::Landlock => (Confinement::Landlock { metadata: gate::can_take() }, None),
+            Tier::Landlock => {
+                let told = if gate::can_take() { Told::Metadata } else { Told::Needed };
+                (Confinement::Landlock { told }, None)
+            }
             Tier::Seccomp => (Confinement::Seccomp, None),
             Tier::Bubblewrap | Tier::Nothing => (Confinement::Nothing, None),
         };
@@ -130,7 +139,7 @@ impl Command<'_> {
         &self,
         confinement: Confinement,
         below: Option<Identity>,
-        apart: Option<gate::Apart>,
+        mut apart: Option<gate::Apart>,
         waiting: Option<&OwnedFd>,
     ) -> Outcome<Ended> {
         let (sync, child_sync) = rustix::net::socketpair(
@@ -165,9 +174,9 @@ impl Command<'_> {
                 }
             }
         }
-        let gated = gate::is_needed(self.plan) && self.tier != Tier::Nothing;
-        if gated || matches!(confinement, Confinement::Landlock { metadata: true }) {
-            self.keep_gate(&pidfd, &sync, apart)?;
+        let needed = gate::is_needed(self.plan) && self.tier != Tier::Nothing;
+        if needed || confinement.tells() {
+            self.keep_gate(&pidfd, &sync, apart.as_mut())?;
         }
         drop(sync);
         let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
@@ -190,14 +199,17 @@ impl Command<'_> {
         &self,
         child: &OwnedFd,
         sync: &OwnedFd,
-        apart: Option<gate::Apart>,
+        apart: Option<&mut gate::Apart>,
     ) -> Outcome<()> {
         let Some(listener) = gate::take(child, sync)? else { return Ok(()) };
         if let Some(apart) = apart {
             return apart.keep(&listener, child);
         }
-        let gate =
-            gate::Gate::new(self.plan, listener, self.parent, self.tier == Tier::Bubblewrap)?;
+        let viewed = self.tier == Tier::Bubblewrap;
+        let mut gate = gate::Gate::new(self.plan, listener, self.parent, viewed)?;
+        if viewed {
+            gate.know_own_network();
+        }
         // This process is the keeper, and is above all that the command starts:
         // only so may it look into them.
         let thread = std::thread::Builder::new().spawn(move || gate.keep());

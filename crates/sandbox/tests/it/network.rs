@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 
-use parallax_sandbox::{Network, Tier};
+use parallax_sandbox::{Network, Plan, Tier};
 
-use crate::place::{EPERM, Place, cell, text, tiers, viewed};
+use crate::place::{EACCES, EPERM, Place, cell, text, tiers, viewed};
 
 const ENETUNREACH: i32 = 101;
 const ECONNREFUSED: i32 = 111;
@@ -88,6 +89,85 @@ fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
         assert!(said.starts_with("refused"), "{tier:?}: {said}");
         plan.network = Network::Host;
         place.works(&plan, &["unix", text(&socket)]);
+    }
+}
+
+#[test]
+fn no_name_leads_to_a_server_of_the_machine() {
+    for tier in viewed() {
+        let place = Place::new();
+        let at = |name: &str| place.work.join(name);
+        // A name that means another folder to everybody else, as a relative one does.
+        let folder = std::fs::File::open(&place.work).unwrap();
+        let through = format!("/proc/self/fd/{}/relative", folder.as_raw_fd());
+        let mut servers = vec![UnixListener::bind(through).unwrap()];
+        let before = [at("before"), place.home.join("outside"), at("above/../dots")];
+        std::fs::create_dir(at("above")).unwrap();
+        servers.extend(before.iter().map(|path| UnixListener::bind(path).unwrap()));
+        std::fs::rename(&before[0], at("renamed")).unwrap();
+        std::fs::hard_link(&before[1], at("linked")).unwrap();
+        let packets = UnixDatagram::bind(&before[0]).unwrap();
+        packets.set_nonblocking(true).unwrap();
+        std::fs::rename(&before[0], at("packets")).unwrap();
+        for network in [Network::Own, Network::Outward] {
+            let plan = Plan { network, ..place.plan(tier) };
+            for name in ["relative", "renamed", "linked", "dots"] {
+                let way = format!("/proc/self/cwd/{name}");
+                for path in [text(&at(name)), name, &way] {
+                    place.refused(&plan, &["unix", path], &[EACCES]);
+                }
+            }
+            place.refused(&plan, &["send-unix", "packets"], &[EACCES]);
+            assert!(packets.recv(&mut [0; 8]).is_err(), "a packet came through");
+        }
+        // What nobody listens at any more is told from that.
+        drop(servers);
+        place.refused(&place.plan(tier), &["unix", "renamed"], &[ECONNREFUSED]);
+    }
+}
+
+#[test]
+fn own_unix_sockets_answer_and_those_of_other_sessions_do_not() {
+    for tier in viewed() {
+        for network in [Network::Own, Network::Outward] {
+            let place = Place::new();
+            let plan = Plan { network, ..place.plan(tier) };
+            let script = "confine serve-unix own $TMPDIR/ready & S=$!; \
+                while ! [ -e $TMPDIR/ready ]; do :; done; mv own moved; \
+                confine unix moved; confine unix /proc/self/cwd/moved; \
+                confine send-unix own.packets; kill $S; wait $S; confine unix moved";
+            let (_, said) = place.shell(&plan, script);
+            let lines: Vec<&str> = said.lines().filter(|line| !line.contains("kill")).collect();
+            assert_eq!(lines[..3], ["ok "; 3], "{tier:?} {network:?}: {said}");
+            assert!(said.contains("refused 111"), "{tier:?} {network:?}: {said}");
+
+            let mut other = place.command(&plan, &["confine", "serve-unix", "other", "ready"]);
+            let mut other = other.spawn().unwrap();
+            while !place.work.join("ready").exists() {
+                assert!(other.try_wait().unwrap().is_none(), "the server ended");
+                std::thread::yield_now();
+            }
+            place.refused(&plan, &["unix", "other"], &[EACCES]);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn one_command_reaches_the_unix_socket_of_another() {
+    let Some(cell) = cell() else { return };
+    let place = Place::new();
+    for network in [Network::Own, Network::Outward] {
+        let name = format!("{network:?}");
+        let plan =
+            |network| Plan { cell: Some(cell.pid()), network, ..place.plan(Tier::Namespaces) };
+        let script = format!(
+            "confine serve-unix {name} /tmp/{name} & while ! [ -e /tmp/{name} ]; do :; done"
+        );
+        let (code, said) = place.shell(&plan(network), &format!("({script}) >/dev/null 2>&1"));
+        assert_eq!(code, 0, "{said}");
+        place.works(&plan(network), &["unix", &name]);
     }
 }
 

@@ -118,7 +118,10 @@ fn marked(mark: &str) -> Vec<Pid> {
     let wanted = format!("MARK={mark}");
     let has = |pid: i32| {
         let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        text.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        // It sees to what the daemon connects to, and ends with it.
+        name.trim() != parallax_sandbox::KEEPER
+            && text.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

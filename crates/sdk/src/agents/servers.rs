@@ -12,6 +12,7 @@ use parallax_protocol::tool::{Tool, ToolSource as _};
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
+use crate::versions::Versions;
 
 /// How long an agent waits for its servers.
 const WAIT: Duration = Duration::from_secs(10);
@@ -25,6 +26,7 @@ impl Launch {
         workspace: &Arc<Workspace>,
         processes: Processes,
         sandbox: Option<SandboxOptions>,
+        versions: &Option<Arc<Versions>>,
     ) -> (Option<Servers>, Vec<String>) {
         let known = self.mcp_servers();
         let settings = &self.config.settings;
@@ -58,7 +60,7 @@ impl Launch {
         }
         let folders = Arc::clone(workspace);
         let roots = Arc::new(move || folders.roots());
-        let mut options = self.servers_options(servers, processes, roots, sandbox);
+        let mut options = self.servers_options(servers, processes, roots, sandbox, versions);
         // What an agent brings with it, it declares.
         options.tool_budget = Arc::new(|| None);
         (Some(Servers::new(options)), problems)

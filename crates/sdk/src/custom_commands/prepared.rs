@@ -1,6 +1,7 @@
 //! A command on its way to a prompt.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
@@ -8,13 +9,13 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Prompt, PromptWishes};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_tools::activate_skill::{SkillEntry, activation};
+use tokio::time::{Instant, timeout_at};
 
-use super::arguments::{fill, fill_command, words};
-use super::catalog::CommandInfo;
+use super::catalog::{Catalog, CommandInfo};
+use super::making::Making;
 use super::shell::{self, Judged};
 use super::skill_commands::SkillCommand;
-use super::template::{Piece, parse, takes_arguments};
-use super::wishes::wishes_of;
+use super::wishes::{mode_of, wishes_of};
 use super::{Shared, files};
 use crate::expand::{Expander, delegation};
 use crate::launch::failure;
@@ -29,13 +30,15 @@ pub struct Prepared {
     mode: ApprovalMode,
     /// What its file wants for the turn.
     wishes: Option<Box<PromptWishes>>,
+    /// How long its shell commands may take together.
+    timeout: Option<Duration>,
     /// The agent that the work is for.
     agent: Option<String>,
     notices: Vec<String>,
 }
 
 /// What is left to do for a piece of the template.
-enum Step {
+pub(super) enum Step {
     Text(String),
     File(String),
     Shell(Judged),
@@ -59,49 +62,37 @@ pub struct Expanded {
 }
 
 impl Prepared {
-    /// Blocking.
+    /// `typed`: the line, and what of it follows the name. Blocking.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: &Arc<Shared>,
+        catalog: &Catalog,
         command: &CommandInfo,
-        line: &str,
-        arguments: &str,
-        mode: ApprovalMode,
+        (line, arguments): (&str, &str),
+        now: ApprovalMode,
     ) -> Result<Self, Failure> {
         let name = command.name.clone();
-        let refused = |why: String| failure(FailureKind::Input, format!("`/{name}`: {why}"));
-        let positions = words(arguments);
-        check(command, &positions).map_err(refused)?;
-        let pieces = parse(&command.template, command.form).map_err(|why| {
-            refused(format!("its file `{}` has an {why}", command.path.display()))
-        })?;
-        let mut steps = Vec::new();
-        for piece in &pieces {
-            steps.push(match piece {
-                Piece::Text(bits) => Step::Text(fill(bits, arguments, &positions)),
-                Piece::File(bits) => Step::File(fill(bits, arguments, &positions)),
-                Piece::Shell(bits) => {
-                    let text = fill_command(bits, arguments, &positions).map_err(refused)?;
-                    if text.trim().is_empty() {
-                        continue;
-                    }
-                    let judged = shell::judge(&shared, text.trim(), mode).map_err(|why| {
-                        refused(format!("its shell command `{text}` may not run: {why}"))
-                    })?;
-                    Step::Shell(judged)
-                }
-            });
-        }
-        if !takes_arguments(&pieces) && !arguments.is_empty() {
-            steps.push(Step::Text(format!("\n\n{}", line.trim_end())));
-        }
-        let (wishes, notices) = wishes_of(&command.wishes, &command.source);
-        let said = |notice: String| format!("`/{name}`: {notice}");
-        let notices = notices.into_iter().map(said).collect();
+        let (mode, refused) = mode_of(&command.wishes, &command.source, now, shared.trusted);
+        let mut making = Making::new(shared, catalog, mode);
+        let steps = making
+            .steps(command, line, arguments)
+            .map_err(|why| failure(FailureKind::Input, format!("`/{name}`: {why}")))?;
+        let (mut wishes, notices) = wishes_of(&command.wishes, &command.source);
+        wishes.mode = (mode != now).then_some(mode);
+        let notices = notices.into_iter().chain(refused).chain(making.notices);
+        let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
+        let has_none = wishes == PromptWishes::default();
         Ok(Self {
-            wishes,
+            timeout: wishes.timeout,
+            wishes: (!has_none).then(|| Box::new(wishes)),
             agent: command.wishes.agent.clone(),
             notices,
-            ..Self::plain(shared, command.name.clone(), steps, arguments.to_owned(), mode)
+            ..Self::plain(
+                Arc::clone(shared),
+                command.name.clone(),
+                steps,
+                arguments.to_owned(),
+                mode,
+            )
         })
     }
 
@@ -120,6 +111,7 @@ impl Prepared {
             arguments,
             mode,
             wishes: None,
+            timeout: None,
             agent: None,
             notices: Vec::new(),
         }
@@ -193,7 +185,8 @@ impl Prepared {
                  (see `parallax policy`), or run it where you can be asked"
             )));
         }
-        let Self { shared, steps, arguments, mode, wishes, agent, mut notices, .. } = self;
+        let Self { shared, steps, arguments, mode, wishes, timeout, agent, mut notices, .. } = self;
+        let end = timeout.map(|timeout| (Instant::now() + timeout, timeout));
         let mut parts: Vec<Part> = Vec::new();
         for step in steps {
             match step {
@@ -225,7 +218,18 @@ impl Prepared {
                     parts.push(Part::text(text));
                 }
                 Step::Shell(judged) => {
-                    let output = shell::run(&shared, &judged, mode, cancel).await;
+                    let running = shell::run(&shared, &judged, mode, cancel);
+                    let output = match end {
+                        None => running.await,
+                        // Dropped, it ends.
+                        Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
+                            refused(format!(
+                                "`{}` was ended: the command may take {} s (`timeout`)",
+                                judged.text,
+                                all.as_secs_f64()
+                            ))
+                        })?,
+                    };
                     let output = output.map_err(|why| {
                         refused(format!("`{}` cannot be started: {why}", judged.text))
                     })?;
@@ -271,24 +275,4 @@ fn prompt_of(parts: Vec<Part>) -> Prompt {
         }
     }
     prompt
-}
-
-/// Whether the arguments are those that the command takes.
-fn check(command: &CommandInfo, words: &[String]) -> Result<(), String> {
-    for (index, argument) in command.arguments.iter().enumerate() {
-        match words.get(index) {
-            None if argument.required => {
-                let hint = &command.argument_hint;
-                let named = &command.name;
-                let argument = &argument.name;
-                return Err(format!("the argument `{argument}` is missing: `/{named} {hint}`"));
-            }
-            Some(word) if !argument.choices.is_empty() && !argument.choices.contains(word) => {
-                let choices = argument.choices.join("`, `");
-                return Err(format!("`{}` is one of `{choices}`, not `{word}`", argument.name));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -12,6 +12,8 @@ pub(super) enum Piece {
     File(Vec<Bit>),
     /// `!{command}`.
     Shell(Vec<Bit>),
+    /// `/{name arguments}`.
+    Command(Vec<Bit>),
 }
 
 /// Text, or a place for arguments.
@@ -53,15 +55,15 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unc
     let mut text = String::new();
     let mut rest = template;
     while let Some(char) = rest.chars().next() {
+        let before = template.get(..template.len() - rest.len()).unwrap_or("");
         let opens = ["!{", "@{"].into_iter().find(|opening| rest.starts_with(opening));
-        let Some(opening) = opens else {
+        let Some(opening) = opens.or_else(|| calls(before, rest).then_some("/{")) else {
             text.push(char);
             rest = rest.get(char.len_utf8()..).unwrap_or("");
             continue;
         };
         let inside = rest.get(opening.len()..).unwrap_or("");
         let Some(end) = closing(inside) else {
-            let before = template.get(..template.len() - rest.len()).unwrap_or("");
             let index = before.chars().count();
             return Err(Unclosed { index, opening });
         };
@@ -71,6 +73,7 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unc
         let block = inside.get(..end).unwrap_or("").trim();
         pieces.push(match opening {
             "!{" => Piece::Shell(bits(block, form, true)),
+            "/{" => Piece::Command(bits(block, form, false)),
             _ => Piece::File(bits(block, form, false)),
         });
         rest = inside.get(end + 1..).unwrap_or("");
@@ -81,12 +84,39 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unc
     Ok(pieces)
 }
 
+/// The shell commands of a template, with the places for arguments as they are
+/// written. Of one that cannot be read: all of it, since nobody knows.
+pub(crate) fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
+    let Ok(pieces) = parse(template, form) else { return vec![template.trim().to_owned()] };
+    let shown = |bit: &Bit| match bit {
+        Bit::Text(text) => text.clone(),
+        Bit::All => "{{args}}".to_owned(),
+        Bit::One(number) => format!("${number}"),
+    };
+    let shell = pieces.iter().filter_map(|piece| match piece {
+        Piece::Shell(bits) => Some(bits.iter().map(shown).collect()),
+        _ => None,
+    });
+    shell.filter(|command: &String| !command.is_empty()).collect()
+}
+
 /// Whether arguments have a place in the template.
 pub(super) fn takes_arguments(pieces: &[Piece]) -> bool {
     pieces.iter().any(|piece| {
-        let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits)) = piece;
+        let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits) | Piece::Command(bits)) =
+            piece;
         bits.iter().any(|bit| !matches!(bit, Bit::Text(_)))
     })
+}
+
+/// Whether a call of another command begins here. In texts about addresses
+/// (`/users/{id}`) there are such braces too: a call stands apart, and ends.
+fn calls(before: &str, rest: &str) -> bool {
+    let apart = before.chars().next_back();
+    let apart = apart.is_none_or(|char| char.is_whitespace() || "(\"'`".contains(char));
+    let Some(inside) = rest.strip_prefix("/{").filter(|_| apart) else { return false };
+    let names = inside.trim_start().chars().next();
+    names.is_some_and(|char| char.is_alphanumeric() || char == '_') && closing(inside).is_some()
 }
 
 /// Where the brace that ends a block stands.
@@ -188,6 +218,18 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_commands_stand_apart() {
+        let parsed = |template| parse(template, CommandForm::Toml).expect("parsed");
+        assert_eq!(
+            parsed("/{ git:fix {{args}} }, GET /users/{id} /{} /{open"),
+            [
+                Piece::Command(vec![text("git:fix "), Bit::All]),
+                Piece::Text(vec![text(", GET /users/{id} /{} /{open")]),
+            ]
+        );
+    }
+
+    #[test]
     fn markdown_knows_positions() {
         let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
         assert_eq!(
@@ -202,7 +244,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_template_is_read(template in "[!@{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
+        fn any_template_is_read(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
             for form in [CommandForm::Toml, CommandForm::Markdown] {
                 let _ = parse(&template, form);
             }

@@ -3,10 +3,33 @@
 use parallax_config::commands::{CommandSource, CommandWishes};
 use parallax_config::other_agents::our_tool;
 use parallax_protocol::op::PromptWishes;
-use parallax_protocol::policy::RuleDraft;
+use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 
 /// Tools that ask nobody anyway.
 const FREE: [&str; 4] = ["read_file", "glob", "grep_search", "list_directory"];
+
+/// The mode that a command's prompt runs in, and why it is not the one that its
+/// file names. Any file may want less than `now` lets run, the person's own more,
+/// but never all.
+pub(super) fn mode_of(
+    wishes: &CommandWishes,
+    source: &CommandSource,
+    now: ApprovalMode,
+    trusted: bool,
+) -> (ApprovalMode, Option<String>) {
+    let Some(wanted) = wishes.mode.filter(|wanted| *wanted > now) else {
+        return (wishes.mode.unwrap_or(now), None);
+    };
+    let why = match (wanted, source) {
+        (ApprovalMode::Yolo, _) => "no file can choose that: start with `--yolo`",
+        (_, CommandSource::Project | CommandSource::Extension(_)) => {
+            "a file of others lets nothing run unasked"
+        }
+        _ if !trusted => "the folder is not trusted",
+        _ => return (wanted, None),
+    };
+    (now, Some(format!("`mode = {}` does not count: {why}", wanted.as_str())))
+}
 
 /// The wishes of a prompt, and what of them is not met. Only the person's own
 /// files let calls through: those of a project and of extensions are written by
@@ -14,8 +37,12 @@ const FREE: [&str; 4] = ["read_file", "glob", "grep_search", "list_directory"];
 pub(super) fn wishes_of(
     wishes: &CommandWishes,
     source: &CommandSource,
-) -> (Option<Box<PromptWishes>>, Vec<String>) {
-    let mut wanted = PromptWishes { model: wishes.model.clone(), ..PromptWishes::default() };
+) -> (PromptWishes, Vec<String>) {
+    let mut wanted = PromptWishes {
+        model: wishes.model.clone(),
+        timeout: wishes.timeout,
+        ..PromptWishes::default()
+    };
     wanted.tools = wishes.tools.as_ref().map(|tools| {
         let name = |entry: &String| our_tool(entry.split('(').next().unwrap_or(entry).trim());
         tools.iter().map(name).collect()
@@ -34,8 +61,7 @@ pub(super) fn wishes_of(
                 .to_owned(),
         );
     }
-    let none = wanted == PromptWishes::default();
-    ((!none).then(|| Box::new(wanted)), notices)
+    (wanted, notices)
 }
 
 /// The rule that an entry means: a name, or `NAME(what)`. `None`: such calls need
@@ -83,7 +109,7 @@ mod tests {
             ..CommandWishes::default()
         };
         let (wanted, notices) = wishes_of(&wishes, &CommandSource::User);
-        let rules = wanted.expect("wishes").allowed;
+        let rules = wanted.allowed;
         let named: Vec<(&str, &[String], Option<&str>)> = rules
             .iter()
             .map(|rule| {
@@ -101,6 +127,26 @@ mod tests {
         );
         assert_eq!(notices.len(), 1, "{notices:?}");
         let (none, notices) = wishes_of(&wishes, &CommandSource::Project);
-        assert!(none.is_none() && notices.len() == 1, "{notices:?}");
+        assert!(none == PromptWishes::default() && notices.len() == 1, "{notices:?}");
+    }
+
+    #[test]
+    fn files_of_others_choose_a_mode_that_lets_less_run_and_no_file_all() {
+        use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
+        use CommandSource::{Project, User};
+        for (wanted, source, now, got, told) in [
+            (Plan, Project, Default, Plan, false),
+            (Default, Project, Yolo, Default, false),
+            (AutoEdit, Project, Default, Default, true),
+            (AutoEdit, User, Default, AutoEdit, false),
+            (Yolo, User, Default, Default, true),
+        ] {
+            let wishes = CommandWishes { mode: Some(wanted), ..CommandWishes::default() };
+            let (mode, why) = mode_of(&wishes, &source, now, true);
+            assert_eq!((mode, why.is_some()), (got, told), "{wanted:?} {source:?}");
+        }
+        let wishes = CommandWishes { mode: Some(AutoEdit), ..CommandWishes::default() };
+        assert_eq!(mode_of(&wishes, &User, Default, false).0, Default);
+        assert_eq!(mode_of(&CommandWishes::default(), &User, Default, true), (Default, None));
     }
 }

@@ -13,12 +13,11 @@ use parallax_protocol::event::{Failure, FailureKind};
 use super::fetch::FetchedExtension;
 use super::refused;
 use super::review::{Review, review};
+use super::staging::{COMES, GOES, Staging, sweep};
 use crate::launch::{Launch, failure};
 
 /// Older versions, one of each.
 const PREVIOUS: &str = ".previous";
-/// Temporary folders that are older are nobody's.
-const LEFT: std::time::Duration = std::time::Duration::from_secs(3600);
 /// Folders below each other.
 const DEPTH: usize = 64;
 
@@ -34,6 +33,11 @@ pub enum Uninstalled {
 impl Launch {
     fn place(&self, name: &str) -> PathBuf {
         self.config.extension_home().join(name)
+    }
+
+    /// Removes what installations left that were killed. Blocking.
+    pub fn tidy_extensions(&self) {
+        sweep(&self.config.extension_home());
     }
 
     /// Installs what was fetched. Blocking.
@@ -65,8 +69,7 @@ impl Launch {
         let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
         std::fs::create_dir_all(&home).map_err(told)?;
         sweep(&home);
-        let staging = tempfile::Builder::new().prefix(".staging-").tempdir_in(&home);
-        let staging = staging.map_err(told)?;
+        let staging = Staging::new(&home, COMES).map_err(told)?;
         let fresh = staging.path().join("fresh");
         copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
         std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(told)?;
@@ -215,7 +218,7 @@ impl Launch {
         };
         // First out of the way, in one step.
         let home = self.config.extension_home();
-        let aside = tempfile::Builder::new().prefix(".removed-").tempdir_in(&home).map_err(told)?;
+        let aside = Staging::new(&home, GOES).map_err(told)?;
         std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
         drop(std::fs::remove_dir_all(home.join(PREVIOUS).join(name)));
         lock(homes, name, None)
@@ -265,23 +268,6 @@ impl Launch {
             };
             refused(format!("there is no extension `{name}`: {there}"))
         })
-    }
-}
-
-/// Removes what installations left that were cut off. Those of now are younger.
-fn sweep(home: &Path) {
-    for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let left = name.starts_with(".staging-") || name.starts_with(".removed-");
-        let age =
-            entry.metadata().and_then(|it| it.modified()).ok().and_then(|at| at.elapsed().ok());
-        if left
-            && age.is_some_and(|age| age > LEFT)
-            && let Err(error) = std::fs::remove_dir_all(entry.path())
-        {
-            tracing::debug!(%error, %name, "what an installation left stays");
-        }
     }
 }
 

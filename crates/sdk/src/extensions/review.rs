@@ -2,8 +2,11 @@
 //! bring.
 
 mod agents;
+mod commands;
+mod programs;
 mod servers;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use parallax_config::extensions::{Manifest, content_hash};
@@ -27,22 +30,48 @@ pub struct Review {
     pub lines: Vec<String>,
     /// What people should hear.
     pub notes: Vec<String>,
+    /// Its files that can run, with the hashes of them.
+    pub programs: BTreeMap<String, String>,
+    /// What stands behind a line and is not all in it, as a hash.
+    details: BTreeMap<String, String>,
 }
 
 impl Review {
-    /// The lines that another version does not have.
+    /// All that a person agrees to, one line each.
+    pub fn told(&self) -> Vec<String> {
+        self.lines.iter().cloned().chain(programs::listed(&self.programs)).collect()
+    }
+
+    /// What another version may not do, one line each: powers that it does not
+    /// have, and what it has not run yet.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
-        self.lines.iter().filter(|line| !other.lines.contains(line)).cloned().collect()
+        let mut beyond: Vec<String> =
+            self.lines.iter().filter(|line| !other.lines.contains(line)).cloned().collect();
+        for (line, detail) in &self.details {
+            if other.details.get(line).is_some_and(|it| it != detail) && !beyond.contains(line) {
+                beyond.push(format!("{line}; its settings are others"));
+            }
+        }
+        beyond.extend(programs::changed(&self.programs, &other.programs));
+        beyond
+    }
+
+    /// Adds a line, and notes all that is meant by it.
+    fn add(&mut self, line: String, meant: &impl std::fmt::Debug) {
+        let meant = programs::hash(format!("{meant:?}").as_bytes());
+        // Two can have one line.
+        self.details.entry(line.clone()).or_default().push_str(&meant);
+        self.lines.push(line);
     }
 }
 
-/// Looks an extension over, before its variables are filled in. Blocking.
+/// Looks an extension over as it lies there, before its variables are filled in. Blocking.
 ///
 /// # Errors
 /// Why it may not be installed.
 pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, String> {
     content_hash(folder).map_err(|error| error.to_string())?;
-    let mut review = Review { lines: Vec::new(), notes: manifest.notes.clone() };
+    let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
     servers(&manifest.servers, None, &mut review)?;
     let (files, wrong) = manifest.context_paths(folder);
     if let Some(wrong) = wrong.iter().find(|wrong| !wrong.ends_with("is not there")) {
@@ -60,6 +89,7 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     }
     hooks(folder, &mut review)?;
     named(&folder.join("commands"), &["toml", "md"], "commands", &mut review);
+    commands::commands(folder, &mut review);
     skills(folder, &mut review);
     agents::agents(folder, &mut review)?;
     rules(folder, &mut review)?;
@@ -83,6 +113,7 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         let name = &setting.name;
         review.lines.push(format!("settings: it asks for {name} (`{variable}`{secret})"));
     }
+    review.programs = programs::programs(folder, &review.lines).map_err(|it| it.to_string())?;
     Ok(review)
 }
 
@@ -96,7 +127,8 @@ fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
         }
         let of =
             if hook.matcher.is_empty() { String::new() } else { format!(" of {}", hook.matcher) };
-        review.lines.push(format!("hook at {}{of}: runs `{}`", hook.event.as_str(), hook.command));
+        let line = format!("hook at {}{of}: runs `{}`", hook.event.as_str(), hook.command);
+        review.add(line, &(&hook.env, hook.sandbox, hook.fail_closed, hook.sequential));
     }
     Ok(())
 }

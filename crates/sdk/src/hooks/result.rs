@@ -1,6 +1,6 @@
 //! What one hook's end means.
 
-use parallax_config::hooks::Hook;
+use parallax_config::hooks::{Hook, HookKind};
 use parallax_exec::{Ending, FedEnd};
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
@@ -86,7 +86,10 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
         };
     }
     let shown = clean(text, TEXT);
-    let unreadable = text.starts_with(['{', '[']) || std::str::from_utf8(raw).is_err();
+    // One that stands by has nothing but its lines to say yes with.
+    let unreadable = text.starts_with(['{', '['])
+        || std::str::from_utf8(raw).is_err()
+        || hook.kind == HookKind::Process;
     if hook.fail_closed && (code != 0 || unreadable) {
         let why = match code {
             0 => "its output cannot be read".to_owned(),
@@ -233,6 +236,7 @@ pub(super) mod tests {
             file: "/s.json".into(),
             matcher: String::new(),
             sequential: false,
+            kind: HookKind::Command,
             command: "c".into(),
             name: "guard".into(),
             description: String::new(),

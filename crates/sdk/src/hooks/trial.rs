@@ -46,6 +46,7 @@ impl Launch {
                 transcript: launch.homes().journal(&launch.options.directory, &id),
                 plans: artifacts.join("plans"),
                 versions: None,
+                trace: None,
             }
         };
         let (hooks, warnings) = self.session_hook_runner(around)?;

@@ -13,14 +13,19 @@ use parallax_tools::run_shell_command::sandboxed;
 
 use super::Roots;
 use crate::sandbox::quoted;
+use crate::versions::Versions;
 
 /// Confines programs as a command with the same words would be in the mode.
-/// Without `options` nothing can be confined.
+/// Without `options` nothing can be confined. `versions` see to what they do to
+/// protected files.
 pub(super) fn confine(
     options: Option<SandboxOptions>,
     mode: ApprovalMode,
     roots: Roots,
+    versions: Option<Arc<Versions>>,
 ) -> Confine {
+    // In yolo protected files are free.
+    let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
     Arc::new(move |program| {
         let mut options = options.clone().ok_or("this program confines no commands")?;
         // It was asked for by name.
@@ -33,6 +38,9 @@ pub(super) fn confine(
         let (line, none) = (line.join(" "), Permissions::default());
         let (plan, environment) =
             sandboxed(&options, &line, directory, &roots, mode, &none, environment.clone())?;
+        if let Some(versions) = &versions {
+            versions.serve();
+        }
         Ok(ServedProgram { environment, sandbox: Some(plan), ..program })
     })
 }

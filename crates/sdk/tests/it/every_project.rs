@@ -12,7 +12,7 @@ use crate::support::World;
 
 fn search(launch: &Launch, text: &str) -> Vec<SearchHit> {
     let search = Search { text: text.to_owned(), here: false, limit: 50, rebuild: false };
-    launch.search_sessions(&search, &|| false).expect("searched")
+    launch.search_sessions(&search, &|_| true).expect("searched")
 }
 
 fn ids(hits: &[SearchHit]) -> Vec<&str> {
@@ -87,6 +87,18 @@ async fn a_damaged_index_is_made_anew_and_several_use_one() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(ids(&search(&launch, "parser")), [one.as_str()]));
+        }
+    });
+    // Made anew by many at once, while others only look something up.
+    std::thread::scope(|scope| {
+        for number in 0..32 {
+            let (launch, one) = (&launch, &one);
+            scope.spawn(move || {
+                let rebuild = number % 3 != 0;
+                let search = Search { text: "parser".into(), here: false, limit: 50, rebuild };
+                let hits = launch.search_sessions(&search, &|_| true).expect("searched");
+                assert_eq!(ids(&hits), [one.as_str()]);
+            });
         }
     });
 }

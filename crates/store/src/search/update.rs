@@ -3,17 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use super::reading::{Found, Read, Texts, read_all};
 use super::{SearchError, SearchIndex, TURN_BITS, text};
-use crate::list::{Origin, SessionEntry, read_entry};
-use crate::load::LoadedSession;
+use crate::list::Origin;
 use crate::paths::Homes;
-use crate::session_files::{SessionFile, of_all};
+use crate::session_files::of_all;
 
 /// Sessions that are written in one go.
-const BATCH: usize = 64;
+const BATCH: usize = 512;
+/// Bytes of what was said that are written in one go, about.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of one turn that are kept.
 const MOST_OF_TURN: usize = 256 * 1024;
 /// Bytes of one session that are kept.
@@ -46,20 +51,20 @@ struct Known {
     modified: i64,
 }
 
-/// A session as it goes into the index; one without an entry holds no
-/// conversation, and is not looked at again until it changes.
-struct Read {
-    file: SessionFile,
-    size: u64,
-    modified: i64,
-    entry: Option<SessionEntry>,
-    turns: Vec<TurnText>,
+/// How far an update is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Sessions that are read.
+    pub read: usize,
+    /// Sessions that are to be read.
+    pub of: usize,
 }
 
 impl SearchIndex {
     /// Reads what is new or has changed and forgets what is gone. Each batch is
     /// written at once: what is cut off goes on the next time. `texts` tells
-    /// what was said in a session; `stop` ends the work early.
+    /// what was said in a session; `watch` is told how far it is, and says whether
+    /// to go on.
     ///
     /// # Errors
     /// When the index cannot be read or written. Sessions that cannot be read
@@ -67,12 +72,12 @@ impl SearchIndex {
     pub fn update(
         &mut self,
         homes: &Homes,
-        texts: &dyn Fn(&LoadedSession) -> Vec<TurnText>,
-        stop: &dyn Fn() -> bool,
+        texts: Texts<'_>,
+        watch: &dyn Fn(Step) -> bool,
     ) -> Result<Indexed, SearchError> {
         let files = of_all(homes);
         let known = known(&self.connection).map_err(|error| self.wrong(error))?;
-        let mut changed: Vec<(SessionFile, u64, i64)> = Vec::new();
+        let mut changed: Vec<Found> = Vec::new();
         let mut there: HashSet<PathBuf> = HashSet::with_capacity(files.len());
         for file in files {
             let Some((size, modified)) = file.stamp() else { continue };
@@ -81,7 +86,7 @@ impl SearchIndex {
                 .get(&file.path)
                 .is_none_or(|known| (known.size, known.modified) != (size, modified));
             if is_new {
-                changed.push((file, size, modified));
+                changed.push(Found { file, size, modified });
             }
         }
         let mut indexed = Indexed::default();
@@ -95,17 +100,9 @@ impl SearchIndex {
             self.write(|writing| gone.iter().try_for_each(|number| forget(writing, *number)))?;
         }
         // The last used one is written last: its rows have the highest numbers.
-        changed.sort_by_key(|(_, _, modified)| *modified);
-        let mut changed = changed.into_iter().peekable();
-        while changed.peek().is_some() && !stop() {
-            let batch: Vec<Read> = changed
-                .by_ref()
-                .take(BATCH)
-                .take_while(|_| !stop())
-                .map(|(file, size, modified)| read(file, size, modified, texts))
-                .collect();
-            indexed.read += batch.len();
-            self.write(|writing| batch.iter().try_for_each(|read| put(writing, read)))?;
+        changed.sort_by_key(|found| found.modified);
+        if watch(Step { read: 0, of: changed.len() }) && !changed.is_empty() {
+            indexed.read = self.take_in(&changed, texts, watch)?;
         }
         let all: rusqlite::Result<i64> =
             self.connection
@@ -113,6 +110,51 @@ impl SearchIndex {
         let all = all.map_err(|error| self.wrong(error))?;
         indexed.all = usize::try_from(all).unwrap_or_default();
         Ok(indexed)
+    }
+
+    /// Writes the sessions while others read the next ones; gives how many.
+    fn take_in(
+        &mut self,
+        files: &[Found],
+        texts: Texts<'_>,
+        watch: &dyn Fn(Step) -> bool,
+    ) -> Result<usize, SearchError> {
+        let stopped = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (taker, pieces) = mpsc::sync_channel(1);
+            let stopped = &stopped;
+            scope.spawn(move || read_all(files, texts, stopped, &taker));
+            let (mut done, mut read) = (0, 0);
+            let mut batch: Vec<Read<'_>> = Vec::new();
+            let mut written = Ok(());
+            for piece in &pieces {
+                read += piece.len();
+                batch.extend(piece);
+                let go_on = watch(Step { read, of: files.len() });
+                let bytes: usize = batch.iter().map(Read::bytes).sum();
+                if !go_on || batch.len() >= BATCH || bytes >= BATCH_BYTES {
+                    done += batch.len();
+                    written = self.put_all(&std::mem::take(&mut batch));
+                }
+                if !go_on || written.is_err() {
+                    stopped.store(true, Ordering::Relaxed);
+                    break;
+                }
+            }
+            // Whoever reads does not wait for a taker.
+            drop(pieces);
+            written?;
+            done += batch.len();
+            self.put_all(&batch)?;
+            Ok(done)
+        })
+    }
+
+    fn put_all(&mut self, batch: &[Read<'_>]) -> Result<(), SearchError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.write(|writing| batch.iter().try_for_each(|read| put(writing, read)))
     }
 
     fn write(
@@ -148,24 +190,6 @@ fn bytes_of(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-fn read(
-    file: SessionFile,
-    size: u64,
-    modified: i64,
-    texts: &dyn Fn(&LoadedSession) -> Vec<TurnText>,
-) -> Read {
-    let entry = read_entry(&file);
-    let session = entry.as_ref().and_then(|_| {
-        match file.origin {
-            Origin::Parallax => crate::load::load(&file.path),
-            Origin::GeminiCli | Origin::ParallaxCli => crate::import::import(&file.path),
-        }
-        .ok()
-    });
-    let turns = session.map(|session| texts(&session)).unwrap_or_default();
-    Read { file, size, modified, entry, turns }
-}
-
 fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
     let first = number << TURN_BITS;
     let last = first | ((1 << TURN_BITS) - 1);
@@ -176,8 +200,8 @@ fn forget(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn put(writing: &Transaction<'_>, read: &Read) -> rusqlite::Result<()> {
-    let path = bytes_of(&read.file.path);
+fn put(writing: &Transaction<'_>, read: &Read<'_>) -> rusqlite::Result<()> {
+    let path = bytes_of(&read.found.file.path);
     // Another process may have been here since we looked.
     let there: Option<(i64, i64, i64)> = writing
         .prepare("SELECT number, size, modified FROM sessions WHERE path = ?1")?
@@ -185,7 +209,7 @@ fn put(writing: &Transaction<'_>, read: &Read) -> rusqlite::Result<()> {
         .next()
         .transpose()?;
     if let Some((number, size, modified)) = there {
-        if (size.cast_unsigned(), modified) == (read.size, read.modified) {
+        if (size.cast_unsigned(), modified) == (read.found.size, read.found.modified) {
             return Ok(());
         }
         forget(writing, number)?;
@@ -201,9 +225,9 @@ fn put(writing: &Transaction<'_>, read: &Read) -> rusqlite::Result<()> {
         )?
         .execute(params![
             path,
-            read.size.cast_signed(),
-            read.modified,
-            origin_number(read.file.origin),
+            read.found.size.cast_signed(),
+            read.found.modified,
+            origin_number(read.found.file.origin),
             id,
             title,
             bytes_of(project),

@@ -46,6 +46,17 @@ pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
     Ok(found)
 }
 
+/// Declarations as [`declarations`] reads them.
+pub(super) fn kept(found: &[Declaration]) -> Result<Vec<u8>, String> {
+    let kept = |it: &Declaration| {
+        json!({
+            "name": it.name, "description": it.description, "parametersJsonSchema": it.parameters
+        })
+    };
+    let all: Vec<Value> = found.iter().map(kept).collect();
+    serde_json::to_vec(&all).map_err(|error| error.to_string())
+}
+
 fn declaration(item: &Value) -> Option<Declaration> {
     let name = item.get("name")?.as_str()?;
     let is_of_names = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
@@ -78,6 +89,8 @@ mod tests {
         let found = declarations(told.to_string().as_bytes()).expect("declarations");
         let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
+        let again = declarations(&kept(&found).expect("kept")).expect("declarations");
+        assert_eq!(again, found);
         assert_eq!(found[1].parameters, json!({"type": "object"}));
         assert_eq!(found[2].parameters, json!({"x": 1}));
         assert!(declarations(b"{}").is_err() && declarations(b"x").is_err());

@@ -236,7 +236,11 @@ fn words(command: &str) -> Option<Vec<String>> {
             (None, '\'' | '"') => quote = Some(character),
             (None, '$') if characters.peek() == Some(&'\'') => {
                 characters.next();
-                ansi_string(&mut characters, &mut word)?;
+                let rest = command.get(command.len() - left(&characters)..)?;
+                let decoded = bash::ansi::decode(rest).ok()?;
+                word.push_str(&decoded.text?);
+                let behind = rest.get(decoded.length..)?;
+                characters = behind.chars().peekable();
             }
             // A translated string is its own text to most people.
             (None, '$') if characters.peek() == Some(&'"') => {}
@@ -255,50 +259,9 @@ fn words(command: &str) -> Option<Vec<String>> {
     (words.len() <= MOST_WORDS).then_some(words)
 }
 
-/// The rest of a `$'…'`, its escapes decoded; `None` for one that cannot be.
-fn ansi_string(characters: &mut Peekable<Chars<'_>>, word: &mut String) -> Option<()> {
-    loop {
-        match characters.next()? {
-            '\'' => return Some(()),
-            '\\' => word.push(match characters.next()? {
-                'a' => '\u{7}',
-                'b' => '\u{8}',
-                'e' | 'E' => '\u{1b}',
-                'f' => '\u{c}',
-                'n' => '\n',
-                'r' => '\r',
-                't' => '\t',
-                'v' => '\u{b}',
-                plain @ ('\\' | '\'' | '"' | '?') => plain,
-                first @ '0'..='7' => code(characters, first.to_digit(8)?, 8, 2, 0x7f)?,
-                'x' => code(characters, 0, 16, 2, 0x7f)?,
-                'u' => code(characters, 0, 16, 4, u32::MAX)?,
-                'U' => code(characters, 0, 16, 8, u32::MAX)?,
-                _ => return None,
-            }),
-            other => word.push(other),
-        }
-    }
-}
-
-/// A character by its number, of which `most` more digits may follow. Beyond
-/// `last` it would be a byte and no character.
-fn code(
-    characters: &mut Peekable<Chars<'_>>,
-    first: u32,
-    base: u32,
-    most: usize,
-    last: u32,
-) -> Option<char> {
-    let mut number = first;
-    for _ in 0..most {
-        let Some(digit) = characters.peek().and_then(|digit| digit.to_digit(base)) else { break };
-        characters.next();
-        number = number.checked_mul(base)?.checked_add(digit)?;
-    }
-    // A NUL would end the word for bash.
-    let character = char::from_u32(number).filter(|it| *it != '\0')?;
-    (number <= last).then_some(character)
+/// The bytes that are still to come.
+fn left(characters: &Peekable<Chars<'_>>) -> usize {
+    characters.clone().map(char::len_utf8).sum()
 }
 
 fn end_word(word: &mut String, words: &mut Vec<String>) {

@@ -66,6 +66,12 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     std::iter::once(folder).chain(common).collect()
 }
 
+/// The configuration that git calls in `folder` write, where it is a file already.
+pub(super) fn configuration(folder: &Path) -> Option<PathBuf> {
+    let config = folders(folder).pop()?.join("config");
+    config.canonicalize().ok().filter(|config| config.is_file())
+}
+
 /// The repository without a `.git` that git would find from `folder`: any folder
 /// with the right names in it is one, and its configuration is an ordinary file.
 pub(super) fn bare(folder: &Path) -> Option<PathBuf> {

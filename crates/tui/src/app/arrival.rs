@@ -1,6 +1,8 @@
 //! What nobody asked for comes up over the composer: a question of the engine or
 //! of a server. The keys of somebody who writes are not meant for it: it waits
-//! for a pause, and once it is there it takes no answer for a moment.
+//! for a pause, and once it is there it takes no answer for a moment. After that, while
+//! the composer holds a text, the first key that would answer only turns to it: whoever
+//! presses Enter may have meant the text.
 
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
@@ -30,6 +32,8 @@ pub(super) struct Arrival {
     dialog: Option<u64>,
     /// What was drawn last, and when first.
     drawn: Option<(Unasked, u64)>,
+    /// What the person turned to although the composer holds a text.
+    turned_to: Option<Unasked>,
     /// Whether a key is being handled: what opens now was asked for.
     pub(super) by_key: bool,
 }
@@ -73,6 +77,40 @@ impl App {
             }
     }
 
+    /// Whether a text in the composer is in the way of an answer.
+    pub(super) fn text_is_in_the_way(&self) -> bool {
+        let now = self.unasked();
+        now.is_some() && !self.composer.is_empty() && self.arrival.turned_to != now
+    }
+
+    /// Turns to what came up, if this key says so; whether that was all that the key did.
+    pub(super) fn turns_to_it(&mut self, key: Key) -> bool {
+        if !self.text_is_in_the_way() {
+            return false;
+        }
+        let typing = match (&self.overlay, self.questions.front()) {
+            (Some(overlay), _) => overlay.is_typing(),
+            (None, Some(question)) => question.is_typing(),
+            (None, None) => false,
+        };
+        let answers = match self.dialog_key(key, typing) {
+            DialogKey::Confirm => true,
+            DialogKey::Cancel => return false,
+            DialogKey::Other(key) if !typing => match key.typed() {
+                Some('0'..='9') => true,
+                Some('j' | 'k') => false,
+                // Part of the text.
+                _ => return false,
+            },
+            _ => false,
+        };
+        self.arrival.turned_to = self.unasked();
+        if answers {
+            self.toast("press it again to answer");
+        }
+        answers
+    }
+
     /// Such a key belongs to the text: what came up waits until that rests.
     pub(super) fn write_on(&mut self, key: Key) {
         match self.overlay.as_ref().map(|overlay| &overlay.purpose) {
@@ -105,6 +143,7 @@ impl App {
     /// The person writes: what wants an answer waits for a pause.
     pub(super) fn writes(&mut self) {
         self.wrote_at = self.now_ms;
+        self.arrival.turned_to = None;
         if self.is_asked() {
             self.writing_until = self.now_ms + PAUSE_MS;
         }

@@ -161,7 +161,7 @@ impl App {
 
 fn look(launch: &Launch, text: &str) -> Result<Vec<SearchHit>, String> {
     let search = Search { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
-    launch.search_sessions(&search, &|| false).map_err(|failure| failure.message)
+    launch.search_sessions(&search, &|_| true).map_err(|failure| failure.message)
 }
 
 /// The snippet with what was found marked.

@@ -51,7 +51,8 @@ impl App {
             }
         }
         let hint = "`/budget cost 2`, `/budget tokens 500k`, `/budget prompt time 10m`, `/budget cost \
-                    off`: for this session. The settings `budget.…` keep limits.";
+                    off`: for this session, also when it is resumed. The settings `budget.…` hold \
+                    for all.";
         rows.push(Line::styled(hint, self.theme.secondary));
         self.say_wrapped(rows);
     }

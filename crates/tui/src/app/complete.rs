@@ -13,6 +13,8 @@ use crate::completion::{
 };
 use crate::effect::Then;
 
+/// How long keys rest before the list shows more than names, in milliseconds.
+const REST_MS: u64 = 100;
 /// Folders that are offered.
 const MOST_FOLDERS: usize = 200;
 
@@ -29,6 +31,20 @@ impl App {
     /// Follows the text.
     pub(super) fn complete(&mut self) {
         self.completion.update(&self.composer);
+        self.keys_rest_at = self.now_ms + REST_MS;
+    }
+
+    /// When the list of completions shows more, in milliseconds from now.
+    pub(super) fn list_fills_in_ms(&self) -> Option<u64> {
+        let waits = self.completion.holds_back();
+        waits.then(|| self.keys_rest_at.saturating_sub(self.now_ms).max(1))
+    }
+
+    /// Shows the rest of the list, once the keys rest.
+    pub(super) fn fill_list(&mut self) {
+        if self.keys_rest_at <= self.now_ms && self.completion.holds_back() {
+            self.completion.tell_all();
+        }
     }
 
     /// A key for the list; whether it had a use for it.

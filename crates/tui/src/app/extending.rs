@@ -136,6 +136,25 @@ impl App {
         });
     }
 
+    /// What hooks ran in this session, the last ones.
+    pub(super) fn hooks_trace(&mut self) {
+        const SHOWN: usize = 40;
+        let session = self.session.clone();
+        self.ask(
+            move |launch| launch.hook_trace(Some(&session)),
+            |app, told| match told {
+                Ok(entries) => {
+                    let first = entries.len().saturating_sub(SHOWN);
+                    let last = entries.get(first..).unwrap_or_default();
+                    let lines: Vec<String> =
+                        last.iter().map(|entry| format!("- {}", clean(&entry.line()))).collect();
+                    app.info(lines.join("\n"));
+                }
+                Err(_) => app.info("No hook ran in this session yet."),
+            },
+        );
+    }
+
     fn hook_item(&self, hook: &HookInfo) -> ListItem {
         let state = match (hook.enabled, hook.accepted) {
             (false, _) => "off",

@@ -116,7 +116,7 @@ impl App {
                     let manifest = &fetched.manifest;
                     let title =
                         format!("Install `{}` {}?", manifest.name, clean(&manifest.version));
-                    let lines = fetched.review.lines.clone();
+                    let lines = fetched.review.told();
                     app.ask_consent(title, &lines, Consent::Install(Box::new(fetched)));
                 }
                 Err(failure) => app.error(failure.message),
@@ -130,7 +130,7 @@ impl App {
             |app, reviewed| match reviewed {
                 Ok((folder, (manifest, review))) => {
                     let title = format!("Use `{}` where it is?", manifest.name);
-                    app.ask_consent(title, &review.lines, Consent::Link(folder));
+                    app.ask_consent(title, &review.told(), Consent::Link(folder));
                 }
                 Err(failure) => app.error(failure.message),
             },
@@ -180,7 +180,8 @@ impl App {
             return self.consented(Consent::Update(found));
         }
         let version = clean(&update.fetched.manifest.version);
-        let title = format!("`{}` {version} may do more than before:", extension.name());
+        let title =
+            format!("`{}` {version} may do what you did not agree to yet:", extension.name());
         let mut lines: Vec<String> =
             update.moved.iter().map(|from| format!("moved from {from}")).collect();
         lines.extend(update.beyond.iter().cloned());

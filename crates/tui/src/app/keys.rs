@@ -24,6 +24,8 @@ impl App {
         }
         if self.is_too_early(key) {
             self.write_on(key);
+        } else if self.turns_to_it(key) {
+            // Seen, and not answered yet.
         } else if self.overlay.is_some() {
             self.overlay_key(key);
         } else if self.shell_focus {

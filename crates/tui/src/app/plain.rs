@@ -96,6 +96,8 @@ impl App {
 
     /// The first completions, when they are others than before.
     fn tell_completions(&mut self, finished: &mut Vec<Line>, width: usize) {
+        // Nothing is read twice.
+        self.completion.tell_all();
         let rows = match self.completion.is_open() {
             true => self.completion.rows(width, COMPLETIONS, &self.theme),
             false => Vec::new(),

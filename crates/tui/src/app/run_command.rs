@@ -78,6 +78,7 @@ impl App {
             Command::Hooks => self.hooks_dialog(),
             Command::HooksDisable => self.hooks_switch(Some(arguments), false),
             Command::HooksDisableAll => self.hooks_switch(None, false),
+            Command::HooksTrace => self.hooks_trace(),
             Command::HooksEnable => self.hooks_switch(Some(arguments), true),
             Command::HooksEnableAll => self.hooks_switch(None, true),
             Command::Init => self.init(),

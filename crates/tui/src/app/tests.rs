@@ -259,27 +259,147 @@ fn a_picture_that_nobody_asked_for_tells_the_footer_only() {
     assert!(bench.app.overlay.is_none());
 }
 
-#[test]
-fn a_key_that_narrows_the_list_repaints_what_changed() {
-    use parallax_screen::{ColorDepth, Frame, Look, Region};
+/// What the terminal is sent for a key, and for what follows when the keys rest.
+struct Costs {
+    bench: Bench,
+    region: parallax_screen::Region,
+}
 
-    let mut bench = Bench::new(Layout::Inline);
-    bench.app.set_commands();
-    let look = Look { depth: ColorDepth::True, links: false, synchronized: true };
-    let mut region = Region::new(100, 30, look);
-    let mut paint = |bench: &mut Bench| {
-        let frame = bench.app.frame(Layout::Inline);
-        let narrow = |number: usize| u16::try_from(number).unwrap();
-        let cursor = frame.cursor.map(|(column, row)| (narrow(column), narrow(row)));
-        region.frame(&Frame { commit: &frame.finished, live: &frame.live, cursor }).len()
-    };
-    paint(&mut bench);
-    let mut bytes = Vec::new();
-    for key in "/model set".chars() {
-        bench.keys(&key.to_string());
-        bytes.push((key, paint(&mut bench)));
+impl Costs {
+    fn new((columns, rows): (u16, u16)) -> Self {
+        let mut bench = Bench::new(Layout::Inline);
+        bench.app.size = (columns, rows);
+        bench.app.set_commands();
+        let look = parallax_screen::Look {
+            depth: parallax_screen::ColorDepth::Ansi256,
+            links: true,
+            synchronized: false,
+        };
+        let region = parallax_screen::Region::new(columns.into(), rows.into(), look);
+        let mut costs = Self { bench, region };
+        costs.frame();
+        costs
     }
-    // The first three bring rows that were not there; from then on they only go.
-    let narrowed = bytes.iter().skip(3).filter(|(key, _)| *key != ' ');
-    assert!(narrowed.clone().all(|(_, bytes)| *bytes <= 200), "{bytes:?}");
+
+    fn frame(&mut self) -> usize {
+        let frame = self.bench.app.frame(Layout::Inline);
+        let narrow = |number| u16::try_from(number).unwrap();
+        let cursor = frame.cursor.map(|(column, row)| (narrow(column), narrow(row)));
+        let (commit, live) = (frame.finished.as_slice(), frame.live.as_slice());
+        self.region.frame(&parallax_screen::Frame { commit, live, cursor }).len()
+    }
+
+    fn key(&mut self, key: Key) -> usize {
+        self.bench.press(key);
+        self.frame()
+    }
+
+    /// The keys rest.
+    fn rest(&mut self) {
+        self.bench.app.begun -= std::time::Duration::from_millis(200);
+        self.frame();
+    }
+}
+
+#[test]
+fn keys_that_open_and_narrow_the_list_of_commands_cost_little() {
+    for size in [(120, 40), (80, 24)] {
+        // With a pause after each key, and without.
+        for rests in [true, false] {
+            let mut costs = Costs::new(size);
+            let typed = "/model set ".chars().chain("mo".chars());
+            let erased = std::iter::repeat_n(KeyCode::Backspace, 13);
+            let keys = typed.map(KeyCode::Char).chain(erased);
+            let stepped = std::iter::once(KeyCode::Char('/'))
+                .chain(std::iter::repeat_n(KeyCode::Down, 60))
+                .chain([KeyCode::Up, KeyCode::Escape]);
+            for code in keys.chain(stepped) {
+                let bytes = costs.key(Key::plain(code));
+                assert!(bytes <= 200, "{bytes} bytes for {code:?} at {size:?}, rests: {rests}");
+                if rests {
+                    costs.rest();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_commands_are_for_is_told_when_the_keys_rest() {
+    let mut costs = Costs::new((100, 30));
+    costs.bench.keys("/ab");
+    costs.bench.shows("> about");
+    costs.bench.hides("Version, model");
+    assert!(costs.bench.app.next_tick_ms().is_some_and(|ms| ms <= 100));
+    costs.rest();
+    costs.bench.shows("Version, model");
+    assert_eq!(costs.bench.app.next_tick_ms(), None);
+}
+
+/// The engine asks whether a command may run.
+fn asks(bench: &mut Bench) {
+    use parallax_protocol::event::{Ask, Question};
+    use parallax_protocol::op::AskOutcome;
+    use parallax_protocol::permissions::Permissions;
+    use parallax_protocol::policy::{Decision, Verdict};
+    use parallax_protocol::tool::ToolKind;
+
+    bench.event(EventBody::Ask(Box::new(Ask {
+        id: "ask".into(),
+        call: "call".into(),
+        agent: None,
+        name: "run_shell_command".into(),
+        kind: ToolKind::Execute,
+        title: "cargo test".into(),
+        preview: None,
+        verdict: Verdict::new(Decision::Ask, "default", "commands are asked for"),
+        outcomes: vec![AskOutcome::ProceedOnce],
+        question: Question::Exec,
+        rules: Vec::new(),
+        permissions: Permissions::default(),
+        wider: Permissions::default(),
+        not_undoable: Vec::new(),
+    })));
+}
+
+/// A question that came up over a text, long after it was seen.
+fn asked_over(text: &str) -> Bench {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    bench.keys(text);
+    bench.app.begun -= std::time::Duration::from_secs(5);
+    asks(&mut bench);
+    bench.shows("Run this command?");
+    bench.app.begun -= std::time::Duration::from_secs(5);
+    bench.ops();
+    bench
+}
+
+fn decided(bench: &mut Bench) -> bool {
+    bench.ops().iter().any(|op| matches!(op, Op::Decide(_)))
+}
+
+#[test]
+fn with_a_text_in_the_composer_the_first_enter_turns_to_the_question() {
+    for key in ["\n", "1"] {
+        let mut bench = asked_over("my draft");
+        bench.shows("Your text is kept.");
+        bench.keys(key);
+        assert!(!decided(&mut bench), "{key:?}");
+        bench.shows("press it again to answer");
+        bench.hides("Your text is kept.");
+        bench.keys(key);
+        assert!(decided(&mut bench), "{key:?}");
+        bench.shows("> my draft");
+    }
+    // Whoever chooses has turned to it, and without a text there is nothing in the way.
+    let mut bench = asked_over("my draft");
+    bench.press(Key::plain(KeyCode::Down));
+    bench.press(Key::plain(KeyCode::Up));
+    bench.keys("\n");
+    assert!(decided(&mut bench));
+    let mut bench = asked_over("");
+    bench.hides("Your text is kept.");
+    bench.keys("\n");
+    assert!(decided(&mut bench));
 }

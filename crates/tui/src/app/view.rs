@@ -109,6 +109,10 @@ impl App {
             let text = "? A question waits until you pause.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
+        if self.text_is_in_the_way() {
+            let text = "Your text is kept. ↑ ↓ or Enter turns to the question first.";
+            rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
+        }
         if self.frozen {
             let text = " Nothing is painted, so that you can select. Any key goes on. ";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));

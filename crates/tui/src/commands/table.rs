@@ -53,6 +53,7 @@ pub(crate) enum Command {
     Hooks,
     HooksDisable,
     HooksDisableAll,
+    HooksTrace,
     HooksEnable,
     HooksEnableAll,
     Init,
@@ -294,6 +295,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("disable", Command::HooksDisable, "Switch one off").takes("NAME"),
         plain("enable-all", Command::HooksEnableAll, "Switch all on"),
         plain("disable-all", Command::HooksDisableAll, "Switch all off"),
+        plain("trace", Command::HooksTrace, "Which ran in this session, and what they answered"),
     ]),
     plain("init", Command::Init, "Have a GEMINI.md written for the project").prompts(),
     plain("load", Command::Load, "Go on with a session, or with a file of another program")

@@ -1,4 +1,8 @@
-//! A list of things to choose from, as rows.
+//! A list of things to choose from, as rows. A key shows little at once, so that it
+//! is cheap on a slow line: names first, as many as are short, and the rest when the
+//! keys rest.
+
+use std::ops::{Range, RangeInclusive};
 
 use parallax_screen::{Line, Span, grapheme_width, text_width, truncate};
 use unicode_segmentation::UnicodeSegmentation;
@@ -9,8 +13,21 @@ use crate::theme::Theme;
 const VISIBLE: usize = 8;
 /// Names take at most this share of a row, in percent, when there are descriptions.
 const NAME_SHARE: usize = 55;
-/// Columns that names get even when they are shorter.
-const USUAL_NAME: usize = 18;
+/// Columns that names get even when they are shorter, and those that a longer one
+/// goes beyond alone.
+const NAMES: RangeInclusive<usize> = 18..=30;
+
+/// Columns of names that one key shows at once.
+const NAMES_AT_ONCE: usize = 90;
+
+/// How much of a candidate its row shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum Shown {
+    #[default]
+    Nothing,
+    Name,
+    Whole,
+}
 
 /// One thing to choose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +52,11 @@ pub struct Candidate {
 #[derive(Debug, Clone, Default)]
 pub struct List {
     candidates: Vec<Candidate>,
+    /// Of each as much.
+    shown: Vec<Shown>,
+    /// Columns of the names; the same for most lists and wherever one is scrolled to,
+    /// so that rows which stay need not be painted anew.
+    names: usize,
     selected: usize,
     top: usize,
     /// The person chose; Enter takes the choice, whatever is typed.
@@ -51,11 +73,28 @@ impl List {
         let again = chosen
             .and_then(|chosen| candidates.iter().position(|candidate| candidate.insert == chosen));
         self.moved = again.is_some();
+        let before = std::mem::take(self);
+        self.moved = before.moved;
+        self.shown = vec![Shown::Nothing; candidates.len()];
+        let widest = candidates.iter().map(|candidate| text_width(&candidate.label)).max();
+        self.names = widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end());
         self.candidates = candidates;
         self.loading = loading;
         self.selected = again.unwrap_or(0);
-        self.top = 0;
         self.scroll();
+        // What stands in its place already costs nothing.
+        if before.names == self.names {
+            let pairs = before.window().zip(self.window());
+            for (old, new) in pairs {
+                if before.candidates.get(old) == self.candidates.get(new)
+                    && let (Some(was), Some(shown)) =
+                        (before.shown.get(old), self.shown.get_mut(new))
+                {
+                    *shown = *was;
+                }
+            }
+        }
+        self.introduce();
     }
 
     /// Shows nothing.
@@ -89,11 +128,60 @@ impl List {
         let count = self.candidates.len().max(1);
         self.selected = if down { self.selected + 1 } else { self.selected + count - 1 } % count;
         self.moved = true;
+        let before = self.top;
         self.scroll();
+        if self.top.abs_diff(before) > 1 {
+            // Every row is another.
+            self.shown.fill(Shown::Nothing);
+        }
+        self.introduce();
     }
 
     fn scroll(&mut self) {
         self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(VISIBLE));
+    }
+
+    /// The candidates that have a row.
+    fn window(&self) -> Range<usize> {
+        self.top..(self.top + VISIBLE).min(self.candidates.len())
+    }
+
+    /// Shows the chosen one's name, and others while they are short.
+    fn introduce(&mut self) {
+        let mut left = NAMES_AT_ONCE;
+        let others = self.window().filter(|at| *at != self.selected);
+        for at in std::iter::once(self.selected).chain(others) {
+            let (Some(candidate), Some(shown)) = (self.candidates.get(at), self.shown.get_mut(at))
+            else {
+                return;
+            };
+            if *shown > Shown::Nothing {
+                continue;
+            }
+            let width = text_width(&candidate.label) + 2;
+            if width > left && at != self.selected {
+                return;
+            }
+            left = left.saturating_sub(width);
+            *shown = match candidate.description.is_empty() {
+                true => Shown::Whole,
+                false => Shown::Name,
+            };
+        }
+    }
+
+    /// Whether there is more to show when the keys rest.
+    pub fn holds_back(&self) -> bool {
+        let visible = self.shown.get(self.window()).unwrap_or_default();
+        visible.iter().any(|shown| *shown < Shown::Whole)
+    }
+
+    /// The keys rest: everything is shown.
+    pub fn tell_all(&mut self) {
+        let window = self.window();
+        if let Some(visible) = self.shown.get_mut(window) {
+            visible.fill(Shown::Whole);
+        }
     }
 
     /// The list as at most `most` rows of at most `columns` columns.
@@ -106,13 +194,9 @@ impl List {
         // A smaller window than the list was scrolled for.
         let top = self.top.max((self.selected + 1).saturating_sub(shown));
         let visible = self.candidates.iter().enumerate().skip(top).take(shown);
-        let widest =
-            visible.clone().map(|(_, candidate)| text_width(&candidate.label)).max().unwrap_or(0);
         let room = columns.saturating_sub(2);
         let described = visible.clone().any(|(_, candidate)| !candidate.description.is_empty());
-        // The same for most lists, so that rows which stay need not be painted anew.
-        let names = widest.max(USUAL_NAME).min(room * NAME_SHARE / 100);
-        let names = if described { names } else { room };
+        let most_name = if described { room * NAME_SHARE / 100 } else { room };
         let mut rows = Vec::new();
         let mut section = None;
         for (number, candidate) in visible {
@@ -121,7 +205,14 @@ impl List {
                 let title = section.as_deref().unwrap_or("");
                 rows.push((number, Line::styled(shortened(title, columns), theme.link)));
             }
-            rows.push((number, self.row(number, candidate, names, room, theme)));
+            let row = match self.shown.get(number) {
+                Some(Shown::Nothing) | None => Line::EMPTY,
+                Some(shown) => {
+                    let whole = *shown == Shown::Whole;
+                    self.row(number, candidate, (most_name, room, whole), theme)
+                }
+            };
+            rows.push((number, row));
         }
         // Headings must not push the chosen row out.
         while rows.len() > most.max(1)
@@ -146,29 +237,28 @@ impl List {
         &self,
         number: usize,
         candidate: &Candidate,
-        names: usize,
-        room: usize,
+        (most_name, room, whole): (usize, usize, bool),
         theme: &Theme,
     ) -> Line {
         let chosen = number == self.selected;
         let (mark, style) = if chosen { ("> ", theme.selected) } else { ("  ", theme.text) };
-        let name = shortened(&candidate.label, names);
+        let name = shortened(&candidate.label, most_name);
         let mut row = Line::styled(format!("{mark}{name}"), style);
         let description: String = candidate
             .description
             .chars()
             .map(|char| if char.is_control() { ' ' } else { char })
             .collect();
-        let left = room.saturating_sub(names + 2);
-        if !description.is_empty() && left > 3 {
-            let gap = names + 2 - text_width(&name);
+        let used = self.names.min(most_name).max(text_width(&name)) + 2;
+        let left = room.saturating_sub(used);
+        if whole && !description.is_empty() && left > 3 {
+            let gap = used - text_width(&name);
             let text = if text_width(&description) > left {
                 format!("{}…", truncate(&description, left - 1))
             } else {
                 description
             };
-            let style = if chosen { theme.selected } else { theme.secondary };
-            row.push(Span::styled(format!("{}{text}", " ".repeat(gap)), style));
+            row.push(Span::styled(format!("{}{text}", " ".repeat(gap)), theme.secondary));
         }
         row
     }
@@ -204,6 +294,7 @@ mod tests {
             ..Candidate::default()
         });
         list.set(candidates.collect(), false);
+        list.tell_all();
         list
     }
 
@@ -219,6 +310,8 @@ mod tests {
         for _ in 0..9 {
             list.step(true);
         }
+        assert_eq!(shown(&list, 40, 10)[7], "> name9");
+        list.tell_all();
         let rows = shown(&list, 40, 10);
         assert_eq!((rows.len(), rows[7].as_str()), (9, "> name9               does 9"));
         assert_eq!(rows[8], "▲▼ (10/24)");
@@ -256,10 +349,47 @@ mod tests {
         candidates[1].section = Some("checkpoints".to_owned());
         candidates[2].section = Some("checkpoints".to_owned());
         list.set(candidates, false);
+        list.tell_all();
         let rows = shown(&list, 40, 10);
         assert_eq!(
             rows.iter().map(|row| row.trim()).collect::<Vec<_>>()[..3],
             ["auto", "> name0               does 0", "checkpoints"]
         );
+    }
+
+    #[test]
+    fn a_key_shows_names_and_the_rest_follows() {
+        let mut list = list(24);
+        let rows = shown(&list, 40, 10);
+        // Those that stay where they are keep what was told of them.
+        let mut candidates = list.candidates().to_vec();
+        candidates[1].label = "another".to_owned();
+        list.set(candidates, false);
+        assert!(list.holds_back());
+        let after = shown(&list, 40, 10);
+        assert_eq!((after[0].as_str(), after[1].as_str()), (rows[0].as_str(), "  another"));
+        assert_eq!(after[2], rows[2]);
+        list.tell_all();
+        assert!(!list.holds_back());
+        assert_eq!(shown(&list, 40, 10)[1], "  another             does 1");
+    }
+
+    #[test]
+    fn of_long_names_few_are_shown_at_once() {
+        let mut list = List::default();
+        let path = |number| Candidate {
+            label: format!("a/folder/of/this/project/file{number}.rs"),
+            ..Candidate::default()
+        };
+        list.set((0..24).map(path).collect(), false);
+        let rows = shown(&list, 80, 10);
+        assert_eq!((rows.len(), rows.iter().filter(|row| !row.is_empty()).count()), (9, 3));
+        list.tell_all();
+        assert!(shown(&list, 80, 10).iter().all(|row| !row.is_empty()));
+        // The next row comes as it is stepped to.
+        for _ in 0..8 {
+            list.step(true);
+        }
+        assert!(shown(&list, 80, 10).iter().all(|row| !row.is_empty()));
     }
 }

@@ -1,6 +1,7 @@
 //! What the app wants done.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Op, Prompt, Steer};
@@ -233,16 +234,16 @@ impl Face {
 
     /// Closes what is open and opens another; where that fails, the same again.
     async fn reopen(&mut self, choice: SessionChoice) {
-        let mut before = None;
+        let (mut before, mut said) = (None, Vec::new());
         if let Some(session) = self.session.take() {
             before = Some(match session.open.is_kept() {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
                 false => SessionChoice::New,
             });
-            match choice {
+            said = match choice {
                 SessionChoice::Clear => session.open.clear().await,
                 _ => session.open.close().await,
-            }
+            };
         }
         self.app.forget();
         self.open_session(choice);
@@ -250,6 +251,7 @@ impl Face {
             self.open_session(before);
         }
         self.app.again = false;
+        said.into_iter().for_each(|text| self.app.warn(text));
     }
 
     fn copy(&mut self, text: String) {
@@ -295,7 +297,10 @@ impl Face {
         let launch = self.app.launch.take();
         let id = self.app.session.clone();
         if let Some(session) = self.session.take() {
-            session.open.close().await;
+            for said in session.open.close().await {
+                // The screen is the terminal's again.
+                let _ = writeln!(std::io::stderr(), "{said}");
+            }
         }
         if let (true, Some(launch)) = (self.delete, launch) {
             // The session ends; what cannot be deleted is there next time.

@@ -23,6 +23,9 @@ pub(super) struct Draw<'a> {
     pub(super) now_ms: u64,
     /// How many rows of live output a call may show.
     pub(super) output_rows: usize,
+    /// The rows will be painted over: none is longer than its text. A terminal that gets
+    /// narrower wraps long rows, and what this pushes into the scrollback stays there.
+    pub(super) passing: bool,
 }
 
 /// What kind of rows an item gives, as far as the empty row between two items
@@ -46,7 +49,14 @@ impl Shape {
 
 impl<'a> Draw<'a> {
     pub(super) fn new(theme: &'a Theme, width: usize, options: ViewOptions, now_ms: u64) -> Self {
-        Self { theme, width: width.max(MIN_WIDTH), options, now_ms, output_rows: 15 }
+        Self {
+            theme,
+            width: width.max(MIN_WIDTH),
+            options,
+            now_ms,
+            output_rows: 15,
+            passing: false,
+        }
     }
 
     /// A sign, or a word for those who listen.
@@ -84,13 +94,17 @@ impl<'a> Draw<'a> {
         rows.map(|row| if row.width() > self.width { cut(&row, self.width) } else { row }).collect()
     }
 
-    /// Rows in a box with round corners; for a screen reader just the rows.
+    /// Rows in a box with round corners, of which there is only the left side while the
+    /// rows are passing; for a screen reader just the rows.
     pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
         let inner = self.inner();
         let fit = |row: Line| if row.width() > inner { cut(&row, inner) } else { row };
         let rows: Vec<Line> = rows.into_iter().map(fit).collect();
         if self.options.screen_reader {
             return rows;
+        }
+        if self.passing {
+            return left_side(rows, style);
         }
         let rule = "─".repeat(self.width - 2);
         let mut boxed = vec![Line::styled(format!("╭{rule}╮"), style)];
@@ -237,6 +251,16 @@ impl<'a> Draw<'a> {
         }
         self.boxed(rows, self.theme.border)
     }
+}
+
+/// Rows with the left side of a box.
+fn left_side(rows: Vec<Line>, style: Style) -> Vec<Line> {
+    let mut boxed = vec![Line::styled("╭─", style)];
+    for row in rows {
+        boxed.push(prefixed(&[Span::styled("│ ", style)], Line { fill: None, ..row }));
+    }
+    boxed.push(Line::styled("╰─", style));
+    boxed
 }
 
 /// A row that is no wider than `width`.

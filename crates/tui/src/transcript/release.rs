@@ -56,6 +56,7 @@ impl Transcript {
         });
         let boxes = boxes.count().max(1);
         let mut draw = Draw::new(theme, width, self.options, now_ms);
+        draw.passing = true;
         // A call in a box takes four rows besides its output: the frame, the head, the
         // empty row above it.
         draw.output_rows = (max_rows / boxes).saturating_sub(4).clamp(1, OUTPUT_ROWS);

@@ -2,6 +2,7 @@
 
 use super::word::Building;
 use super::{Reader, is_name_character, read};
+use crate::bash::ansi::{self, Undecodable};
 use crate::bash::found::{Reading, Refusal};
 use crate::bash::line::Place;
 
@@ -173,61 +174,17 @@ impl Reader<'_, '_> {
         self.found.only_bash = true;
         self.eat(2);
         word.quoted = true;
-        loop {
-            let Some(character) = self.bump() else {
-                return Err(Refusal::new("a quote `$'` is not closed"));
-            };
-            match character {
-                '\'' => return Ok(()),
-                '\\' => match self.ansi_escape()? {
-                    Some(decoded) => word.text.push_str(&decoded),
-                    None => word.dynamic = true,
-                },
-                other => word.literal(other),
-            }
+        let decoded = ansi::decode(self.rest()).map_err(|why| {
+            Refusal::new(match why {
+                Undecodable::NotClosed => "a quote `$'` is not closed",
+                Undecodable::Rare => "a quote `$'` holds a rare escape",
+            })
+        })?;
+        self.at += decoded.length;
+        match decoded.text {
+            Some(text) => word.text.push_str(&text),
+            None => word.dynamic = true,
         }
-    }
-
-    /// What an escape of `$'…'` stands for; nothing when it is no character.
-    fn ansi_escape(&mut self) -> Reading<Option<String>> {
-        let Some(letter) = self.bump() else {
-            return Err(Refusal::new("a quote `$'` is not closed"));
-        };
-        let character = match letter {
-            'a' => '\u{7}',
-            'b' => '\u{8}',
-            'e' | 'E' => '\u{1b}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'v' => '\u{b}',
-            '\\' | '\'' | '"' | '?' => letter,
-            '0'..='7' => {
-                self.at -= 1;
-                return Ok(self.code(8, 3, 0x7f));
-            }
-            'x' if self.raw() != Some('{') => return Ok(self.code(16, 2, 0x7f)),
-            'u' => return Ok(self.code(16, 4, u32::MAX)),
-            'U' => return Ok(self.code(16, 8, u32::MAX)),
-            'c' | 'x' => return Err(Refusal::new("a quote `$'` holds a rare escape")),
-            other => return Ok(Some(format!("\\{other}"))),
-        };
-        Ok(Some(character.to_string()))
-    }
-
-    /// Up to `most` digits of a character's number; nothing when it is none, or
-    /// is beyond `last`, where it would be a byte and no character.
-    fn code(&mut self, base: u32, most: usize, last: u32) -> Option<String> {
-        let mut number: u32 = 0;
-        for _ in 0..most {
-            let Some(digit) = self.raw().and_then(|digit| digit.to_digit(base)) else { break };
-            self.bump();
-            number = number.wrapping_mul(base).wrapping_add(digit);
-        }
-        if number == 0 || number > last {
-            return None;
-        }
-        char::from_u32(number).map(String::from)
+        Ok(())
     }
 }

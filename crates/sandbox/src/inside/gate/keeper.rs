@@ -2,20 +2,24 @@
 
 use std::ffi::OsStr;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, capabilities, set_capabilities};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, ThreadNameSpaceType, UnshareFlags, capabilities,
+    move_into_thread_name_spaces, set_capabilities,
+};
 
 use super::address::{self, Address};
+use super::bound::{self, Place, Table};
 use super::caller::Caller;
 use super::message::{self, Message};
 use super::metadata::Trees;
@@ -40,8 +44,15 @@ pub(crate) struct Gate {
     network: Network,
     session: Session,
     name_servers: Vec<IpAddr>,
-    /// Where unix sockets may be connected to; none: what the view of files shows.
+    /// Where unix sockets may be connected to; none: what the view of files shows
+    /// and `given` or one of the tables says.
     sockets: Option<Vec<PathBuf>>,
+    /// Sockets of the machine that the plan gives.
+    given: Vec<PathBuf>,
+    /// What is bound in the session's own network, all of it the session's.
+    own: Option<Table>,
+    /// What is bound in the machine's, where the session may have servers too.
+    machine: Option<Table>,
     /// Files whose owners and modes may be changed, where no view of files says so.
     trees: Option<Trees>,
     waiting: AtomicUsize,
@@ -78,8 +89,34 @@ impl Gate {
                 let real = open.filter_map(|path| path.canonicalize().ok());
                 real.chain([plan.temporary.join("tmp")]).collect()
             }),
+            given: plan.sockets.clone(),
+            // From outside of the session's network this is not its own; see below.
+            own: None,
+            machine: (mounts && plan.network == Network::Outward).then(Table::open).flatten(),
             waiting: AtomicUsize::new(0),
         })
+    }
+
+    /// Learns what is bound in the network of the cell, whose user namespace this
+    /// process is in.
+    pub(crate) fn know_the_cell(&mut self, cell: &OwnedFd) {
+        let table = std::thread::scope(|scope| {
+            // Only this thread goes there.
+            let there = scope.spawn(|| {
+                let spaces = ThreadNameSpaceType::NETWORK;
+                move_into_thread_name_spaces(cell.as_fd(), spaces).ok().and_then(|()| Table::open())
+            });
+            there.join().ok().flatten()
+        });
+        self.own = table;
+    }
+
+    /// Learns what is bound in the network that this process is in: that of the
+    /// command alone.
+    pub(crate) fn know_own_network(&mut self) {
+        if self.network == Network::Own {
+            self.own = Table::open();
+        }
     }
 
     /// Keeps it until nobody is left behind it, or the program is gone.
@@ -231,6 +268,8 @@ impl Gate {
 
     fn judge(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
         match address {
+            // Nothing else is in there.
+            _ if self.network == Network::Own => Ok(()),
             Address::Internet { host, port, scope } => {
                 let around = Around { gate: self, caller };
                 address::judge(self.network, *host, *port, *scope, &around)
@@ -261,12 +300,55 @@ impl Gate {
             }
             return reach(&unix_address(handle.as_bytes()));
         }
-        if path.is_relative() {
-            // This thread lives for one call; its folder is nobody else's.
-            kernel::unshare(UnshareFlags::FS)?;
-            rustix::process::fchdir(caller.folder())?;
+        let file = self.open_as(caller, path)?;
+        // This thread lives for one call; its folder is nobody else's.
+        kernel::unshare(UnshareFlags::FS)?;
+        rustix::process::fchdir(&self.proc)?;
+        let name = unix_address(bound::name_of(&file).as_bytes());
+        self.is_open(caller, &file, &name)?;
+        reach(&name)
+    }
+
+    /// The file that the command means. What it calls its own process is not ours.
+    fn open_as(&self, caller: &Caller, path: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        for own in ["/proc/self", "/proc/thread-self"] {
+            if let Ok(rest) = path.strip_prefix(own) {
+                let path = Path::new(&caller.number.to_string()).join(rest);
+                return openat(&self.proc, path, flags, Mode::empty());
+            }
         }
-        reach(&unix_address(path.as_os_str().as_bytes()))
+        openat(caller.folder(), path, flags, Mode::empty())
+    }
+
+    /// Whether who answers at the file, which is held, is of the session or given to it.
+    fn is_open(&self, caller: &Caller, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        let knows = self.own.is_some() || self.machine.is_some();
+        if !knows || matches!(self.network, Network::Host | Network::Loopback) {
+            return Ok(());
+        }
+        let stat = fstat(file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            return Ok(());
+        }
+        let same = |path: &PathBuf| {
+            let given = rustix::fs::stat(path);
+            given.is_ok_and(|given| (given.st_dev, given.st_ino) == (stat.st_dev, stat.st_ino))
+        };
+        if self.given.iter().any(same) {
+            return Ok(());
+        }
+        let place = Place::of(&self.proc, file)?;
+        let at = |table: &Option<Table>| match table {
+            Some(table) => table.at(place),
+            None => Ok(Vec::new()),
+        };
+        let of_session = |found: Vec<u64>| self.session.has(&self.proc, caller.number, found);
+        if !at(&self.own)?.is_empty() || of_session(at(&self.machine)?) {
+            return Ok(());
+        }
+        // What nobody listens at any more is to be told from what is closed.
+        Err(if bound::is_left_over(name) { Errno::CONNREFUSED } else { Errno::ACCESS })
     }
 }
 

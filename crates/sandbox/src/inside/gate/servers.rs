@@ -18,9 +18,14 @@ const LONGEST_TABLE: u64 = 8 << 20;
 /// that `inside` names. The address is not looked at: who listens beside a
 /// foreign server gains nothing.
 pub(super) fn all_listen_inside(proc: &OwnedFd, port: u16, inside: impl Fn(i32) -> bool) -> bool {
-    let Some(mut open) = listeners(proc, port).filter(|open| !open.is_empty()) else {
+    listeners(proc, port).is_some_and(|open| all_are_inside(proc, open, inside))
+}
+
+/// Whether there is a socket, and all belong to processes that `inside` names.
+fn all_are_inside(proc: &OwnedFd, mut open: HashSet<u64>, inside: impl Fn(i32) -> bool) -> bool {
+    if open.is_empty() {
         return false;
-    };
+    }
     for number in processes(proc).into_iter().filter(|number| inside(*number)) {
         for socket in sockets(proc, number) {
             open.remove(&socket);
@@ -94,17 +99,29 @@ pub(super) enum Session {
 impl Session {
     /// Whether all that listens at the port is of the caller's session.
     pub(super) fn owns(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
+        all_listen_inside(proc, port, self.inside(proc, caller))
+    }
+
+    /// Whether there is a socket, and all are of the caller's session.
+    pub(super) fn has(&self, proc: &OwnedFd, caller: i32, sockets: Vec<u64>) -> bool {
+        !sockets.is_empty()
+            && all_are_inside(proc, sockets.into_iter().collect(), self.inside(proc, caller))
+    }
+
+    fn inside<'a>(&self, proc: &'a OwnedFd, caller: i32) -> Box<dyn Fn(i32) -> bool + 'a> {
         match self {
             Self::Namespace => {
                 let space = |process: i32| {
                     readlinkat(proc.as_fd(), format!("{process}/ns/pid"), Vec::new()).ok()
                 };
-                let Some(own) = space(caller) else { return false };
-                all_listen_inside(proc, port, |process| space(process).as_ref() == Some(&own))
+                match space(caller) {
+                    Some(own) => Box::new(move |process| space(process).as_ref() == Some(&own)),
+                    None => Box::new(|_| false),
+                }
             }
             Self::Descendants => {
                 let below = surroundings::below();
-                all_listen_inside(proc, port, |process| below.contains(&process))
+                Box::new(move |process| below.contains(&process))
             }
         }
     }

@@ -49,7 +49,7 @@ pub(super) fn servers(
         if !read.is_empty() {
             line.push_str(&format!("; reads your variables {}", read.join(", ")));
         }
-        review.lines.push(line);
+        review.add(line, server);
     }
     Ok(())
 }

@@ -1,0 +1,58 @@
+//! How far the search index is, on standard error: a line that changes in a
+//! terminal, elsewhere one line once it takes longer than a moment.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use parallax_sdk::session_search::IndexStep;
+
+/// Before this nobody wonders.
+const MOMENT: Duration = Duration::from_secs(1);
+/// How often the line in a terminal changes.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// What was told so far.
+pub(crate) struct IndexProgress {
+    begun: Instant,
+    in_terminal: bool,
+    told: Cell<Option<Instant>>,
+}
+
+impl IndexProgress {
+    pub(crate) fn new() -> Self {
+        let in_terminal = io::stderr().is_terminal();
+        Self { begun: Instant::now(), in_terminal, told: Cell::new(None) }
+    }
+
+    /// Tells how far it is, where that is due. It always goes on.
+    pub(crate) fn tell(&self, step: IndexStep) -> bool {
+        let IndexStep { read, of } = step;
+        let now = Instant::now();
+        let due = match self.told.get() {
+            _ if read >= of => false,
+            None => self.in_terminal || now - self.begun >= MOMENT,
+            Some(told) => self.in_terminal && now - told >= BETWEEN,
+        };
+        if due {
+            self.told.set(Some(now));
+            // Nobody needs to read it.
+            let _ = match self.in_terminal {
+                true => write!(io::stderr(), "\rreading sessions for the search: {read} of {of} "),
+                false => writeln!(
+                    io::stderr(),
+                    "reading sessions for the search: {read} of {of}; only what is new is read \
+                     the next time"
+                ),
+            };
+        }
+        true
+    }
+
+    /// Takes the line out of the terminal.
+    pub(crate) fn end(&self) {
+        if self.in_terminal && self.told.get().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

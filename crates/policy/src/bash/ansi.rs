@@ -1,0 +1,121 @@
+//! Strings in `$'…'`, whose escapes bash decodes.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A string that was decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// What it says; nothing when part of it is a byte and no character, or NUL,
+    /// which ends the word for bash.
+    pub text: Option<String>,
+    /// The bytes up to behind the closing quote.
+    pub length: usize,
+}
+
+/// Why a string cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecodable {
+    /// The closing quote is missing.
+    NotClosed,
+    /// It holds an escape that versions of bash read differently.
+    Rare,
+}
+
+/// Beyond it a number in octal or hexadecimal digits is a byte and no character.
+const LAST_BYTE: u32 = 0x7f;
+
+/// Decodes what stands behind `$'`.
+///
+/// # Errors
+/// A string that does not end, or that nobody should write.
+pub fn decode(rest: &str) -> Result<Decoded, Undecodable> {
+    let mut characters = rest.chars().peekable();
+    let mut text = Some(String::new());
+    loop {
+        match characters.next().ok_or(Undecodable::NotClosed)? {
+            '\'' => break,
+            '\\' => match escape(&mut characters)? {
+                Some(decoded) => text.iter_mut().for_each(|text| text.push_str(&decoded)),
+                None => text = None,
+            },
+            other => text.iter_mut().for_each(|text| text.push(other)),
+        }
+    }
+    let behind: usize = characters.map(char::len_utf8).sum();
+    Ok(Decoded { text, length: rest.len() - behind })
+}
+
+/// What the escape behind a backslash stands for; nothing when it is no character.
+fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Undecodable> {
+    let letter = characters.next().ok_or(Undecodable::NotClosed)?;
+    let character = match letter {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'e' | 'E' => '\u{1b}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        '\\' | '\'' | '"' | '?' => letter,
+        '0'..='7' => {
+            let first = letter.to_digit(8).unwrap_or_default();
+            return Ok(code(characters, first, 8, 2, LAST_BYTE));
+        }
+        'x' if characters.peek() != Some(&'{') => {
+            return Ok(code(characters, 0, 16, 2, LAST_BYTE));
+        }
+        'u' => return Ok(code(characters, 0, 16, 4, u32::MAX)),
+        'U' => return Ok(code(characters, 0, 16, 8, u32::MAX)),
+        'c' | 'x' => return Err(Undecodable::Rare),
+        other => return Ok(Some(format!("\\{other}"))),
+    };
+    Ok(Some(character.to_string()))
+}
+
+/// A character by its number, of which `most` more digits may follow.
+fn code(
+    characters: &mut Peekable<Chars<'_>>,
+    first: u32,
+    base: u32,
+    most: usize,
+    last: u32,
+) -> Option<String> {
+    let mut number = first;
+    for _ in 0..most {
+        let Some(digit) = characters.peek().and_then(|digit| digit.to_digit(base)) else { break };
+        characters.next();
+        number = number.wrapping_mul(base).wrapping_add(digit);
+    }
+    if number == 0 || number > last {
+        return None;
+    }
+    char::from_u32(number).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_decoded_as_bash_decodes_them() {
+        let text = |rest: &str| decode(rest).ok().and_then(|decoded| decoded.text);
+        for (rest, expected) in [
+            ("a b' c", "a b"),
+            (r"\x2eenv'", ".env"),
+            (r"\56env'", ".env"),
+            (r"\u002eenv'", ".env"),
+            (r"it\'s\t\q\\'", "it's\t\\q\\"),
+            ("ä'", "ä"),
+        ] {
+            assert_eq!(text(rest).as_deref(), Some(expected), "{rest}");
+        }
+        assert_eq!(decode("a b' c").map(|decoded| decoded.length), Ok(4));
+        assert_eq!(decode(r"\x80'").map(|decoded| decoded.text), Ok(None));
+        assert_eq!(decode(r"a\0b'").map(|decoded| decoded.text), Ok(None));
+        assert_eq!(decode(r"\cx'"), Err(Undecodable::Rare));
+        assert_eq!(decode("open"), Err(Undecodable::NotClosed));
+        assert_eq!(decode("open\\"), Err(Undecodable::NotClosed));
+    }
+}

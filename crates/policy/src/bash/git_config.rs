@@ -1,0 +1,150 @@
+//! Calls of git that write the configuration of the repository, by their words.
+
+use super::git::git_subcommand;
+use super::line::Command;
+
+/// Whether the command is a call of git that writes the configuration of the
+/// repository it is called in. Git tells a refused write late: the branch is made,
+/// the push is done, so whoever closes that file asks before the call.
+pub fn writes_git_configuration(command: &Command) -> bool {
+    let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
+    let words: Vec<&str> = call.rest.iter().filter_map(|word| word.text.as_deref()).collect();
+    let has = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is(word, name)));
+    let operands = words.iter().filter(|word| !word.starts_with('-'));
+    let first = operands.clone().next().copied();
+    match call.name {
+        "config" => config(&words),
+        "remote" => {
+            let writing = ["add", "rename", "remove", "rm", "set-url", "set-branches"];
+            first.is_some_and(|first| writing.contains(&first))
+        }
+        "branch" => {
+            let sections = ["-m", "-M", "--move", "-c", "-C", "--copy", "--edit-description"];
+            has(&["-u", "--set-upstream-to", "--unset-upstream", "-t", "--track"])
+                || has(&sections)
+                || !has(&["--no-track"]) && operands.clone().nth(1).is_some_and(is_remote)
+        }
+        "checkout" | "switch" => {
+            let makes = ["-b", "-B", "-c", "-C", "--create", "--force-create"];
+            has(&["-t", "--track"])
+                || has(&makes) && !has(&["--no-track"]) && operands.skip(1).any(is_remote)
+        }
+        "push" => has(&["-u", "--set-upstream"]),
+        "pull" | "fetch" => has(&["--set-upstream"]),
+        "submodule" => match first {
+            Some("update") => has(&["--init"]),
+            Some(first) => {
+                ["add", "init", "deinit", "sync", "set-url", "set-branch", "absorbgitdirs"]
+                    .contains(&first)
+            }
+            None => false,
+        },
+        "sparse-checkout" => first.is_some_and(|first| first != "list" && first != "check-rules"),
+        "maintenance" => matches!(first, Some("start" | "register" | "unregister")),
+        _ => false,
+    }
+}
+
+/// Whether the word is the option, with or without a value behind `=`; of short
+/// ones, also with others in the same word (`-fu`).
+fn is(word: &str, name: &str) -> bool {
+    let long = name.starts_with("--");
+    if long || word.starts_with("--") {
+        return word.split('=').next() == Some(name);
+    }
+    let letter = name.chars().nth(1);
+    word.starts_with('-') && word.chars().skip(1).any(|other| Some(other) == letter)
+}
+
+/// Whether a place to begin at looks like a branch of a remote (`origin/main`), of
+/// which git notes that a new branch follows it.
+fn is_remote(word: &&str) -> bool {
+    word.split_once('/').is_some_and(|(remote, branch)| !remote.is_empty() && !branch.is_empty())
+}
+
+/// The words of `git config`: reading is said by an option or a verb, or by a
+/// name without a value.
+fn config(words: &[&str]) -> bool {
+    const ELSEWHERE: [&str; 6] = ["--global", "--system", "-f", "--file", "--blob", "--worktree"];
+    const READING: [&str; 9] = [
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "--get-color",
+        "--get-colorbool",
+        "--list",
+        "-l",
+        "--name-only",
+    ];
+    let any = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is(word, name)));
+    if any(&ELSEWHERE) || any(&READING) {
+        return false;
+    }
+    let mut operands = words.iter().filter(|word| !word.starts_with('-'));
+    match operands.next() {
+        Some(&("set" | "unset" | "rename-section" | "remove-section" | "edit")) => true,
+        Some(&("get" | "list")) | None => any(&["--edit", "-e"]),
+        Some(_) => {
+            let changing =
+                ["--unset", "--unset-all", "--add", "--replace-all", "--remove-section", "--edit"];
+            operands.next().is_some() || any(&changing)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bash::analyse;
+
+    #[test]
+    fn writers_of_the_configuration_are_told_from_readers() {
+        let writes = |line: &str| analyse(line).commands.iter().any(writes_git_configuration);
+        for line in [
+            "git checkout -b f --track main",
+            "git checkout -b f origin/main",
+            "git checkout -t origin/f",
+            "git switch -c f --track=direct main",
+            "git branch --set-upstream-to=origin/main",
+            "git branch -u main",
+            "git branch -m old new",
+            "git branch f origin/main",
+            "git remote add x http://x/y",
+            "git remote set-url origin x",
+            "git push -u origin f",
+            "git push -fu origin f",
+            "git push --set-upstream origin f",
+            "git config user.name me",
+            "git config --unset core.pager",
+            "git config set core.pager less",
+            "git -c core.pager=cat config user.name me",
+            "git submodule update --init",
+            "cd src && git remote add x y",
+        ] {
+            assert!(writes(line), "{line}");
+        }
+        for line in [
+            "git checkout -b f",
+            "git checkout -b f main",
+            "git checkout -b a/b",
+            "git checkout main -- src/main.rs",
+            "git checkout --no-track -b f origin/main",
+            "git branch -d f",
+            "git branch --list",
+            "git remote -v",
+            "git remote show origin",
+            "git push origin f",
+            "git config --get user.name",
+            "git config user.name",
+            "git config --global user.name me",
+            "git config list",
+            "git -C other remote add x y",
+            "git submodule status",
+            "git status",
+            "echo git remote add x y",
+        ] {
+            assert!(!writes(line), "{line}");
+        }
+    }
+}

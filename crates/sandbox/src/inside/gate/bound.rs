@@ -1,0 +1,233 @@
+//! Who answers at a unix socket, by the kernel's own table of what is bound
+//! where. The name that a server gave its socket says nothing: it may be
+//! relative to a folder, or of another view of files, or older than a rename.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+use crate::inside::kernel::notify;
+
+/// A longer list of mounts is not read to its end.
+const LONGEST_MOUNTS: u64 = 4 << 20;
+/// As much as the kernel gives at once.
+const PIECE: usize = 64 << 10;
+
+/// A file as the table names it: the device of its file system, and the lower
+/// half of its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    device: u32,
+    number: u32,
+}
+
+impl Place {
+    /// Of an open file. The device is asked of the mount: what `stat` says is
+    /// another for some file systems. `proc` is a `/proc` that shows this process.
+    pub(super) fn of(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
+        let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
+        let data = statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = File::from(openat(proc, "thread-self/mountinfo", flags, Mode::empty())?);
+        let mut text = String::new();
+        mounts.take(LONGEST_MOUNTS).read_to_string(&mut text).map_err(|_| Errno::ACCESS)?;
+        let device = text.lines().find_map(|line| device(line, data.stx_mnt_id));
+        let number = (data.stx_ino & 0xffff_ffff) as u32;
+        Ok(Self { device: device.ok_or(Errno::ACCESS)?, number })
+    }
+}
+
+/// `ID PARENT MAJOR:MINOR …`: the device, as the kernel writes it down inside.
+fn device(line: &str, mount: u64) -> Option<u32> {
+    let mut words = line.split(' ');
+    let number: u64 = words.next()?.parse().ok()?;
+    let (major, minor) = words.nth(1)?.split_once(':')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    (number == mount).then_some(major << 20 | minor)
+}
+
+/// The unix sockets of one network namespace.
+pub(super) struct Table(Mutex<OwnedFd>);
+
+impl Table {
+    /// Of the namespace that this thread is in; none where the kernel keeps none.
+    pub(super) fn open() -> Option<Self> {
+        let socket = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            Some(netlink::SOCK_DIAG),
+        );
+        let table = Self(Mutex::new(socket.ok()?));
+        table.at(Place { device: 0, number: 0 }).is_ok().then_some(table)
+    }
+
+    /// The numbers of the sockets that wait at the file: one at most, or none.
+    pub(super) fn at(&self, place: Place) -> Result<Vec<u64>, Errno> {
+        const DONE: u16 = 3;
+        const ERROR: u16 = 2;
+        // One list at a time.
+        let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&*socket, &question(), SendFlags::empty())?;
+        let mut piece = vec![0; PIECE];
+        let mut found = Vec::new();
+        loop {
+            let (length, _) = recv(&*socket, piece.as_mut_slice(), RecvFlags::empty())?;
+            let mut rest = piece.get(..length).unwrap_or_default();
+            while let Some((kind, body, behind)) = message(rest) {
+                match kind {
+                    DONE => return Ok(found),
+                    ERROR => return Err(Errno::NOTSUP),
+                    _ => found.extend(waits_at(body, place)),
+                }
+                rest = behind;
+            }
+            if length == 0 {
+                return Err(Errno::PROTO);
+            }
+        }
+    }
+}
+
+/// Asks for all sockets, each with the file that it is bound at.
+fn question() -> Vec<u8> {
+    const LENGTH: u32 = 40;
+    const BY_FAMILY: u16 = 20;
+    /// A request, and of the whole list.
+    const FLAGS: u16 = 0x1 | 0x300;
+    const ALL_STATES: u32 = u32::MAX;
+    const SHOW_FILE: u32 = 0x2;
+    let mut bytes = LENGTH.to_ne_bytes().to_vec();
+    bytes.extend([BY_FAMILY.to_ne_bytes(), FLAGS.to_ne_bytes()].concat());
+    // Its number and the asker's.
+    bytes.extend([0; 8]);
+    bytes.extend([u8::try_from(libc::AF_UNIX).unwrap_or(1), 0, 0, 0]);
+    for word in [ALL_STATES, 0, SHOW_FILE, u32::MAX, u32::MAX] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The kind and the body of the first message, and what is behind it.
+fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    const HEAD: usize = 16;
+    let length = usize::try_from(u32_at(bytes, 0)?).ok()?;
+    let body = bytes.get(HEAD..length)?;
+    let behind = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((u16_at(bytes, 4)?, body, behind))
+}
+
+/// Whether the entry is of a socket at the file to which others can connect or
+/// send: its number. An accepted connection is at the file of its server too,
+/// in the namespace of whoever connected, and says nothing.
+fn waits_at(entry: &[u8], place: Place) -> Option<u64> {
+    const HEAD: usize = 16;
+    const OF_FILE: u16 = 1;
+    const PACKETS: u8 = 2;
+    const LISTENS: u8 = 10;
+    const NO_PEER: u8 = 7;
+    let &[_, kind, state, _] = entry.first_chunk::<4>()?;
+    if kind != PACKETS && ![LISTENS, NO_PEER].contains(&state) {
+        return None;
+    }
+    let mut rest = entry.get(HEAD..)?;
+    while let (Some(length), Some(kind)) = (u16_at(rest, 0), u16_at(rest, 2)) {
+        let length = usize::from(length);
+        if kind == OF_FILE {
+            let at = Place { number: u32_at(rest, 4)?, device: u32_at(rest, 8)? };
+            return (at == place).then_some(u64::from(u32_at(entry, 4)?));
+        }
+        rest = rest.get(length.next_multiple_of(4).max(4)..)?;
+    }
+    None
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|word| u16::from_ne_bytes(*word))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
+}
+
+/// Whether no process at all has the socket at `name`, an address. A socket for
+/// packets is turned away by a server of connections, and says nothing to one
+/// of packets, so that nobody notices the question.
+pub(super) fn is_left_over(name: &[u8]) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let tried = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+        .and_then(|socket| notify::connect(socket.as_fd(), name));
+    tried == Err(Errno::CONNREFUSED)
+}
+
+/// Where a handle of this thread's process is reached, from the folder `proc`.
+pub(super) fn name_of(file: &OwnedFd) -> String {
+    format!("self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    use std::path::Path;
+
+    use super::*;
+
+    fn place(path: &Path) -> Place {
+        let open = |path: &Path| openat(rustix::fs::CWD, path, OFlags::PATH, Mode::empty());
+        Place::of(&open(Path::new("/proc")).unwrap(), &open(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn servers_are_found_under_any_name_and_connections_are_none() {
+        let Some(table) = Table::open() else {
+            println!("skipped: this kernel tells of no unix sockets");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
+        let server = UnixListener::bind(&one).unwrap();
+        let _packets = UnixDatagram::bind(&three).unwrap();
+        std::fs::rename(&one, &two).unwrap();
+        assert_eq!(table.at(place(&two)).unwrap().len(), 1);
+        assert_eq!(table.at(place(&three)).unwrap().len(), 1);
+        let _client = UnixStream::connect(&two).unwrap();
+        let _accepted = server.accept().unwrap();
+        assert_eq!(table.at(place(&two)).unwrap().len(), 1);
+        drop(server);
+        // The accepted connection is still at this file.
+        assert!(table.at(place(&two)).unwrap().is_empty());
+        let address = |path: &Path| {
+            let path = path.to_str().unwrap().as_bytes();
+            [&1u16.to_ne_bytes()[..], path, &[0]].concat()
+        };
+        assert!(is_left_over(&address(&two)));
+        assert!(!is_left_over(&address(&three)));
+    }
+
+    #[test]
+    fn devices_are_read_from_the_list_of_mounts() {
+        let line = "36 35 98:3 / /home rw,noatime master:1 - ext4 /dev/sda rw";
+        assert_eq!(device(line, 36), Some(98 << 20 | 3));
+        assert_eq!(device(line, 35), None);
+        assert_eq!(device("", 36), None);
+    }
+
+    #[test]
+    fn torn_answers_are_no_entries() {
+        let whole = question();
+        for length in 0..whole.len() {
+            assert!(message(whole.get(..length).unwrap()).is_none(), "{length}");
+            assert_eq!(
+                waits_at(whole.get(..length).unwrap(), Place { device: 0, number: 0 }),
+                None
+            );
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether the window's size is changing all the time: somebody drags its edge, or a
+//! layout is being tried. A frame that is painted then comes to a window that is another
+//! already, and what a terminal wraps and pushes into its scrollback cannot be taken off
+//! again. So frames wait until the size rests. One change alone holds nothing up.
+
+use std::time::{Duration, Instant};
+
+/// Two changes within this time are the beginning of many.
+const SERIES: Duration = Duration::from_millis(600);
+/// Without a change for so long, the size rests. tmux tells of changes at most each
+/// quarter of a second.
+const CALM: Duration = Duration::from_millis(400);
+/// After this time live rows are shown, whatever the window does.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What may be painted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum May {
+    All,
+    /// All, once it is sure how large the window is.
+    AfterAsking,
+    /// What can be taken off again.
+    Live,
+    Nothing,
+}
+
+/// Changes of the window's size.
+#[derive(Debug, Default)]
+pub(crate) struct Unrest {
+    last: Option<Instant>,
+    /// Since when frames wait.
+    waits_since: Option<Instant>,
+}
+
+impl Unrest {
+    /// The size has changed.
+    pub fn changed(&mut self, now: Instant) {
+        if self.last.is_some_and(|last| now.duration_since(last) < SERIES) {
+            self.waits_since.get_or_insert(now);
+        }
+        self.last = Some(now);
+    }
+
+    /// What may be painted now.
+    pub fn may(&mut self, now: Instant) -> May {
+        let (Some(since), Some(last)) = (self.waits_since, self.last) else { return May::All };
+        if now.duration_since(last) >= CALM {
+            self.waits_since = None;
+            return May::AfterAsking;
+        }
+        if now.duration_since(since) >= PATIENCE {
+            self.waits_since = Some(now);
+            return May::Live;
+        }
+        May::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_change_holds_nothing_up_and_many_do_until_they_end() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut unrest = Unrest::default();
+        unrest.changed(at(0));
+        assert_eq!(unrest.may(at(1)), May::All);
+        unrest.changed(at(250));
+        assert_eq!(unrest.may(at(251)), May::Nothing);
+        assert_eq!(unrest.may(at(650)), May::AfterAsking);
+        assert_eq!(unrest.may(at(651)), May::All);
+        unrest.changed(at(2_000));
+        assert_eq!(unrest.may(at(2_001)), May::All, "a change of its own");
+    }
+
+    #[test]
+    fn a_drag_without_end_is_shown_now_and_then() {
+        let start = Instant::now();
+        let mut unrest = Unrest::default();
+        let mut shown = 0;
+        for step in 0..100 {
+            let now = start + Duration::from_millis(step * 100);
+            unrest.changed(now);
+            shown += usize::from(unrest.may(now) == May::Live);
+        }
+        assert_eq!(shown, 3);
+    }
+}

@@ -1,0 +1,126 @@
+//! From the template of a command to what is left to do for its prompt: arguments
+//! filled in, shell commands judged, commands that it calls put in.
+
+use std::sync::Arc;
+
+use parallax_protocol::policy::ApprovalMode;
+
+use super::Shared;
+use super::arguments::{fill, fill_command, words};
+use super::catalog::{Catalog, CommandInfo};
+use super::prepared::Step;
+use super::shell;
+use super::template::{Piece, parse, takes_arguments};
+
+/// Commands that call each other.
+const DEPTH: usize = 5;
+/// Commands that one calls, all together.
+const MOST: usize = 50;
+
+/// A command that is being prepared.
+pub(super) struct Making<'a> {
+    shared: &'a Arc<Shared>,
+    catalog: &'a Catalog,
+    mode: ApprovalMode,
+    /// The commands that called each other up to here.
+    trail: Vec<String>,
+    /// How many were put in.
+    called: usize,
+    /// What people should know.
+    pub(super) notices: Vec<String>,
+}
+
+impl<'a> Making<'a> {
+    /// Shell commands are judged for the mode.
+    pub(super) fn new(shared: &'a Arc<Shared>, catalog: &'a Catalog, mode: ApprovalMode) -> Self {
+        Self { shared, catalog, mode, trail: Vec::new(), called: 0, notices: Vec::new() }
+    }
+
+    /// The steps of a command. Blocking.
+    ///
+    /// # Errors
+    /// A template or arguments that cannot be used, a shell command that is denied,
+    /// commands that call each other without end.
+    pub(super) fn steps(
+        &mut self,
+        command: &CommandInfo,
+        line: &str,
+        arguments: &str,
+    ) -> Result<Vec<Step>, String> {
+        let positions = words(arguments);
+        check(command, &positions)?;
+        let pieces = parse(&command.template, command.form)
+            .map_err(|why| format!("its file `{}` has an {why}", command.path.display()))?;
+        self.trail.push(command.name.clone());
+        let mut steps = Vec::new();
+        for piece in &pieces {
+            match piece {
+                Piece::Text(bits) => steps.push(Step::Text(fill(bits, arguments, &positions))),
+                Piece::File(bits) => steps.push(Step::File(fill(bits, arguments, &positions))),
+                Piece::Command(bits) => {
+                    steps.extend(self.called(&fill(bits, arguments, &positions))?);
+                }
+                Piece::Shell(bits) => {
+                    let text = fill_command(bits, arguments, &positions)?;
+                    if text.trim().is_empty() {
+                        continue;
+                    }
+                    let judged = shell::judge(self.shared, text.trim(), self.mode);
+                    let judged = judged
+                        .map_err(|why| format!("its shell command `{text}` may not run: {why}"))?;
+                    steps.push(Step::Shell(judged));
+                }
+            }
+        }
+        if !takes_arguments(&pieces) && !arguments.is_empty() {
+            steps.push(Step::Text(format!("\n\n{}", line.trim_end())));
+        }
+        self.trail.pop();
+        Ok(steps)
+    }
+
+    /// The steps of a command that another calls. What is no command is text.
+    fn called(&mut self, call: &str) -> Result<Vec<Step>, String> {
+        let end = call.find(char::is_whitespace).unwrap_or(call.len());
+        let (name, arguments) = call.split_at(end);
+        let Some(command) = self.catalog.find(name) else {
+            self.notices
+                .push(format!("there is no command `/{name}`: `/{{{call}}}` is sent as text"));
+            return Ok(vec![Step::Text(format!("/{{{call}}}"))]);
+        };
+        if self.trail.contains(&command.name) {
+            let trail: Vec<String> = self.trail.iter().map(|name| format!("`/{name}`")).collect();
+            return Err(format!(
+                "commands call each other in a circle: {} → `/{}`",
+                trail.join(" → "),
+                command.name
+            ));
+        }
+        self.called += 1;
+        if self.trail.len() > DEPTH || self.called > MOST {
+            return Err(format!("commands may call each other {DEPTH} deep, and {MOST} in all"));
+        }
+        self.steps(command, &format!("/{call}"), arguments.trim())
+            .map_err(|why| format!("`/{name}`: {why}"))
+    }
+}
+
+/// Whether the arguments are those that the command takes.
+fn check(command: &CommandInfo, words: &[String]) -> Result<(), String> {
+    for (index, argument) in command.arguments.iter().enumerate() {
+        match words.get(index) {
+            None if argument.required => {
+                let hint = &command.argument_hint;
+                let named = &command.name;
+                let argument = &argument.name;
+                return Err(format!("the argument `{argument}` is missing: `/{named} {hint}`"));
+            }
+            Some(word) if !argument.choices.is_empty() && !argument.choices.contains(word) => {
+                let choices = argument.choices.join("`, `");
+                return Err(format!("`{}` is one of `{choices}`, not `{word}`", argument.name));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

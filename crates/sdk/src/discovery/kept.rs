@@ -1,0 +1,62 @@
+//! What a discovery of tools told of last time, on disk: a session declares these
+//! tools at once and looks later whether they are still the same.
+
+use std::fmt::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_tools::discovered::Discovery;
+use sha2::{Digest, Sha256};
+
+/// Older ones do not count.
+const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
+const LIMIT: u64 = 16 * 1024 * 1024;
+
+/// The file of one discovery.
+pub(super) struct Kept {
+    path: PathBuf,
+}
+
+impl Kept {
+    /// The file of what this command tells of in its folder.
+    pub(super) fn new(home: &Path, discovery: &Discovery) -> Self {
+        let mut hash = Sha256::new();
+        let folder = discovery.directory.as_os_str().as_encoded_bytes();
+        for piece in discovery.discover.iter().map(String::as_bytes).chain([folder]) {
+            hash.update((piece.len() as u64).to_le_bytes());
+            hash.update(piece);
+        }
+        let mut name = String::new();
+        for byte in hash.finalize().iter().take(16) {
+            // Writing to a text does not fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        Self { path: home.join("discovery-cache").join(format!("{name}.json")) }
+    }
+
+    /// What it told of, if that is not long ago. Blocking.
+    pub(super) fn read(&self) -> Option<Vec<u8>> {
+        let file = std::fs::File::open(&self.path).ok()?;
+        let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
+        let mut bytes = Vec::new();
+        file.take(LIMIT + 1).read_to_end(&mut bytes).ok()?;
+        (age < FRESH && bytes.len() as u64 <= LIMIT).then_some(bytes)
+    }
+
+    /// Keeps what it told of. Blocking.
+    pub(super) fn write(&self, told: &[u8]) {
+        if let Err(error) = self.replace(told) {
+            tracing::debug!(%error, "what a discovery told of is not kept");
+        }
+    }
+
+    fn replace(&self, told: &[u8]) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        parallax_exec::create_private_folder(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(told)?;
+        file.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! The files of an extension that can run: scripts and programs that hooks,
+//! servers, skills and the model may start. What they do cannot be read off a
+//! line, so they are told apart by their content.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use parallax_config::extensions::{files_of, is_program};
+use sha2::{Digest as _, Sha256};
+
+/// Names that are shown of many.
+const SHOWN: usize = 12;
+
+/// Ends of names of what an interpreter or the system runs or loads.
+const ENDS: &[&str] = &[
+    "sh",
+    "bash",
+    "zsh",
+    "fish",
+    "ksh",
+    "command",
+    "ps1",
+    "psm1",
+    "bat",
+    "cmd",
+    "vbs",
+    "wsf",
+    "py",
+    "pyw",
+    "pyc",
+    "pyz",
+    "pth",
+    "whl",
+    "js",
+    "mjs",
+    "cjs",
+    "jsx",
+    "ts",
+    "mts",
+    "cts",
+    "tsx",
+    "node",
+    "rb",
+    "pl",
+    "pm",
+    "php",
+    "lua",
+    "tcl",
+    "r",
+    "go",
+    "rs",
+    "java",
+    "kts",
+    "groovy",
+    "awk",
+    "exs",
+    "jar",
+    "class",
+    "wasm",
+    "exe",
+    "com",
+    "dll",
+    "so",
+    "dylib",
+    "scpt",
+    "applescript",
+    "deb",
+];
+/// Files that say what a program loads or starts.
+const NAMES: &[&str] = &[
+    "package.json",
+    "makefile",
+    "justfile",
+    "rakefile",
+    "gemfile",
+    "dockerfile",
+    "pyproject.toml",
+    "setup.cfg",
+    "cargo.toml",
+    "deno.json",
+    "deno.jsonc",
+    "taskfile.yml",
+    "node_modules",
+];
+/// What programs begin with: a shebang, ELF, Mach-O, PE, a zip that Python runs.
+const BEGINNINGS: &[&[u8]] = &[
+    b"#!",
+    b"\x7fELF",
+    b"MZ",
+    b"\xcf\xfa\xed\xfe",
+    b"\xce\xfa\xed\xfe",
+    b"\xca\xfe\xba\xbe",
+    b"PK\x03\x04",
+    b"\0asm",
+];
+
+/// The files that can run, with the hashes of them: by their name, by how they
+/// begin, by their mode, and those that the lines of the review name. Blocking.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<String, String>> {
+    let is_end = |char: char| char.is_whitespace() || "\"'`;|&()<>=,".contains(char);
+    let words = || lines.iter().flat_map(|line| line.split(is_end));
+    let mut found = BTreeMap::new();
+    for file in files_of(folder)? {
+        let path = folder.join(&file);
+        let Ok(metadata) = path.metadata() else { continue };
+        if !metadata.is_file() {
+            continue;
+        }
+        let name = file.to_string_lossy().replace('\\', "/");
+        let last = name.rsplit('/').next().unwrap_or_default().to_lowercase();
+        let end = last.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
+        let is_text_of_ours = [".md", ".toml"].iter().any(|end| last.ends_with(end))
+            && ["commands/", "agents/", "policies/"].iter().any(|place| name.starts_with(place));
+        let below = [format!("/{name}"), format!("}}{name}")];
+        let is_name = |word: &str| word == name || below.iter().any(|end| word.ends_with(end));
+        let mut content = Content::open(&path)?;
+        let runs = !is_text_of_ours
+            && (ENDS.contains(&end)
+                || NAMES.contains(&last.as_str())
+                || is_program(&metadata)
+                || BEGINNINGS.iter().any(|beginning| content.head.starts_with(beginning))
+                || words().any(is_name));
+        if runs {
+            found.insert(name, content.hash()?);
+        }
+    }
+    Ok(found)
+}
+
+/// The line of a review that names them.
+pub(super) fn listed(programs: &BTreeMap<String, String>) -> Option<String> {
+    (!programs.is_empty())
+        .then(|| format!("files that can run: {}", names(programs.keys().map(String::as_str))))
+}
+
+/// What of a newer version was not there, or was something else: a line each.
+pub(super) fn changed(
+    now: &BTreeMap<String, String>,
+    before: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let line = |what: &str, is_meant: &dyn Fn(Option<&String>, &String) -> bool| {
+        let meant: Vec<&str> = now
+            .iter()
+            .filter(|(name, hash)| is_meant(before.get(*name), hash))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        (!meant.is_empty()).then(|| format!("{what}: {}", names(meant.into_iter())))
+    };
+    let new = line("new files that can run", &|before, _| before.is_none());
+    let others = line("files that can run and are others now", &|before, now| {
+        before.is_some_and(|before| before != now)
+    });
+    new.into_iter().chain(others).collect()
+}
+
+fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// The hash of bytes, in hexadecimal digits.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    digits(&Sha256::digest(bytes))
+}
+
+fn digits(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        // Writing to a text does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A file, its beginning read.
+struct Content {
+    file: File,
+    head: Vec<u8>,
+}
+
+impl Content {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut head = Vec::new();
+        file.by_ref().take(8).read_to_end(&mut head)?;
+        Ok(Self { file, head })
+    }
+
+    fn hash(&mut self) -> io::Result<String> {
+        let mut hash = Sha256::new();
+        hash.update(&self.head);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let count = self.file.read(&mut buffer)?;
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+            hash.update(bytes);
+        }
+        Ok(digits(&hash.finalize()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_run_is_told_from_texts() {
+        let folder = tempfile::tempdir().expect("folder");
+        for (path, text) in [
+            ("h.sh", "x"),
+            ("skills/s/run", "#!/bin/sh"),
+            ("skills/s/SKILL.md", "x"),
+            ("lib/a.mjs", "x"),
+            ("bin/tool", "\x7fELF"),
+            ("serve.xyz", "x"),
+            ("package.json", "{}"),
+            ("README.md", "# no program"),
+            ("commands/a.toml", "#!x"),
+            ("data.json", "{}"),
+        ] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("written");
+        }
+        let lines = ["MCP server `s`: runs `odd ${extensionPath}/serve.xyz`".to_owned()];
+        let found = programs(folder.path(), &lines).expect("read");
+        let found_names: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(
+            found_names,
+            ["bin/tool", "h.sh", "lib/a.mjs", "package.json", "serve.xyz", "skills/s/run"]
+        );
+        std::fs::write(folder.path().join("h.sh"), "y").expect("written");
+        let later = programs(folder.path(), &lines).expect("read");
+        assert_eq!(changed(&later, &found), ["files that can run and are others now: `h.sh`"]);
+        assert_eq!(changed(&found, &found), Vec::<String>::new());
+        std::fs::write(folder.path().join("new.py"), "y").expect("written");
+        let later = programs(folder.path(), &lines).expect("read");
+        assert_eq!(changed(&later, &found)[0], "new files that can run: `new.py`");
+    }
+}

@@ -1,0 +1,165 @@
+//! Hooks that stand by: one process for all of a session, a line of JSON for each
+//! event, a line of JSON as the answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parallax_config::hooks::Hook;
+use parallax_exec::{Ending, FedEnd, KEPT, Served, ServedStreams};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+
+use super::result::clean;
+
+/// So often one process is started in a session.
+const MOST_STARTS: u32 = 5;
+/// Bytes of the last complaint that are told.
+const TAIL: usize = 300;
+
+/// The processes of a session's hooks.
+#[derive(Default)]
+pub(super) struct Standing {
+    seats: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Seat>>>>,
+}
+
+#[derive(Default)]
+struct Seat {
+    talk: Option<Talk>,
+    starts: u32,
+    events: u64,
+}
+
+/// A process that is talked to.
+struct Talk {
+    served: Served,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    /// What it complained last; read until it ends.
+    tail: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Standing {
+    /// Tells the hook's process of an event and gives its answer, as if a command
+    /// had ended with it. `start` starts the process where it does not run.
+    ///
+    /// # Errors
+    /// It cannot be started, it ended, or it answers with too much.
+    pub(super) async fn ask(
+        &self,
+        hook: &Hook,
+        mut input: Object,
+        start: impl AsyncFnOnce() -> Result<(Served, ServedStreams), String>,
+        cancel: &CancellationToken,
+    ) -> Result<FedEnd, String> {
+        let seat = self.seat(hook);
+        // One event at a time: answers come in order.
+        let mut seat = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(ended(false)),
+            seat = seat.lock() => seat,
+        };
+        if seat.talk.is_none() {
+            if seat.starts >= MOST_STARTS {
+                return Err(format!("it ended {MOST_STARTS} times and is not started again"));
+            }
+            seat.starts += 1;
+            let (served, streams) =
+                start().await.map_err(|why| format!("it cannot be started: {why}"))?;
+            seat.talk = Some(Talk::new(served, streams));
+        }
+        seat.events += 1;
+        let number = seat.events;
+        input.insert("id".to_owned(), number.into());
+        let mut line = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
+        line.push(b'\n');
+        // Out of its seat: whatever happens meanwhile, no half answer is left in it.
+        let Some(mut talk) = seat.talk.take() else { return Ok(ended(false)) };
+        let answer = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(ended(false)),
+            answer = talk.answer(&line, number) => answer,
+            () = tokio::time::sleep(hook.timeout) => Ok(ended(true)),
+        };
+        // Dropped, it ends with all that it started.
+        if matches!(&answer, Ok(end) if end.ending.is_some()) {
+            seat.talk = Some(talk);
+        }
+        answer
+    }
+
+    /// Hooks that start the same share one process.
+    fn seat(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<Seat>> {
+        let Hook { source, extension, command, env, sandbox, .. } = hook;
+        let key = format!("{source:?} {extension:?} {sandbox} {env:?} {command}");
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(seats.entry(key).or_default())
+    }
+}
+
+/// It was ended, and said nothing.
+fn ended(timed_out: bool) -> FedEnd {
+    FedEnd { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
+}
+
+impl Talk {
+    fn new(served: Served, streams: ServedStreams) -> Self {
+        let tail: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let kept = Arc::clone(&tail);
+        let mut stderr = streams.stderr;
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 4096];
+            while let Ok(count) = stderr.read(&mut buffer).await
+                && count > 0
+            {
+                let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                tail.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                let gone = tail.len().saturating_sub(TAIL);
+                tail.drain(..gone);
+            }
+        });
+        let stdout = BufReader::new(streams.stdout);
+        Self { served, stdin: streams.stdin, stdout, tail }
+    }
+
+    async fn answer(&mut self, line: &[u8], number: u64) -> Result<FedEnd, String> {
+        // One that reads nothing may answer all the same, or is found to be gone.
+        let _ = self.stdin.write_all(line).await;
+        let _ = self.stdin.flush().await;
+        loop {
+            let mut answer = Vec::new();
+            let most = u64::try_from(KEPT).unwrap_or(u64::MAX);
+            let reading = (&mut self.stdout).take(most).read_until(b'\n', &mut answer).await;
+            let is_whole = answer.ends_with(b"\n");
+            match reading {
+                Ok(_) if is_whole => {}
+                Ok(_) if answer.len() >= KEPT => {
+                    return Err(format!("its answer is longer than {KEPT} bytes"));
+                }
+                _ => return Err(self.last_words().await),
+            }
+            // Late words about an earlier event are none about this one.
+            let said: Option<Value> = serde_json::from_slice(&answer).ok();
+            let about = said.as_ref().and_then(|said| said.get("id")?.as_u64());
+            if about.is_none_or(|about| about == number) {
+                let ending = Some(Ending::Exited { code: 0 });
+                return Ok(FedEnd { ending, timed_out: false, stdout: answer, stderr: Vec::new() });
+            }
+        }
+    }
+
+    async fn last_words(&mut self) -> String {
+        let patience = std::time::Duration::from_millis(200);
+        let how = match tokio::time::timeout(patience, self.served.wait()).await {
+            Ok(Ending::Exited { code }) => format!("its process ended with code {code}"),
+            Ok(Ending::Signalled { signal }) => format!("its process was ended by signal {signal}"),
+            Err(_) => "its process closed its output".to_owned(),
+        };
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        match clean(&String::from_utf8_lossy(&tail), TAIL) {
+            words if words.is_empty() => how,
+            words => format!("{how}: {words}"),
+        }
+    }
+}

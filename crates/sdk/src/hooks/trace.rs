@@ -1,0 +1,140 @@
+//! What hooks ran in a session and what they answered, for a person who wonders.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parallax_config::hooks::Hook;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::hooks::HookDecision;
+use parallax_protocol::ids::SessionId;
+use serde::{Deserialize, Serialize};
+
+use super::own::append;
+use super::result::{Single, clean};
+use crate::launch::{Launch, failure};
+
+/// The file, beside the session's other ones.
+pub(crate) const TRACE: &str = "hooks.jsonl";
+/// Bytes that are read of it.
+const MOST: u64 = 16 * 1024 * 1024;
+/// Bytes of a text in it.
+const TEXT: usize = 500;
+
+/// One run of a hook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookTraced {
+    /// When it ended.
+    pub time: String,
+    /// What it heard of.
+    pub event: String,
+    /// The tool, or the source.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subject: String,
+    /// Its name, or its command.
+    pub hook: String,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// `allow`, `ask`, `deny`, `stop`; empty: it had no say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub answer: String,
+    /// The reason, or what people were told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl HookTraced {
+    /// All of it but the time, in one line.
+    pub fn line(&self) -> String {
+        let Self { event, subject, hook, duration_ms, answer, text, .. } = self;
+        let of = if subject.is_empty() { String::new() } else { format!(" {subject}") };
+        let mut line = format!("{event}{of}: `{hook}`, {duration_ms} ms");
+        for piece in [answer, text].into_iter().filter(|piece| !piece.is_empty()) {
+            line.push_str(", ");
+            line.push_str(piece);
+        }
+        line
+    }
+}
+
+/// The trace of a session.
+#[derive(Debug)]
+pub(super) struct Trace {
+    path: Option<PathBuf>,
+}
+
+impl Trace {
+    pub(super) fn new(path: Option<PathBuf>) -> Self {
+        Self { path }
+    }
+
+    /// Notes a run. What cannot be written is not noted.
+    pub(super) async fn note(&self, hook: &Hook, subject: &str, took: Duration, said: &Single) {
+        let Some(path) = self.path.clone() else { return };
+        let answer = match (&said.stop, said.decision) {
+            (Some(_), _) => "stop",
+            (None, Some(HookDecision::Deny)) => "deny",
+            (None, Some(HookDecision::Ask)) => "ask",
+            (None, Some(HookDecision::Allow)) => "allow",
+            (None, None) => "",
+        };
+        let text = said.stop.as_ref().unwrap_or(&said.reason);
+        let told = || said.messages.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("; ");
+        let entry = HookTraced {
+            time: Timestamp::now().to_string(),
+            event: hook.event.as_str().to_owned(),
+            subject: clean(subject, TEXT),
+            hook: clean(hook.title(), TEXT),
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            answer: answer.to_owned(),
+            text: if text.is_empty() { clean(&told(), TEXT) } else { clean(text, TEXT) },
+        };
+        let writing = tokio::task::spawn_blocking(move || append(&path, &entry));
+        if let Ok(Err(error)) = writing.await {
+            tracing::debug!(%error, "the run of a hook is not noted");
+        }
+    }
+}
+
+impl Launch {
+    /// What hooks ran in a session of the project; without one in the last in
+    /// which some did. Blocking.
+    ///
+    /// # Errors
+    /// None ran there.
+    pub fn hook_trace(&self, session: Option<&str>) -> Result<Vec<HookTraced>, Failure> {
+        let directory = &self.options.directory;
+        let path = match session {
+            Some(id) => {
+                let root = self.homes().artifacts(directory, &SessionId::new(id));
+                Some(root.root().join(TRACE)).filter(|path| path.is_file())
+            }
+            None => {
+                let project = parallax_store::project_folder(directory);
+                newest(&self.config.homes.parallax.join("tmp").join(project))
+            }
+        };
+        let read = path.as_deref().and_then(|path| read(path).ok()).unwrap_or_default();
+        match read.is_empty() {
+            true => Err(failure(FailureKind::Input, "no hook ran there".to_owned())),
+            false => Ok(read),
+        }
+    }
+}
+
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let sessions = std::fs::read_dir(folder).ok()?.flatten();
+    let files = sessions.filter_map(|session| {
+        let path = session.path().join(TRACE);
+        Some((path.metadata().ok()?.modified().ok()?, path))
+    });
+    files.max().map(|(_, path)| path)
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<HookTraced>> {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    std::fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+    let lines = text.split(|byte| *byte == b'\n');
+    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}

@@ -1,0 +1,94 @@
+//! Commands that the session itself answers, with an event: what fills the window,
+//! and making the history shorter.
+
+use parallax_protocol::context::{BlockKind, ContextPicture};
+use parallax_protocol::event::{Compaction, CompactionCause, Event, EventBody};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Op;
+use serde_json::json;
+
+use super::{Told, joined};
+use crate::EventReader;
+use crate::launch::failure;
+use crate::open::OpenSession;
+
+/// What the session told, and the events that came until then.
+pub type Asked = (Told, Vec<Event>);
+
+impl OpenSession {
+    /// Asks the session what a typed line (`/name arguments`) wants of it; `None`
+    /// for every other line. Making the history shorter may ask the model.
+    ///
+    /// # Errors
+    /// When the session ended meanwhile.
+    pub async fn ask_engine(
+        &self,
+        events: &mut EventReader,
+        name: &str,
+        arguments: &str,
+    ) -> Option<Result<Asked, Failure>> {
+        let order = match (name, arguments.trim()) {
+            // Files may make a command of that name.
+            ("context", "") if self.commands.catalog().find(name).is_none() => Op::DescribeContext,
+            ("compress" | "compact" | "summarize", "undo") => Op::UndoCompaction,
+            ("compress" | "compact" | "summarize", focus) => {
+                Op::Compact { focus: (!focus.is_empty()).then(|| focus.to_owned()) }
+            }
+            _ => return None,
+        };
+        let mut seen = Vec::new();
+        if self.ops().send(order).await.is_ok() {
+            while let Some(event) = events.next().await {
+                let told = match &event.body {
+                    EventBody::ContextPicture(picture) => Some(context(picture)),
+                    EventBody::Compaction(compaction) if is_wanted(compaction) => {
+                        Some(compacted(compaction))
+                    }
+                    _ => None,
+                };
+                seen.push(event);
+                if let Some(told) = told {
+                    return Some(Ok((told, seen)));
+                }
+            }
+        }
+        Some(Err(failure(FailureKind::Internal, "the session ended before it answered".into())))
+    }
+}
+
+/// Whether somebody asked for it.
+fn is_wanted(compaction: &Compaction) -> bool {
+    matches!(compaction.cause, CompactionCause::Manual | CompactionCause::Undo)
+}
+
+fn context(picture: &ContextPicture) -> Told {
+    let ContextPicture { tokens, window, mark, blocks, .. } = picture;
+    let share = (tokens * 100).checked_div(*window).unwrap_or(0);
+    let mut lines =
+        vec![format!("{tokens} of {window} tokens ({share}%); made shorter from {mark}")];
+    lines.extend(blocks.iter().filter(|block| block.tokens > 0).map(|block| {
+        let kind = match block.kind {
+            BlockKind::System => "system prompt",
+            BlockKind::Tools => "tools",
+            BlockKind::Memory => "memory",
+            BlockKind::Environment => "environment",
+            BlockKind::Accounts => "accounts of older parts",
+            BlockKind::Prompts => "prompts",
+            BlockKind::Answers => "answers and calls",
+            BlockKind::Results => "results of",
+        };
+        let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+        format!("{:>9}  {kind}{name}", block.tokens)
+    }));
+    Told { text: joined(lines), data: json!(picture) }
+}
+
+fn compacted(compaction: &Compaction) -> Told {
+    let Compaction { before, after, remark, .. } = compaction;
+    let words = match before == after {
+        true => format!("The history stays as it is, with {before} tokens"),
+        false => format!("The history had {before} tokens and has {after}"),
+    };
+    let remark = remark.as_deref().map(|remark| format!(": {remark}")).unwrap_or_default();
+    Told { text: format!("{words}{remark}.\n"), data: json!(compaction) }
+}
