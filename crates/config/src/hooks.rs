@@ -3,6 +3,8 @@
 
 mod kind;
 
+mod scripts;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -126,21 +128,9 @@ impl Hook {
         state::digest(pieces.iter().map(Vec::as_slice))
     }
 
-    /// The files that the command's text names.
+    /// The files that the command runs. Blocking.
     pub(crate) fn scripts(&self, project: &Path) -> Vec<PathBuf> {
-        let shown = project.to_string_lossy();
-        let mut text = self.command.clone();
-        for name in ["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD"] {
-            text =
-                text.replace(&format!("${{{name}}}"), &shown).replace(&format!("${name}"), &shown);
-        }
-        let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
-        let words = text.split(ends).filter(|word| !word.is_empty());
-        let mut files: Vec<PathBuf> =
-            words.map(|word| project.join(word)).filter(|path| path.is_file()).collect();
-        files.sort();
-        files.dedup();
-        files
+        scripts::scripts(&self.command, project)
     }
 }
 
