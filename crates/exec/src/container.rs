@@ -1,6 +1,7 @@
 //! The whole program in a container: our own binary, mounted into any image.
 //! The command line is made by a pure function; [`run`] starts it.
 
+mod loader;
 mod request;
 mod run;
 

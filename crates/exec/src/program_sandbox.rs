@@ -93,6 +93,19 @@ pub enum ProgramSandboxError {
         /// Its exit code.
         code: i32,
     },
+    /// The engine did not find what our program needs, perhaps.
+    #[error(
+        "`{program}` could not start the sandbox (exit code {code}); its message is above. This \
+         build of Parallax needs the C library of the machine that built it, which the image may \
+         lack: take an image with the same one, or a static build (see the guide, \"A program \
+         that needs nothing\")"
+    )]
+    Loader {
+        /// The program.
+        program: &'static str,
+        /// Its exit code.
+        code: i32,
+    },
     /// A step before the start failed.
     #[error("`{command}` failed, so the sandbox was not started: {why}")]
     Step {

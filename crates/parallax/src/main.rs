@@ -39,6 +39,10 @@ use parallax_headless::{ExitCode, report_error, report_failure};
 use crate::invocation::{Invocation, Refusal};
 use crate::surroundings::Surroundings;
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     // Before anything else: the sandbox builds on a process of one thread.
     if let Some(code) = parallax_sandbox::main(std::env::args_os()) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::loader::needs_loader;
 use super::{NETWORK, PROXY, PROXY_PORT, Plan};
 use crate::Ending;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
@@ -16,12 +17,29 @@ const STEP: Duration = Duration::from_millis(100);
 /// By these codes an engine says that nothing ran inside.
 const NOT_STARTED: std::ops::RangeInclusive<i32> = 125..=127;
 
+/// By these it says that the program inside was not there, or not to be started.
+const NOT_FOUND: std::ops::RangeInclusive<i32> = 126..=127;
+
 /// Runs the plan: stdin, stdout and stderr are those of this process, signals
 /// are handed on. Gives how the program inside ended.
 ///
 /// # Errors
 /// When it could not be started (exit code 44).
 pub async fn run(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
+    match start(plan).await {
+        Err(ProgramSandboxError::Refused { program, code }) if NOT_FOUND.contains(&code) => {
+            let own = std::env::current_exe();
+            let looking = tokio::task::spawn_blocking(|| own.is_ok_and(|it| needs_loader(&it)));
+            Err(match looking.await {
+                Ok(true) => ProgramSandboxError::Loader { program, code },
+                _ => ProgramSandboxError::Refused { program, code },
+            })
+        }
+        ended => ended,
+    }
+}
+
+async fn start(plan: &Plan) -> Result<Ending, ProgramSandboxError> {
     let program = plan.main.program;
     for (name, closed) in &plan.networks {
         make_network(program, name, *closed).await?;
