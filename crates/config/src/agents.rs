@@ -240,7 +240,10 @@ pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
 /// Why it is none.
 pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
     let bytes = definitions::bytes(file, LARGEST)?;
-    let parts = front_matter::read(&read::to_text(&bytes)).map_err(|broken| match broken.line {
+    let text = read::to_text(&bytes);
+    let parts = front_matter::read(&text).map_err(|broken| match broken.line {
+        // Several in one file can only be remote ones.
+        _ if text.contains("- kind: remote") => fields::REMOTE.to_owned(),
         Some(line) => format!("line {line}: {}", broken.message),
         None => broken.message,
     })?;

@@ -171,20 +171,6 @@ mod tests {
         assert!(!forget_key(&homes, &none).expect("nothing left"));
     }
 
-    /// A `secret-tool` with files in its folder.
-    #[cfg(unix)]
-    fn fake(folder: &std::path::Path) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt as _;
-        let text = "#!/bin/sh\nfile=\"$(dirname \"$0\")/kept\"\ncase $1 in store) cat > \"$file\" ;;\n\
-                    lookup) case \"$*\" in *api-key*) [ -f \"$file\" ] && cat \"$file\" ;; *) exit 1 ;; \
-                    esac ;;\nclear) rm -f \"$file\" ;;\nesac\n";
-        let program = folder.join("secret-tool");
-        std::fs::write(&program, text).expect("written");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).expect("a mode");
-        program
-    }
-
     #[cfg(unix)]
     #[test]
     fn where_there_is_a_keychain_the_file_holds_no_key() {
@@ -194,7 +180,8 @@ mod tests {
             gemini: folder.path().join(".gemini"),
             parallax: folder.path().join(".parallax"),
         };
-        let program = fake(folder.path());
+        let stores = folder.path().join("stores");
+        let program = testkit::keychain::secret_tool(&stores).expect("a program");
         let keychain = || Keychain::secret_tool(&homes.parallax, program.clone());
         let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
         store_key(&homes, &keychain(), &given).expect("stored");
@@ -204,7 +191,7 @@ mod tests {
         let error = stored_key(&homes, &Keychain::default()).expect_err("out of reach").to_string();
         assert!(error.contains("give the key anew"), "{error}");
         assert!(forget_key(&homes, &keychain()).expect("forgotten"));
-        assert!(!folder.path().join("kept").exists());
+        assert_eq!(testkit::keychain::kept(&stores), 0);
         assert_eq!(stored_key(&homes, &keychain()).expect("nothing"), None);
     }
 }

@@ -220,7 +220,8 @@ impl Session {
         focus: Option<String>,
         cancel: &CancellationToken,
     ) -> bool {
-        self.hook_compress(cause, cancel).await;
+        let hooked = self.hook_compress(cause, cancel).await;
+        let focus = focus.into_iter().chain(hooked).reduce(|all, one| format!("{all}\n{one}"));
         let model = self.main_model();
         let window = self.context(&model).window;
         let mark = self.mark(window);

@@ -91,18 +91,18 @@ impl Session {
         self.started(joined);
     }
 
-    /// The history is about to be made shorter.
+    /// The history is about to be made shorter. Gives what hooks want kept.
     pub(crate) async fn hook_compress(
         &mut self,
         cause: CompactionCause,
         cancel: &CancellationToken,
-    ) {
+    ) -> Option<String> {
         let trigger = if cause == CompactionCause::Manual { "manual" } else { "auto" };
         let mut input = Object::new();
         input.insert("trigger".to_owned(), trigger.into());
         let call = HookCall::new(HookEvent::PreCompress, trigger, input);
-        // It can say nothing that changes what happens.
-        drop(self.hook(call, cancel).await);
+        // It cannot keep it from happening.
+        self.hook(call, cancel).await.context
     }
 
     /// The session ends.

@@ -145,7 +145,8 @@ impl Target<'_> {
 /// The path of an entry in the folder; `None` for the folder itself.
 fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     let escape = || ArchiveError::Escape(shown(name));
-    if name.len() > NAME || name.contains('\0') {
+    // Control characters would write on the terminals of those who look at it.
+    if name.len() > NAME || name.chars().any(char::is_control) {
         return Err(ArchiveError::Entry { name: shown(name), why: "has an impossible name" });
     }
     // Some archives are written with the separator of Windows.

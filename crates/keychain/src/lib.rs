@@ -183,53 +183,18 @@ impl Inner {
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::time::Instant;
 
+    use testkit::keychain as fake;
+
     use super::*;
-
-    /// As the real one, with files; it writes down how it was called.
-    const SECRET_TOOL: &str = r#"#!/bin/sh
-here=$(dirname "$0")
-echo "$*" >> "$here/calls"
-what=$1; shift
-[ "$what" = store ] && shift
-file="$here/kept-$(printf '%s' "$*" | cksum | tr -d ' ')"
-case $what in
-store) cat > "$file" ;;
-lookup) [ -f "$file" ] && cat "$file" ;;
-clear) rm -f "$file" ;;
-esac
-"#;
-
-    /// The commands of `security` that we use; orders come on its input.
-    const SECURITY: &str = r#"#!/bin/sh
-here=$(dirname "$0")
-echo "$*" >> "$here/calls"
-case $1 in
--i) read -r order
-    eval "set -- $order"
-    [ "$2" = -U ] && [ "$7" = -l ] && printf '%s' "${10}" > "$here/kept-$(printf '%s' "$6" | cksum | tr -d ' ')" ;;
-find-generic-password)
-    cat "$here/kept-$(printf '%s' "$5" | cksum | tr -d ' ')" 2>/dev/null || exit 44
-    echo ;;
-delete-generic-password) rm "$here/kept-$(printf '%s' "$5" | cksum | tr -d ' ')" 2>/dev/null || exit 44 ;;
-esac
-"#;
-
-    fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
-        let path = folder.join(name);
-        std::fs::write(&path, text).expect("written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
-        path
-    }
 
     #[test]
     fn a_secret_is_kept_read_and_forgotten_and_is_no_argument() {
         let folder = tempfile::tempdir().expect("a folder");
         let home = Path::new("/home/me/.parallax");
-        let tool = script(folder.path(), "secret-tool", SECRET_TOOL);
-        let security = script(folder.path(), "security", SECURITY);
+        let tool = fake::secret_tool(folder.path()).expect("a program");
+        let security = fake::security(folder.path()).expect("a program");
         let again = |program: &Path| match program == tool {
             true => Keychain::secret_tool(home, tool.clone()),
             false => Keychain::security(home, security.clone()),
@@ -249,18 +214,22 @@ esac
             keychain.forget("key \"of\" $x").expect("nothing left");
             assert_eq!(keychain.get("key \"of\" $x").expect("asked"), None);
         }
-        let calls = std::fs::read_to_string(folder.path().join("calls")).expect("the calls");
-        assert!(!calls.contains("hunter2") && !calls.contains("68756e74657232"), "{calls}");
+        let calls = fake::calls(folder.path());
+        assert!(
+            !calls.is_empty() && !calls.contains("hunter2") && !calls.contains("68756e74657232"),
+            "{calls}"
+        );
     }
 
     #[test]
     fn a_store_that_hangs_refuses_or_forgets_is_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let keychain = |name: &str, text: &str| {
-            Keychain::secret_tool(Path::new("/h"), script(folder.path(), name, text))
+            let program = fake::program(folder.path(), name, text).expect("a program");
+            Keychain::secret_tool(Path::new("/h"), program)
         };
         let begun = Instant::now();
-        assert!(!keychain("hangs", "#!/bin/sh\nsleep 60\n").is_usable());
+        assert!(!keychain("hangs", fake::HANGS).is_usable());
         assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         let complains = "#!/bin/sh\necho 'Cannot autolaunch D-Bus' >&2\nexit 1\n";
         assert!(!keychain("complains", complains).is_usable());

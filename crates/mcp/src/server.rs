@@ -1,5 +1,8 @@
 //! One server: started when it is needed, started again when it is gone.
 
+mod key;
+mod state;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,27 +10,25 @@ use std::time::Duration;
 
 use parallax_config::mcp::{Endpoint, Gate, McpServer};
 use rmcp::model::ClientRequest;
-use rmcp::service::RunningServiceCancellationToken;
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::ask::Asker;
 use crate::asking::Asking;
-use crate::cache::{self, Known};
 use crate::call::{Bounds, Listeners, request};
 use crate::catalog::Catalog;
-use crate::connect::{Connection, Surroundings};
+use crate::connect::Connection;
 use crate::error::McpError;
 use crate::handler::Handler;
 use crate::sampling::Allowance;
 use crate::servers::Shared;
 use crate::signs::Signs;
-use crate::starts::{Starts, WAITS};
+use crate::starts::WAITS;
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
+use state::{Link, State};
 
 /// How long a server may take to begin, whatever its `timeout` says.
 const HANDSHAKE: Duration = Duration::from_secs(60);
@@ -56,59 +57,12 @@ pub(crate) struct Server {
     closing: AtomicBool,
 }
 
-struct State {
-    /// Whether it may run; a person changes it for the session.
-    gate: Gate,
-    status: Status,
-    link: Option<Link>,
-    catalog: Arc<Catalog>,
-    /// Whether the catalog is of this session.
-    live: bool,
-    /// Whether nothing is known of the server, so that waiting may help.
-    unknown: bool,
-    error: Option<McpError>,
-    failed_at: Option<Instant>,
-    handshake: Option<Duration>,
-    starts: Starts,
-    notes: Vec<String>,
-    generation: u64,
-    tasks: Vec<JoinHandle<()>>,
-}
-
-struct Link {
-    peer: Peer<RoleClient>,
-    stop: RunningServiceCancellationToken,
-}
-
 impl Server {
     /// A server that is not started. What it offered earlier counts at once.
     pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
-        let key = key(&config, &shared.around);
-        let mut state = State {
-            gate: config.gate,
-            status: Status::of_gate(config.gate),
-            link: None,
-            catalog: Arc::default(),
-            live: false,
-            unknown: false,
-            error: None,
-            failed_at: None,
-            handshake: None,
-            starts: Starts::default(),
-            notes: config.notes.clone(),
-            generation: 0,
-            tasks: Vec::new(),
-        };
-        if config.gate == Gate::Open {
-            match shared.cache.get(&key) {
-                Known::Offered(catalog) => {
-                    state.catalog = Arc::from(catalog);
-                    state.status = Status::Cached;
-                }
-                Known::Failed => {}
-                Known::Nothing => state.unknown = true,
-            }
-        }
+        let key = key::key(&config, &shared.around);
+        let known = (config.gate == Gate::Open).then(|| shared.cache.get(&key));
+        let state = State::new(&config, known);
         Self {
             config,
             shared,
@@ -531,29 +485,4 @@ impl Server {
             }
         }
     }
-}
-
-/// All that decides what a server offers.
-fn key(config: &McpServer, around: &Surroundings) -> String {
-    let directory = around.directory.to_string_lossy();
-    let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
-    match &config.endpoint {
-        Endpoint::Stdio { command, args, env, cwd } => {
-            pieces.push(command);
-            pieces.extend(args.iter().map(String::as_str));
-            pieces.push("env");
-            pieces.extend(env.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
-            pieces.push(&directory);
-            pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
-            // There it may offer something else, or not start at all.
-            pieces.extend(config.is_confined(around.sandboxed).then_some("sandbox"));
-        }
-        Endpoint::Http { url, headers }
-        | Endpoint::Sse { url, headers }
-        | Endpoint::HttpThenSse { url, headers } => {
-            pieces.push(url);
-            pieces.extend(headers.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
-        }
-    }
-    cache::key(pieces)
 }

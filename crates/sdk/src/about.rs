@@ -117,7 +117,7 @@ impl Launch {
     }
 
     /// The table of models with what the settings add.
-    fn model_table(&self) -> ModelTable {
+    pub(crate) fn model_table(&self) -> ModelTable {
         let configs = self.config.settings.model_configs();
         // A launch with settings that make no table does not open.
         configs.and_then(|configs| crate::model::table(configs).ok()).unwrap_or_default()

@@ -17,7 +17,7 @@ pub struct AtToken {
 /// bracket, so `a@b.org` is no path; `\\@` is a plain at sign. The path is
 /// quoted (`@"with spaces"`) or runs to a blank, to one of `, ; ! ? ( ) [ ] { }`
 /// or to dots or a colon that end a sentence. A backslash takes the next
-/// character as it is.
+/// character as it is; `\u{1b}` is the control character of that number.
 pub fn tokens(prompt: &str) -> Vec<AtToken> {
     let mut found = Vec::new();
     let mut before = None;
@@ -68,11 +68,31 @@ fn read_quoted(text: &str) -> Option<(String, usize)> {
     while let Some((at, char)) = chars.next() {
         match char {
             '"' => return Some((path, at + 1)),
-            '\\' => path.extend(chars.next().map(|(_, escaped)| escaped)),
+            '\\' => {
+                let rest = text.get(at + 1..).unwrap_or("");
+                if let Some((control, length)) = control(rest) {
+                    path.push(control);
+                    // All of it is ASCII.
+                    chars.nth(length - 1);
+                } else {
+                    path.extend(chars.next().map(|(_, escaped)| escaped));
+                }
+            }
             _ => path.push(char),
         }
     }
     None
+}
+
+/// The control character that `u{…}` names at the start of a text, and the bytes that
+/// this takes.
+fn control(text: &str) -> Option<(char, usize)> {
+    let (digits, _) = text.strip_prefix("u{")?.split_once('}')?;
+    if !(1..=6).contains(&digits.len()) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let char = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)?;
+    char.is_control().then_some((char, digits.len() + 3))
 }
 
 fn read_bare(text: &str) -> (String, usize) {
@@ -97,12 +117,16 @@ fn read_bare(text: &str) -> (String, usize) {
                 }
                 path.push_str(text.get(at..next).unwrap_or(""));
             }
-            '\\' => match rest.chars().next() {
-                Some(escaped) => {
+            '\\' => match (control(rest), rest.chars().next()) {
+                (Some((control, length)), _) => {
+                    path.push(control);
+                    next += length;
+                }
+                (None, Some(escaped)) => {
                     path.push(escaped);
                     next += escaped.len_utf8();
                 }
-                None => path.push(char),
+                (None, None) => path.push(char),
             },
             _ => path.push(char),
         }
@@ -137,6 +161,10 @@ mod tests {
             ("@. @.. @../.. @./x.", vec![".", "..", "../..", "./x"]),
             ("@/abs/größe.txt\n@b", vec!["/abs/größe.txt", "b"]),
             ("@src/*.rs", vec!["src/*.rs"]),
+            (r"@a\u{1b}b\u{9}c d", vec!["a\u{1b}b\tc"]),
+            (r#"@"a\u{1b}b c" d"#, vec!["a\u{1b}b c"]),
+            // No control character, no number.
+            (r"@\u{41}x @\user", vec!["u", "user"]),
         ] {
             assert_eq!(paths(prompt), expected, "{prompt}");
         }

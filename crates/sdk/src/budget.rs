@@ -8,6 +8,7 @@ use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
 
 use crate::launch::Launch;
+use crate::used::Used;
 
 /// Limits that a command line sets for the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -31,10 +32,10 @@ impl Launch {
             tokens: flags.tokens.or(set.tokens),
             time: flags.time.or(set.time),
         };
-        let before = spent(records, model);
+        let before = Used::of(records, |name| model.price(name));
         let spent = Spent {
             cost: if flags.cost.is_some() { 0.0 } else { before.cost },
-            tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
+            tokens: if flags.tokens.is_some() { 0 } else { before.usage.total_token_count },
             time: Duration::ZERO,
         };
         let budget = Budget::new(session, self.limits("prompt"), spent);
@@ -67,17 +68,4 @@ impl Launch {
             time: number("timeout").and_then(|time| Duration::try_from_secs_f64(time).ok()),
         }
     }
-}
-
-/// What the answers of a session have cost. Utility calls leave no record.
-fn spent(records: &[Record], model: &dyn Model) -> Spent {
-    let mut spent = Spent::default();
-    for record in records {
-        let Record::Content(content) = record else { continue };
-        let Some(usage) = &content.usage else { continue };
-        spent.tokens = spent.tokens.saturating_add(usage.total_token_count);
-        let name = content.model.as_deref().unwrap_or_default();
-        spent.cost += model.price(name).map_or(0.0, |price| price.of(usage).total());
-    }
-    spent
 }

@@ -42,9 +42,9 @@ impl Expander {
     }
 }
 
-/// A path as text; `None` when it cannot be typed.
+/// A path as text; `None` when it is none.
 fn name(path: &Path, is_folder: bool) -> Option<String> {
-    let path = path.to_str().filter(|path| !path.contains(char::is_control))?;
+    let path = path.to_str()?;
     Some(if is_folder { format!("{path}/") } else { path.to_owned() })
 }
 
@@ -85,6 +85,7 @@ mod tests {
             ".gitignore".to_owned(),
             "src/".to_owned(),
             "src/a.rs".to_owned(),
+            "\u{1b}x".to_owned(),
             other.join("c.md").display().to_string(),
         ];
         expected.sort();

@@ -62,6 +62,7 @@ pub mod terminal_setup;
 mod toolbox;
 pub mod trust;
 pub mod undo;
+mod used;
 mod versions;
 mod yolo;
 
@@ -78,6 +79,7 @@ use parallax_protocol::op::Op;
 pub use program_sandbox::Enclosure;
 pub use routing::fallback_policy;
 pub use sessions::{Origin, SessionEntry};
+pub use used::Used;
 
 /// Sends orders to the session. Bounded: a face that floods waits.
 pub type OpSender = tokio::sync::mpsc::Sender<Op>;

@@ -3,20 +3,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parallax_engine::prompt::Flags;
 use parallax_engine::{
-    AgreedPlan, Approvals, EventHub, EventReader, Ledger, Metered, Room, SessionHandle,
-    SessionOptions,
+    AgreedPlan, EventHub, EventReader, Ledger, Metered, SessionHandle, SessionOptions,
 };
-use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
+use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::{Sampling, Servers};
 use parallax_protocol::agent::Agents;
 use parallax_protocol::budget::BudgetUse;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::context::FolderContext;
-use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::event::Failure;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
@@ -28,11 +26,13 @@ use crate::custom_commands::{self, Commands};
 use crate::discovery::MoreTools;
 use crate::expand::Expander;
 use crate::found_context::FoundContext;
-use crate::history::{self, Resumed};
-use crate::launch::{Launch, SessionChoice, failure};
+use crate::history;
+use crate::launch::{Launch, SessionChoice};
 use crate::rules::Unasked;
-use crate::versions::{self, Versions};
+use crate::versions::Versions;
 use crate::{OpSender, hooks, model, session_names, skills, system, toolbox};
+
+mod by_settings;
 
 /// A session that takes prompts.
 pub struct OpenSession {
@@ -224,19 +224,13 @@ impl Launch {
         warnings.extend(memory.warnings);
         let found =
             Arc::new(FoundContext::new(self.clone(), Arc::clone(&workspace), memory.files.clone()));
-        let settings = &self.config.settings;
         let id = resumed.id.clone();
         let mode = self.mode;
         let folders = Arc::clone(&workspace);
         let added = Arc::clone(&workspace);
         let store: Arc<dyn Store> =
             if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
-        let named = |record: &Record| matches!(record, Record::Name(_));
-        // A headless run would be over before it has its name.
-        if self.options.interactive
-            && settings.text("general.sessionNames").as_deref() == Some("model")
-            && !resumed.records.iter().any(named)
-        {
+        if self.wants_name(&resumed.records) {
             session_names::name(hub.subscribe(), Arc::clone(&metered_model), Arc::clone(&store));
         }
         let discovered =
@@ -257,14 +251,7 @@ impl Launch {
         let files = self.prompt_files()?;
         warnings.extend(files.warnings.iter().cloned());
         let prompt = system::Material {
-            flags: Flags {
-                interactive: self.options.interactive,
-                git: system::in_git(workspace.root()),
-                sandbox: self.sandbox_options(&artifacts).is_some(),
-                hooks: hooks.is_some(),
-                memory: true,
-                ..Flags::default()
-            },
+            flags: self.prompt_flags(&workspace, &artifacts, hooks.is_some()),
             files,
             off: self.switched_off_sections(),
             append: self.options.append_system_prompt.clone(),
@@ -319,15 +306,11 @@ impl Launch {
                     Some(_) => 0,
                     None => resumed.requests_made,
                 },
-                max_turns: self.options.max_turns.or_else(|| {
-                    settings
-                        .max_session_turns()
-                        .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX))
-                }),
+                max_turns: self.max_turns(),
                 budget,
                 routing: self.routing(),
                 max_attempts: None,
-                loop_detection: settings.loop_detection(),
+                loop_detection: self.config.settings.loop_detection(),
                 retry_base: self.retry_base(),
                 approvals: self.approvals(),
                 rule_keeper: Some(Arc::new(self.rule_keeper())),
@@ -342,15 +325,7 @@ impl Launch {
             },
             hub,
         );
-        let (retention, warning) = self.retention();
-        warnings.extend(warning);
-        if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
-            let (homes, project) = (self.homes(), self.options.directory.clone());
-            let id = id.clone();
-            tokio::task::spawn_blocking(move || {
-                Self::clean_lazily(&homes, &project, &rule, &id);
-            });
-        }
+        warnings.extend(self.clean_beside(&id));
         let session = OpenSession {
             workspace: Arc::clone(&workspace),
             found,
@@ -376,97 +351,39 @@ impl Launch {
         Ok((session, events))
     }
 
-    /// What an alias of the user's (`modelConfigs.customAliases`) sets.
-    fn generation(&self, model_name: &str) -> Result<parallax_protocol::Object, Failure> {
-        let Some(configs) = self.config.settings.model_configs() else {
-            return Ok(parallax_protocol::Object::new());
-        };
-        Ok(model::table(configs)?.alias_generation(model_name))
+    /// Whether a model is to name the session. A headless run would be over before
+    /// it has its name.
+    fn wants_name(&self, records: &[Record]) -> bool {
+        let named = |record: &Record| matches!(record, Record::Name(_));
+        self.options.interactive
+            && self.config.settings.text("general.sessionNames").as_deref() == Some("model")
+            && !records.iter().any(named)
     }
 
-    /// When the history is made shorter, by the settings.
-    fn room(&self, artifacts: &Path) -> Room {
-        let settings = &self.config.settings;
-        let masking = "contextManagement.tools.outputMasking";
-        let count = |key: &str| settings.count(&format!("{masking}.{key}"));
-        let standard = Room::default();
-        let outputs = artifacts.join("tool-outputs");
-        Room {
-            share: settings.number("model.compressionThreshold").unwrap_or(standard.share),
-            tokens: settings
-                .count("model.compactAtTokens")
-                .filter(|tokens| *tokens > 0)
-                .unwrap_or(standard.tokens),
-            protect: count("protectionThresholdTokens").unwrap_or(standard.protect),
-            at_least: count("minPrunableThresholdTokens").unwrap_or(standard.at_least),
-            protect_newest: settings
-                .get(&format!("{masking}.protectLatestTurn"))
-                .and_then(serde_json::Value::as_bool)
-                .unwrap_or(standard.protect_newest),
-            longest_result: settings.truncate_tool_output_threshold(),
-            keep_output: Some(Arc::new(move |tool, text| {
-                parallax_store::keep_output(&outputs, tool, text).map_err(|error| error.to_string())
-            })),
-            ..standard
+    /// What the system prompt is told of the session's surroundings.
+    fn prompt_flags(&self, workspace: &Workspace, artifacts: &Path, hooks: bool) -> Flags {
+        Flags {
+            interactive: self.options.interactive,
+            git: system::in_git(workspace.root()),
+            sandbox: self.sandbox_options(artifacts).is_some(),
+            hooks,
+            memory: true,
+            ..Flags::default()
         }
     }
 
-    /// Where old versions of files are kept, unless that is switched off.
-    fn versions(
-        &self,
-        id: &SessionId,
-        workspace: &Workspace,
-        seen: &Arc<SeenFiles>,
-    ) -> Option<Arc<Versions>> {
-        let settings = self.config.settings.checkpoints();
-        if !settings.enabled || self.options.ephemeral {
-            return None;
+    /// Lets old sessions of the project go, in the background; gives why not, where
+    /// the settings contradict themselves.
+    fn clean_beside(&self, id: &SessionId) -> Option<String> {
+        let (retention, warning) = self.retention();
+        if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
+            let (homes, project) = (self.homes(), self.options.directory.clone());
+            let id = id.clone();
+            tokio::task::spawn_blocking(move || {
+                Self::clean_lazily(&homes, &project, &rule, &id);
+            });
         }
-        let roots = workspace.roots();
-        let project = &self.options.directory;
-        let store = versions::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
-        Some(Arc::new(Versions::new(store, Arc::clone(seen))))
-    }
-
-    fn approvals(&self) -> Approvals {
-        let settings = &self.config.settings;
-        Approvals {
-            lasting: !settings.flag("security.disableAlwaysAllow"),
-            permanent: settings.flag("security.enablePermanentToolApproval")
-                && self.config.trust.trusted,
-        }
-    }
-
-    /// The first wait after a broken stream; scripted servers shorten it.
-    fn retry_base(&self) -> Duration {
-        let set = self.config.environment.get("PARALLAX_RETRY_BASE_MS");
-        set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
-    }
-
-    fn workspace(&self, resumed: &Resumed) -> Result<(Workspace, PathBuf), Failure> {
-        let settings = &self.config.settings;
-        let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
-        let mut additional: Vec<PathBuf> = settings.include_directories();
-        additional.extend(self.options.include_directories.iter().cloned());
-        let workspace = Workspace::new(WorkspaceOptions {
-            root: self.options.directory.clone(),
-            additional: additional.iter().map(|path| self.expand_home(path)).collect(),
-            temp: artifacts.root().to_owned(),
-            notes: self.homes().notes(&self.options.directory),
-            readable: vec![self.config.homes.gemini.join("GEMINI.md")],
-            // The one file outside that the model may keep notes in.
-            writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],
-            // Of the session's tools, none needs the key.
-            denied: vec![parallax_config::credentials_file(&self.config.homes)],
-            allow_node_modules: false,
-            filtering: Filtering {
-                respect_git_ignore: settings.respect_git_ignore(),
-                respect_gemini_ignore: settings.respect_gemini_ignore(),
-                custom_ignore_files: settings.custom_ignore_files(),
-            },
-        })
-        .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
-        Ok((workspace, artifacts.root().to_owned()))
+        warning
     }
 
     /// `~/x` as people write it in settings and flags.

@@ -256,6 +256,9 @@ fn merge(messages: Vec<Message>) -> Vec<Message> {
         message.parts.retain(|part| match part.view() {
             PartView::Thought(_) => false,
             PartView::Text(text) => !text.is_empty() || part.signature().is_some(),
+            // The model calls, and the user's side answers.
+            PartView::Call(_) => message.is_model,
+            PartView::Response(_) => !message.is_model,
             _ => true,
         });
         if !message.is_model {

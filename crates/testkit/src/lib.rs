@@ -1,11 +1,13 @@
 //! Development only: a scripted model server that checks what it is asked, a
-//! temporary home, scenario folders, a terminal, and a stopwatch for children.
+//! temporary home, stores of secrets, scenario folders, a terminal, and a stopwatch for children.
 //!
 //! Nothing here ships; crates use it as a dev-dependency.
 
 pub mod check;
 mod home;
 mod http;
+#[cfg(unix)]
+pub mod keychain;
 #[cfg(unix)]
 pub mod measure;
 #[cfg(unix)]

@@ -15,6 +15,7 @@ mod engine_events;
 mod extending;
 mod extensions;
 mod footer_choice;
+mod gates;
 mod going_back;
 mod keys;
 mod lists;

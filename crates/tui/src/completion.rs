@@ -213,6 +213,11 @@ impl Completion {
         }
         let mut candidates: Vec<Candidate> = Vec::new();
         for path in found.paths {
+            let has_controls = path.contains(char::is_control);
+            if has_controls && offer.kind == Kind::Shell {
+                // No shell takes it as it could be written.
+                continue;
+            }
             let whole = !path.ends_with('/');
             let insert = match offer.kind {
                 Kind::Shell => shell::escape(&path),
@@ -221,7 +226,7 @@ impl Completion {
             let exact = path == offer.query;
             candidates.push(Candidate {
                 insert,
-                label: path,
+                label: if has_controls { escape_path(&path) } else { path },
                 whole,
                 exact,
                 ..Candidate::default()

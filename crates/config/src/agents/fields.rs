@@ -33,14 +33,16 @@ const KEYS: [&str; 10] = [
 const SERVER_KEYS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
 
+/// Why a remote agent is none.
+pub(super) const REMOTE: &str = "it is a remote agent, and those are not supported: only agents whose \
+    prompt stands in their file (`kind: local`) can be called";
+
 /// Makes an agent of the parts of its file.
 pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agent, String> {
     let is_remote = fields.get("kind").and_then(Value::as_str) == Some("remote")
         || fields.keys().any(|key| key.starts_with("agent_card"));
     if is_remote {
-        return Err("it is a remote agent, and those are not supported: only agents whose prompt \
-                    stands in their file (`kind: local`) can be called"
-            .to_owned());
+        return Err(REMOTE.to_owned());
     }
     if let Some(unknown) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("the key `{unknown}` is not known; there are: {}", KEYS.join(", ")));

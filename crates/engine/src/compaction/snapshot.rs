@@ -40,7 +40,7 @@ pub(crate) struct Order {
     pub(crate) transcript: String,
     /// Tokens that the account may have.
     pub(crate) limit: u64,
-    /// What matters most to the person.
+    /// What matters most to the person and to hooks.
     pub(crate) focus: Option<String>,
     /// Whether a second pass looks for what is missing.
     pub(crate) probe: bool,

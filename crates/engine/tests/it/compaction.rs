@@ -9,9 +9,11 @@ use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{
     Compaction, CompactionCause, CompactionHow, EndReason, Event, EventBody,
 };
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::op::Op;
 use parallax_protocol::store::{CompactionRecord, PromptMark, Record};
 use parallax_protocol::tool::{Outcome, Sharing, Tool};
+use parallax_protocol::{BoxFuture, CancellationToken};
 
 use crate::support::*;
 
@@ -63,6 +65,39 @@ fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
         }
     }
     (contents, compactions)
+}
+
+/// Says what is to be kept.
+struct Keeper;
+
+impl Hooks for Keeper {
+    fn listens(&self, event: HookEvent, _chunk: bool) -> bool {
+        event == HookEvent::PreCompress
+    }
+
+    fn run(&self, call: HookCall, _: CancellationToken) -> BoxFuture<'static, HookOutcome> {
+        let context = Some(format!("keep the ports, for it is {}", call.subject));
+        Box::pin(std::future::ready(HookOutcome { context, ..HookOutcome::default() }))
+    }
+}
+
+#[tokio::test]
+async fn hooks_say_what_the_account_keeps() {
+    let replies = vec![calls(&[("look", 1)]), says("one"), calls(&[("look", 2)]), says("two")];
+    let setup = Setup {
+        tools: vec![bulky("look", 4_000)],
+        hooks: Some(Arc::new(Keeper)),
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD, "COMPLETE"]);
+    rig.turn("first wish").await;
+    rig.turn("second wish").await;
+    rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
+    rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
+    let asked = rig.script.asked();
+    assert!(asked[0].contains("the numbers"), "a person's wish stays");
+    assert!(asked[0].contains("keep the ports, for it is manual"), "a hook's is added");
 }
 
 #[tokio::test]

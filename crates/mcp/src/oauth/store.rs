@@ -316,12 +316,7 @@ mod tests {
     #[test]
     fn where_there_is_a_keychain_the_file_holds_no_token() {
         let home = tempfile::tempdir().expect("a folder");
-        let program = home.path().join("secret-tool");
-        let text = "#!/bin/sh\nfile=\"$(dirname \"$0\")/kept\"\ncase $1 in store) cat > \"$file\" ;;\n\
-                    lookup) [ -f \"$file\" ] && cat \"$file\" ;;\nclear) rm -f \"$file\" ;;\nesac\n";
-        std::fs::write(&program, text).expect("written");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).expect("a mode");
+        let program = testkit::keychain::secret_tool(home.path()).expect("a program");
         let tokens = |keychain: Keychain| ServerTokens {
             files: TokenFiles::new(home.path(), &[], keychain),
             server: "s".to_owned(),
@@ -343,6 +338,6 @@ mod tests {
         );
         assert!(tokens(Keychain::default()).load_now().is_none(), "out of reach");
         assert!(tokens(keychain()).files.forget("s").expect("forgotten"));
-        assert!(!home.path().join("kept").exists());
+        assert_eq!(testkit::keychain::kept(home.path()), 0);
     }
 }

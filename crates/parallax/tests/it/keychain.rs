@@ -2,10 +2,12 @@
 //! there is none or it is not to be used.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use testkit::keychain as fake;
 use testkit::measure::run;
 use testkit::pty::Key;
 
@@ -13,35 +15,25 @@ use crate::mcp::answer;
 use crate::support::{LIMIT, World, finish};
 use crate::terminal::seat::{COMPOSER, Seat, Start};
 
-/// As the real one, with a file for each secret; it writes down how it was called.
-const SECRET_TOOL: &str = r#"#!/bin/sh
-here="$HOME/keychain"
-mkdir -p "$here"
-echo "$*" >> "$here/calls"
-what=$1; shift
-[ "$what" = store ] && shift
-file="$here/kept-$(printf '%s' "$*" | cksum | tr -d ' ')"
-case $what in
-store) cat > "$file" ;;
-lookup) [ -f "$file" ] && cat "$file" ;;
-clear) rm -f "$file" ;;
-esac
-"#;
-
-/// Hangs, as one does whose desktop is gone.
-const HANGS: &str = "#!/bin/sh\nsleep 60\n";
-
-fn world(script: &Value, secret_tool: &str) -> World {
+fn world(script: &Value, hangs: bool) -> World {
     let world = World::new(&script.to_string());
-    world.home.write_home("bin/secret-tool", secret_tool).unwrap();
-    let program = world.home.home().join("bin/secret-tool");
-    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = folder(&world);
+    let made = match hangs {
+        true => fake::program(&folder, "secret-tool", fake::HANGS),
+        false => fake::secret_tool(&folder),
+    };
+    made.expect("a program");
     world
+}
+
+/// Where the `secret-tool` is, with what it keeps.
+fn folder(world: &World) -> PathBuf {
+    world.home.home().join("bin")
 }
 
 fn path(world: &World) -> String {
     let rest = std::env::var("PATH").unwrap_or_default();
-    format!("{}:{rest}", world.home.home().join("bin").display())
+    format!("{}:{rest}", folder(world).display())
 }
 
 /// The program with that `secret-tool`, and a session bus as it seems.
@@ -52,7 +44,7 @@ fn command(world: &World, args: &[&str]) -> Command {
 }
 
 fn calls(world: &World) -> String {
-    std::fs::read_to_string(world.home.home().join("keychain/calls")).unwrap_or_default()
+    fake::calls(&folder(world))
 }
 
 fn values(world: &World) -> String {
@@ -86,7 +78,7 @@ fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
     let script = json!([
         {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
     ]);
-    let world = world(&script, SECRET_TOOL);
+    let world = world(&script, false);
     with_extension(&world);
     // Nothing is asked of the keychain while no secret is kept or needed.
     assert_eq!(finish(command(&world, &["extensions", "list"])).code(), 0);
@@ -112,7 +104,7 @@ fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
 
 #[test]
 fn without_a_keychain_that_answers_the_file_is_used() {
-    let hanging = world(&json!([]), HANGS);
+    let hanging = world(&json!([]), true);
     with_extension(&hanging);
     let begun = Instant::now();
     configure(&hanging, command(&hanging, &CONFIG), "hidden-value");
@@ -123,7 +115,7 @@ fn without_a_keychain_that_answers_the_file_is_used() {
     assert_eq!(mode & 0o777, 0o600);
     // The same where files are wanted, and where there is no session bus.
     for what in ["variable", "setting", "no bus"] {
-        let world = world(&json!([]), SECRET_TOOL);
+        let world = world(&json!([]), false);
         with_extension(&world);
         let mut command = command(&world, &CONFIG);
         match what {
@@ -142,7 +134,7 @@ fn without_a_keychain_that_answers_the_file_is_used() {
 
 #[test]
 fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
-    let world = world(&json!([{"text": "heard"}]), SECRET_TOOL);
+    let world = world(&json!([{"text": "heard"}]), false);
     let path = path(&world);
     let start = Start::default()
         .without("GEMINI_API_KEY")

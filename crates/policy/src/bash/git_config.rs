@@ -19,7 +19,19 @@ pub fn writes_git_configuration(command: &Command) -> bool {
             first.is_some_and(|first| writing.contains(&first))
         }
         "branch" => {
-            let sections = ["-m", "-M", "--move", "-c", "-C", "--copy", "--edit-description"];
+            // With a branch goes what is noted of it, so its deletion writes there too.
+            let sections = [
+                "-m",
+                "-M",
+                "--move",
+                "-c",
+                "-C",
+                "--copy",
+                "-d",
+                "-D",
+                "--delete",
+                "--edit-description",
+            ];
             has(&["-u", "--set-upstream-to", "--unset-upstream", "-t", "--track"])
                 || has(&sections)
                 || !has(&["--no-track"]) && operands.clone().nth(1).is_some_and(is_remote)
@@ -109,6 +121,7 @@ mod tests {
             "git branch --set-upstream-to=origin/main",
             "git branch -u main",
             "git branch -m old new",
+            "git branch -D f",
             "git branch f origin/main",
             "git remote add x http://x/y",
             "git remote set-url origin x",
@@ -130,7 +143,6 @@ mod tests {
             "git checkout -b a/b",
             "git checkout main -- src/main.rs",
             "git checkout --no-track -b f origin/main",
-            "git branch -d f",
             "git branch --list",
             "git remote -v",
             "git remote show origin",

@@ -99,16 +99,23 @@ pub(crate) fn can_take() -> bool {
         .is_ok_and(|own| pidfd_getfd(&own, own.as_raw_fd(), PidfdGetfdFlags::empty()).is_ok())
 }
 
-/// In the supervisor: takes the file that the child offers. Nothing, when the
-/// child had something else to say.
+/// In the supervisor: takes the file that the child offers, which then waits for
+/// [`release`]. Nothing, when the child had something else to say.
 pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<OwnedFd>> {
     let mut offer = [0; 5];
     let Ok(5) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
     let [OFFER, number @ ..] = offer else { return Ok(None) };
     let taken = pidfd_getfd(child, i32::from_ne_bytes(number), PidfdGetfdFlags::empty());
-    let word = if taken.is_ok() { b"y" } else { b"n" };
-    let _ = rustix::io::write(sync, word);
+    if taken.is_err() {
+        release(sync, false);
+    }
     taken.map(Some).unsupported("the gate of the network")
+}
+
+/// Tells the child whether its gate is kept. It may be gone a moment later, and
+/// whoever looks into it must have done so.
+pub(crate) fn release(sync: &OwnedFd, kept: bool) {
+    let _ = rustix::io::write(sync, if kept { b"y" } else { b"n" });
 }
 
 /// A process that will keep a gate, started while this one is still outside
@@ -143,14 +150,18 @@ impl Apart {
                     && crate::inside::keeper::go_quiet().is_ok()
                 {
                     gate.know_the_cell(cell);
-                    gate.keep();
+                    if rustix::io::write(&its_wire, b"r") == Ok(1) {
+                        drop(its_wire);
+                        gate.keep();
+                    }
                 }
                 kernel::leave(0)
             }
         }
     }
 
-    /// Gives it the gate of the child. It ends with the last process behind it.
+    /// Gives it the gate of the child, and waits until it keeps it. It ends with the
+    /// last process behind it.
     pub(crate) fn keep(&mut self, listener: &OwnedFd, child: &OwnedFd) -> Outcome<()> {
         let Some(wire) = self.wire.take() else { return Ok(()) };
         let files = [listener.as_fd(), child.as_fd()];
@@ -158,7 +169,11 @@ impl Apart {
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
         let sent = sendmsg(&wire, &[IoSlice::new(b"g")], &mut control, SendFlags::NOSIGNAL);
-        sent.map(drop).refused("the gate of the network")
+        sent.refused("the gate of the network")?;
+        match rustix::io::read(&wire, &mut [0; 1]) {
+            Ok(1) => Ok(()),
+            _ => Err(Failure::Unsupported("the gate of the network is not kept".to_owned())),
+        }
     }
 }
 
@@ -274,8 +289,10 @@ pub(crate) fn try_it() -> Outcome<()> {
             let child = handle_of(pid).unsupported("pidfd")?;
             let listener = take(&child, &sync)?
                 .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
+            let gate = Gate::new(&plan, listener, &parent, false)?;
+            release(&sync, true);
             // It ends with the child, which is the only one behind it.
-            Gate::new(&plan, listener, &parent, false)?.keep();
+            gate.keep();
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),

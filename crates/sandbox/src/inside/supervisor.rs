@@ -202,9 +202,15 @@ impl Command<'_> {
         apart: Option<&mut gate::Apart>,
     ) -> Outcome<()> {
         let Some(listener) = gate::take(child, sync)? else { return Ok(()) };
-        if let Some(apart) = apart {
-            return apart.keep(&listener, child);
-        }
+        let kept = match apart {
+            Some(apart) => apart.keep(&listener, child),
+            None => self.keep_here(listener),
+        };
+        gate::release(sync, kept.is_ok());
+        kept
+    }
+
+    fn keep_here(&self, listener: OwnedFd) -> Outcome<()> {
         let viewed = self.tier == Tier::Bubblewrap;
         let mut gate = gate::Gate::new(self.plan, listener, self.parent, viewed)?;
         if viewed {

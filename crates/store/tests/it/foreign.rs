@@ -257,3 +257,55 @@ proptest! {
         let _ = parallax_store::load(&path);
     }
 }
+
+/// Parts as any program, or nobody, would write them.
+fn any_part() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
+    use proptest::prelude::*;
+    use serde_json::json;
+    prop_oneof![
+        Just(json!({"text": "words"})),
+        Just(json!({"text": ""})),
+        Just(json!({"text": "thinking", "thought": true})),
+        Just(json!({"functionCall": {"name": "a", "args": {}}})),
+        Just(json!({"functionCall": {"name": "b", "id": "1", "args": 5}})),
+        Just(json!({"functionCall": {}})),
+        Just(json!({"functionResponse": {"name": "a", "response": {"output": "x"}}})),
+        Just(json!({"functionResponse": {"name": "b", "id": "1", "response": 5}})),
+        Just(json!({"functionResponse": {}})),
+        Just(json!({"inlineData": {"mimeType": "image/png", "data": "AA"}})),
+        Just(json!({"unheard": [1, 2]})),
+        Just(json!("no part")),
+        Just(json!(null)),
+    ]
+}
+
+proptest::proptest! {
+    #[test]
+    fn what_is_imported_can_be_sent(
+        contents in proptest::collection::vec(
+            (0usize..4, proptest::collection::vec(any_part(), 0..4)),
+            0..8,
+        ),
+    ) {
+        let contents: Vec<_> = contents
+            .into_iter()
+            .map(|(role, parts)| {
+                let role = ["user", "model", "system", "function"][role];
+                serde_json::json!({"role": role, "parts": parts})
+            })
+            .collect();
+        let place = tempfile::tempdir().expect("tempdir");
+        let file = place.path().join("c.json");
+        std::fs::write(&file, serde_json::to_vec(&contents).expect("json")).expect("written");
+        if let Ok(session) = parallax_store::import(&file) {
+            proptest::prop_assert!(
+                parallax_store::is_sound(&session.contents),
+                "{:?}",
+                session.contents.iter().map(|content| content.json()).collect::<Vec<_>>()
+            );
+            let mut opened = session.contents.iter().map(|content| content.open());
+            let none_is_empty = opened.all(|content| content.is_ok_and(|it| !it.parts.is_empty()));
+            proptest::prop_assert!(none_is_empty);
+        }
+    }
+}

@@ -147,7 +147,8 @@ fn folders(root: &std::path::Path, typed: &str) -> Vec<Argument> {
     let begun = last.trim_start();
     let before = format!("{before}{}", &last[..last.len() - begun.len()]);
     let entries = crate::completion::entries(root, begun, MOST_FOLDERS);
-    let folders = entries.into_iter().filter(|path| path.ends_with('/'));
+    let is_folder = |path: &String| path.ends_with('/') && !path.contains(char::is_control);
+    let folders = entries.into_iter().filter(is_folder);
     folders
         .map(|path| Argument {
             value: format!("{before}{}", path.trim_end_matches('/')),

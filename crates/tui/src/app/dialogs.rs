@@ -294,7 +294,7 @@ impl App {
     }
 
     /// Yolo is asked about once more where it would reach everything.
-    pub(super) fn want_yolo(&mut self) {
+    pub(crate) fn want_yolo(&mut self) {
         let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
         if let Some(why) = refused {
             return self.error(why);

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::App;
 use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
-use crate::dialog::{ListDialog, ListItem};
 use crate::effect::{Effect, Job};
 use crate::transcript::{Thoughts, ViewOptions};
 
@@ -139,6 +138,11 @@ impl App {
             ));
         }
         if !again {
+            let used = open.used_before();
+            let tokens = used.usage;
+            self.facts.sent = (tokens.prompt_token_count, tokens.cached_content_token_count);
+            self.facts.received = tokens.candidates_token_count + tokens.thoughts_token_count;
+            self.facts.cost = used.cost;
             self.summary(open);
             if !items.is_empty() {
                 // How full the window is; the footer tells.
@@ -198,7 +202,6 @@ impl App {
         self.questions.clear();
         self.route = None;
         self.fallbacks.clear();
-        self.facts.routed = None;
         self.queued.clear();
         self.steering.clear();
         self.todos.clear();
@@ -209,6 +212,7 @@ impl App {
         self.ready = false;
         if !self.again {
             self.facts.context = (0, self.facts.context.1);
+            self.facts.routed = None;
         }
         self.transcript.end_session();
         self.anchor = crate::transcript::Anchor::Bottom;
@@ -223,78 +227,6 @@ impl App {
             self.theme = theme;
         }
         self.terminal_background = Some((red, green, blue));
-    }
-
-    /// Asks whether settings of the project may loosen what holds.
-    pub(crate) fn ask_loose_settings(&mut self, keys: &[String]) {
-        let rows =
-            keys.iter().map(|key| Line::styled(format!("  {key}"), self.theme.warning)).collect();
-        let items = vec![
-            ListItem::new("decline", "Leave them out", ""),
-            ListItem::new("accept", "Let them count, as they are now", ""),
-        ];
-        let title = "Settings of this project would allow more than yours. Shall they count?";
-        let list = ListDialog::new(title, items).intro(rows);
-        self.open(Overlay::list(Purpose::LooseSettings, list));
-    }
-
-    pub(super) fn loose_settings_answer(&mut self, accepted: bool) {
-        let Some(launch) = &self.launch else { return };
-        let said = match accepted {
-            true => launch.accept_loose_settings(),
-            false => launch.decline_loose_settings(),
-        };
-        if let Err(failure) = said {
-            self.error(failure.message);
-        }
-        self.next_gate();
-    }
-
-    /// Asks about rules of the project that are new or changed.
-    pub(crate) fn ask_policy_update(&mut self, update: &parallax_sdk::trust::PolicyUpdate) {
-        let line = |text: String, style| Line::styled(text, style);
-        let mut rows: Vec<_> = update
-            .files
-            .iter()
-            .map(|file| line(format!("  {}", file.display()), self.theme.secondary))
-            .collect();
-        rows.extend(update.rules.iter().map(|rule| line(format!("  {rule}"), self.theme.text)));
-        let items = vec![
-            ListItem::new("ignore", "Leave them out", ""),
-            ListItem::new("accept", "Let them count, as they are now", ""),
-        ];
-        let what = if update.new { "brings rules" } else { "changed its rules" };
-        let title = format!("This project {what}. Shall they count?");
-        let list = ListDialog::new(title, items).intro(rows);
-        self.open(Overlay::list(Purpose::PolicyUpdate, list));
-    }
-
-    pub(super) fn policy_update_answer(&mut self, accepted: bool) {
-        if accepted
-            && let Some(launch) = &self.launch
-            && let Err(failure) = launch.accept_policy_update()
-        {
-            self.error(failure.message);
-        }
-        self.effect(Effect::Open(self.first_choice()));
-    }
-
-    /// The next question before the session, or the session.
-    fn next_gate(&mut self) {
-        let update = self.launch.as_ref().and_then(Launch::policy_update);
-        match update {
-            Some(update) => self.ask_policy_update(&update),
-            None => self.effect(Effect::Open(self.first_choice())),
-        }
-    }
-
-    fn first_choice(&self) -> parallax_sdk::SessionChoice {
-        self.launch.as_ref().map(|launch| launch.options().session.clone()).unwrap_or_default()
-    }
-
-    /// Asks whether yolo is meant, in a folder that holds everything.
-    pub(crate) fn ask_yolo(&mut self) {
-        self.want_yolo();
     }
 
     /// Shows a theme while the list is open.

@@ -114,8 +114,11 @@ pub fn fitting(
     Some(Fitting { range: (if start == 1 { 0 } else { start })..end, candidates })
 }
 
-/// Commands whose names fit: exact names, exact aliases, names that begin so,
-/// aliases that begin so, then by score.
+/// Of names that begin alike those that are meant most often, the first one first.
+const USUAL: [&str; 8] = ["help", "model", "memory", "mcp", "chat", "clear", "settings", "stats"];
+
+/// Commands whose names fit: exact names, exact aliases, names that begin so (usual
+/// ones first), aliases that begin so, then by score.
 fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy) -> Vec<Candidate> {
     let mut fitting: Vec<(u8, u16, &CommandInfo)> = Vec::new();
     for command in commands.iter().filter(|command| !command.hidden) {
@@ -125,7 +128,8 @@ fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy)
         } else if alias(&|alias| alias == typed) {
             Some((1, 0))
         } else if command.name.starts_with(typed) {
-            Some((2, 0))
+            let usual = USUAL.iter().position(|name| slash && *name == command.name);
+            Some((2, usual.map_or(u16::MAX, |at| u16::try_from(at).unwrap_or(u16::MAX))))
         } else if alias(&|alias| alias.starts_with(typed)) {
             Some((3, 0))
         } else {
@@ -234,6 +238,18 @@ mod tests {
         for line in ["//x|", "/*|", "x|", "|/me"] {
             assert_eq!(inserts(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn of_names_that_begin_alike_the_usual_one_is_first() {
+        let commands = [command("mode", &[]), command("model", &[]), command("mop", &[])];
+        let first = |line: &str| {
+            let fitting = fitting(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
+            fitting.candidates[0].insert.clone()
+        };
+        assert_eq!([first("/mo"), first("/mod"), first("/model")], ["/model"; 3]);
+        assert_eq!([first("/mode"), first("/mop")], ["/mode", "/mop"]);
+        assert_eq!(first("/"), "/mode");
     }
 
     #[test]

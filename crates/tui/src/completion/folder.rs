@@ -29,8 +29,7 @@ pub fn entries(root: &Path, query: &str, most: usize) -> Vec<String> {
         .filter_map(|entry| {
             let own = entry.file_name().into_string().ok()?;
             let hidden = own.starts_with('.') && !name.starts_with('.');
-            let control = own.contains(char::is_control);
-            if hidden || control || !own.to_lowercase().starts_with(&name.to_lowercase()) {
+            if hidden || !own.to_lowercase().starts_with(&name.to_lowercase()) {
                 return None;
             }
             let end = if entry.path().is_dir() { "/" } else { "" };

@@ -65,10 +65,14 @@ fn split(text: &str) -> Option<Vec<String>> {
 }
 
 /// A path as an `@` word holds it: what would end the word stands behind a
-/// backslash.
+/// backslash, and a control character has its number.
 pub fn escape(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for char in path.chars() {
+        if char.is_control() {
+            escaped.extend(char.escape_unicode());
+            continue;
+        }
         if char.is_whitespace() || "\\,;!?()[]{}\"".contains(char) {
             escaped.push('\\');
         }
@@ -80,6 +84,11 @@ pub fn escape(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_control_characters_can_be_written() {
+        assert_eq!(escape("e\u{1b}v il\n"), "e\\u{1b}v\\ il\\u{a}");
+    }
 
     #[test]
     fn only_existing_paths_become_words() {

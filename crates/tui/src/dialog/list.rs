@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use parallax_screen::{Key, KeyCode, Line, Span, text_width, truncate, wrap};
+use parallax_screen::{Key, KeyCode, Line, Span, text_width, wrap};
 
 use super::field::Field;
 use super::{DialogKey, DialogView, Response};
 use crate::app::cut;
+use crate::layout::shortened;
 use crate::theme::Theme;
 
 /// Rows of a list that are shown at once.
@@ -311,7 +312,7 @@ impl ListDialog {
 
     /// The rows, `height` at most.
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
-        let mut rows = vec![Line::styled(self.title.clone(), theme.accent.bold())];
+        let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
         for line in &self.intro {
             rows.extend(wrap(line, width, &[]));
         }
@@ -324,12 +325,24 @@ impl ListDialog {
         let shown = SHOWN.min(height.saturating_sub(rows.len() + 2)).max(1);
         let first = self.first_shown(shown);
         let label_width = self.label_width(width);
+        let mut cut_short = None;
         for (offset, index) in self.matching.iter().enumerate().skip(first).take(shown) {
-            rows.push(self.row(offset, &self.items[*index], label_width, width, theme));
+            let item = &self.items[*index];
+            let (row, is_whole) = self.row(offset, item, label_width, width, theme);
+            rows.push(row);
+            if offset == self.cursor && !is_whole {
+                cut_short = Some(format!("{}  {}", item.label, item.detail));
+            }
         }
         if self.matching.is_empty() {
             let why = if self.items.is_empty() { &self.empty } else { "nothing fits" };
             rows.push(Line::styled(format!("  {why}"), theme.secondary));
+        }
+        if let Some(text) = cut_short {
+            // All of it, while there is room for at least the start.
+            let text = Line::styled(text.trim_end().to_owned(), theme.secondary);
+            let room = height.saturating_sub(rows.len() + 1);
+            rows.extend(wrap(&text, width, &[]).into_iter().take(room));
         }
         self.foot(&mut rows, width, height, shown, theme);
         let rows = rows.into_iter().map(|row| cut(row, width)).collect();
@@ -346,6 +359,7 @@ impl ListDialog {
         widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
     }
 
+    /// An item's row, and whether it shows all of its text.
     fn row(
         &self,
         offset: usize,
@@ -353,7 +367,7 @@ impl ListDialog {
         label_width: usize,
         width: usize,
         theme: &Theme,
-    ) -> Line {
+    ) -> (Line, bool) {
         let chosen = offset == self.cursor;
         let label = match (chosen, &item.disabled) {
             (_, Some(_)) => theme.secondary,
@@ -369,20 +383,19 @@ impl ListDialog {
             }
         };
         let room = width.saturating_sub(2 + text_width(&number));
-        let text = if item.detail.is_empty() {
-            truncate(&item.label, room)
-        } else {
-            truncate(&item.label, label_width)
-        };
-        let mut line =
-            Line::styled(sign, theme.accent).and(number.clone(), label).and(text.to_owned(), label);
-        let pad = label_width.saturating_sub(text_width(text)) + 2;
-        let left = room.saturating_sub(text_width(text) + pad);
-        if !item.detail.is_empty() && left > 4 {
+        let most = if item.detail.is_empty() { room } else { label_width };
+        let text = shortened(&item.label, most);
+        let mut is_whole = text == item.label;
+        let pad = label_width.saturating_sub(text_width(&text)) + 2;
+        let left = room.saturating_sub(text_width(&text) + pad);
+        let mut line = Line::styled(sign, theme.accent).and(number, label).and(text, label);
+        if !item.detail.is_empty() {
+            let detail = if left > 4 { shortened(&item.detail, left) } else { String::new() };
+            is_whole &= detail == item.detail;
             line.push(Span::raw(" ".repeat(pad)));
-            line.push(Span::styled(truncate(&item.detail, left).to_owned(), theme.secondary));
+            line.push(Span::styled(detail, theme.secondary));
         }
-        line
+        (line, is_whole)
     }
 
     fn foot(&self, rows: &mut Vec<Line>, width: usize, height: usize, shown: usize, theme: &Theme) {
@@ -403,7 +416,7 @@ impl ListDialog {
         if self.matching.len() > shown {
             hint = format!("{} of {} · {hint}", self.cursor + 1, self.matching.len());
         }
-        rows.push(Line::styled(truncate(&hint, width).to_owned(), theme.secondary));
+        rows.push(Line::styled(shortened(&hint, width), theme.secondary));
     }
 }
 
@@ -442,6 +455,24 @@ mod tests {
         assert_eq!(press(&mut list, KeyCode::Enter), Response::Chosen("2".into()));
         assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
         assert_eq!(press(&mut list, KeyCode::Escape), Response::Closed);
+    }
+
+    #[test]
+    fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
+        let items = vec![
+            ListItem::new("a", "Paste a key", "checked, and kept where only you can read it"),
+            ListItem::new("b", "Try it", "an offline demonstration: scripted words"),
+        ];
+        let mut list = ListDialog::new("How shall the model be reached?", items);
+        let shown = |list: &ListDialog, width| -> Vec<String> {
+            list.view(width, 20, &Theme::default()).rows.iter().map(Line::text).collect()
+        };
+        let rows = shown(&list, 40);
+        assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
+        assert_eq!(rows[3..5], ["Paste a key  checked, and kept where", "only you can read it"]);
+        press(&mut list, KeyCode::Down);
+        assert_eq!(shown(&list, 40)[3], "Try it  an offline demonstration:");
+        assert!(!shown(&list, 80).join("\n").contains('…'));
     }
 
     #[test]

@@ -43,6 +43,14 @@ enum Typing {
     Amount(Field, Option<String>),
 }
 
+impl Typing {
+    fn field(&mut self) -> &mut Field {
+        match self {
+            Self::Rule(field, _) | Self::Feedback(field) | Self::Amount(field, _) => field,
+        }
+    }
+}
+
 /// An open question and how far the answer is.
 #[derive(Debug)]
 pub(crate) struct QuestionDialog {
@@ -104,11 +112,8 @@ impl QuestionDialog {
         if let Some(form) = &mut self.form {
             form.paste(text);
         }
-        match &mut self.typing {
-            Some(Typing::Rule(field, _) | Typing::Feedback(field) | Typing::Amount(field, _)) => {
-                field.insert(text)
-            }
-            None => {}
+        if let Some(typing) = &mut self.typing {
+            typing.field().insert(text);
         }
     }
 
@@ -126,17 +131,8 @@ impl QuestionDialog {
         if let Some(typing) = self.typing.take() {
             return self.type_key(typing, key, raw);
         }
-        if let Some(mut hunks) = self.hunks.take() {
-            match key {
-                DialogKey::Cancel => return QuestionAnswer::Stay,
-                DialogKey::Confirm => return QuestionAnswer::Hunks(hunks.taken()),
-                DialogKey::Up => hunks.step(-1),
-                DialogKey::Down => hunks.step(1),
-                DialogKey::Other(key) if key.typed() == Some(' ') => hunks.toggle(),
-                _ => {}
-            }
-            self.hunks = Some(hunks);
-            return QuestionAnswer::Stay;
+        if let Some(hunks) = self.hunks.take() {
+            return self.hunk_key(hunks, key);
         }
         match key {
             DialogKey::Cancel => return self.decide(AskOutcome::Cancel),
@@ -197,6 +193,19 @@ impl QuestionDialog {
         self.rule = if wider { (self.rule + 1).min(last) } else { self.rule.saturating_sub(1) };
     }
 
+    fn hunk_key(&mut self, mut hunks: Hunks, key: DialogKey) -> QuestionAnswer {
+        match key {
+            DialogKey::Cancel => return QuestionAnswer::Stay,
+            DialogKey::Confirm => return QuestionAnswer::Hunks(hunks.taken()),
+            DialogKey::Up => hunks.step(-1),
+            DialogKey::Down => hunks.step(1),
+            DialogKey::Other(key) if key.typed() == Some(' ') => hunks.toggle(),
+            _ => {}
+        }
+        self.hunks = Some(hunks);
+        QuestionAnswer::Stay
+    }
+
     fn type_key(&mut self, typing: Typing, key: DialogKey, raw: Key) -> QuestionAnswer {
         match (typing, key) {
             (_, DialogKey::Cancel) => QuestionAnswer::Stay,
@@ -217,9 +226,7 @@ impl QuestionDialog {
             }
             (Typing::Amount(field, _), DialogKey::Confirm) => self.raise_by(field),
             (mut typing, _) => {
-                let (Typing::Rule(field, _) | Typing::Feedback(field) | Typing::Amount(field, _)) =
-                    &mut typing;
-                field.key(raw);
+                typing.field().key(raw);
                 self.typing = Some(typing);
                 QuestionAnswer::Stay
             }
@@ -250,17 +257,21 @@ impl QuestionDialog {
                 self.typing = Some(Typing::Feedback(Field::default()));
                 QuestionAnswer::Stay
             }
-            Some(Choice::Keep(scope)) => {
-                let outcome = match scope {
-                    RuleScope::Session => AskOutcome::ProceedAlways,
-                    RuleScope::Project | RuleScope::Always => AskOutcome::ProceedAlwaysAndSave,
-                };
-                let mut decide = Decide::new(self.ask.id.clone(), outcome);
-                decide.rule = self.draft().cloned();
-                decide.scope = Some(scope);
-                QuestionAnswer::Decided(Box::new(decide))
-            }
+            Some(Choice::Keep(scope)) => self.keep_rule(scope),
         }
+    }
+
+    /// Yes, with the rule that is shown.
+    fn keep_rule(&self, scope: RuleScope) -> QuestionAnswer {
+        let outcome = match scope {
+            RuleScope::Session => AskOutcome::ProceedAlways,
+            RuleScope::Project | RuleScope::Always => AskOutcome::ProceedAlwaysAndSave,
+        };
+        QuestionAnswer::Decided(Box::new(Decide {
+            rule: self.draft().cloned(),
+            scope: Some(scope),
+            ..Decide::new(self.ask.id.clone(), outcome)
+        }))
     }
 
     fn decide(&self, outcome: AskOutcome) -> QuestionAnswer {

@@ -116,7 +116,7 @@ impl Face {
         if careful {
             self.app
                 .warn("yolo is not begun in this folder, which holds all your files".to_owned());
-            self.app.ask_yolo();
+            self.app.want_yolo();
         }
         if !loose.is_empty() {
             self.app.ask_loose_settings(&loose);

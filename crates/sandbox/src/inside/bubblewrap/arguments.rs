@@ -196,7 +196,9 @@ impl View<'_> {
                 Step::Protect => say(&[&"--ro-bind", path, path]),
                 Step::HideFile => say(&[&"--ro-bind", &closed, path]),
                 Step::HideFolder(false) => {
-                    say(&[&"--perms", &"0000", &"--tmpfs", path, &"--remount-ro", path]);
+                    // Empty and the command's own: making it read-only would guard
+                    // nothing, and is the dearest step of all.
+                    say(&[&"--perms", &"0000", &"--tmpfs", path]);
                 }
                 Step::HideFolder(true) => {
                     say(&[&"--perms", &"0700", &"--tmpfs", path]);

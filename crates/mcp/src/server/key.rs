@@ -1,0 +1,32 @@
+//! What a server is known by from one session to the next.
+
+use parallax_config::mcp::{Endpoint, McpServer};
+
+use crate::cache;
+use crate::connect::Surroundings;
+
+/// The hash of all that decides what a server offers: the same server with other
+/// variables may offer something else.
+pub(super) fn key(config: &McpServer, around: &Surroundings) -> String {
+    let directory = around.directory.to_string_lossy();
+    let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
+    match &config.endpoint {
+        Endpoint::Stdio { command, args, env, cwd } => {
+            pieces.push(command);
+            pieces.extend(args.iter().map(String::as_str));
+            pieces.push("env");
+            pieces.extend(env.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
+            pieces.push(&directory);
+            pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
+            // There it may offer something else, or not start at all.
+            pieces.extend(config.is_confined(around.sandboxed).then_some("sandbox"));
+        }
+        Endpoint::Http { url, headers }
+        | Endpoint::Sse { url, headers }
+        | Endpoint::HttpThenSse { url, headers } => {
+            pieces.push(url);
+            pieces.extend(headers.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
+        }
+    }
+    cache::key(pieces)
+}

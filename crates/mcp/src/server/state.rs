@@ -1,0 +1,73 @@
+//! How a server stands: its connection, what it offers, what went wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_config::mcp::{Gate, McpServer};
+use rmcp::service::RunningServiceCancellationToken;
+use rmcp::{Peer, RoleClient};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::cache::Known;
+use crate::catalog::Catalog;
+use crate::error::McpError;
+use crate::starts::Starts;
+use crate::status::Status;
+
+/// How a server stands. Held for moments only, never across an await.
+pub(super) struct State {
+    /// Whether it may run; a person changes it for the session.
+    pub(super) gate: Gate,
+    pub(super) status: Status,
+    pub(super) link: Option<Link>,
+    pub(super) catalog: Arc<Catalog>,
+    /// Whether the catalog is of this session.
+    pub(super) live: bool,
+    /// Whether nothing is known of the server, so that waiting may help.
+    pub(super) unknown: bool,
+    pub(super) error: Option<McpError>,
+    pub(super) failed_at: Option<Instant>,
+    pub(super) handshake: Option<Duration>,
+    pub(super) starts: Starts,
+    pub(super) notes: Vec<String>,
+    pub(super) generation: u64,
+    pub(super) tasks: Vec<JoinHandle<()>>,
+}
+
+/// An open connection.
+pub(super) struct Link {
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) stop: RunningServiceCancellationToken,
+}
+
+impl State {
+    /// One that was not started; `known`: what an earlier session knew of a server
+    /// that may run.
+    pub(super) fn new(config: &McpServer, known: Option<Known>) -> Self {
+        let mut state = Self {
+            gate: config.gate,
+            status: Status::of_gate(config.gate),
+            link: None,
+            catalog: Arc::default(),
+            live: false,
+            unknown: false,
+            error: None,
+            failed_at: None,
+            handshake: None,
+            starts: Starts::default(),
+            notes: config.notes.clone(),
+            generation: 0,
+            tasks: Vec::new(),
+        };
+        match known {
+            Some(Known::Offered(catalog)) => {
+                state.catalog = Arc::from(catalog);
+                state.status = Status::Cached;
+            }
+            Some(Known::Nothing) => state.unknown = true,
+            Some(Known::Failed) | None => {}
+        }
+        state
+    }
+}

@@ -1,0 +1,77 @@
+//! What the answers of a session have used, by its journal.
+
+use parallax_protocol::model::Usage;
+use parallax_protocol::price::Price;
+use parallax_protocol::store::Record;
+
+use crate::open::OpenSession;
+
+/// What was used and what it cost. Utility calls leave no record.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Used {
+    /// Tokens of all answers together.
+    pub usage: Usage,
+    /// US dollars, as far as prices are known.
+    pub cost: f64,
+}
+
+impl Used {
+    /// What these records tell of.
+    pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
+        let mut used = Self::default();
+        for record in records {
+            let Record::Content(content) = record else { continue };
+            let Some(usage) = &content.usage else { continue };
+            let sum = &mut used.usage;
+            for (sum, tokens) in [
+                (&mut sum.prompt_token_count, usage.prompt_token_count),
+                (&mut sum.candidates_token_count, usage.candidates_token_count),
+                (&mut sum.cached_content_token_count, usage.cached_content_token_count),
+                (&mut sum.thoughts_token_count, usage.thoughts_token_count),
+                (&mut sum.tool_use_prompt_token_count, usage.tool_use_prompt_token_count),
+                (&mut sum.total_token_count, usage.total_token_count),
+            ] {
+                *sum = sum.saturating_add(tokens);
+            }
+            let name = content.model.as_deref().unwrap_or_default();
+            used.cost += price(name).map_or(0.0, |price| price.of(usage).total());
+        }
+        used
+    }
+}
+
+impl OpenSession {
+    /// What the session had used before it was opened.
+    pub fn used_before(&self) -> Used {
+        let table = self.launch.model_table();
+        // Scripted words cost nothing.
+        Used::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::price::Rates;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_added_up() {
+        let answer = |tokens: u64| {
+            let usage = json!({"promptTokenCount": tokens, "totalTokenCount": tokens + 1});
+            let wire = json!({"role": "model", "parts": [{"text": "x"}]});
+            let record = json!({"time": "", "wire": wire, "model": "m", "usage": usage});
+            Record::Content(serde_json::from_value(record).unwrap())
+        };
+        let price = |name: &str| {
+            let short = Rates { input: 1.0, cached: 1.0, output: 0.0 };
+            let price = Price { short, long: None };
+            (name == "m").then_some(price)
+        };
+        let used = Used::of(&[answer(1_000_000), answer(500_000)], price);
+        assert_eq!(used.usage.prompt_token_count, 1_500_000);
+        assert_eq!(used.usage.total_token_count, 1_500_002);
+        assert!((used.cost - 1.5).abs() < 1e-9, "{}", used.cost);
+    }
+}

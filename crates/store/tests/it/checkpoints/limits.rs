@@ -1,0 +1,129 @@
+//! What is too large or too much, old sessions, and a damaged store.
+
+use super::*;
+
+#[test]
+fn what_is_too_large_is_said_before_and_kept_as_it_is() {
+    let fixture = Fixture::new();
+    for name in ["a.bin", "b.bin", "c.bin", "d.bin", "e.bin"] {
+        fixture.write(name, &"x".repeat(2000));
+    }
+    fixture.write("small", "small");
+    let options = CheckpointOptions { file_bytes: 1000, ..fixture.options() };
+    let checkpoints = Checkpoints::open(options);
+    let mark = checkpoints.begin_command(1).expect("begin");
+    let said = mark.not_undoable();
+    assert_eq!(said.len(), 4, "{said:?}");
+    assert_eq!(said[0], "a.bin (2.0 kB) is not kept");
+    assert_eq!(said[3], "2 more files (4.0 kB) are not kept");
+    fixture.write("a.bin", "gone");
+    fixture.write("small", "gone");
+    checkpoints.end_command(mark).expect("end");
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert_eq!(undone.restored, [fixture.path("small")]);
+    assert_eq!(undone.kept[0].1, "its old bytes were not kept (2.0 kB)");
+    assert_eq!(fixture.read("a.bin").as_deref(), Some("gone"));
+
+    let options = CheckpointOptions { command_bytes: 5000, ..fixture.options() };
+    let mark = Checkpoints::open(options).begin_command(2).expect("begin");
+    assert_eq!(mark.not_undoable().len(), 2, "{:?}", mark.not_undoable());
+}
+
+#[test]
+fn repeated_checkpoints_copy_nothing_twice() {
+    let fixture = Fixture::new();
+    (0..20).for_each(|number| fixture.write(&format!("f{number}"), "the same"));
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || fixture.write("f1", "other"));
+    command(&checkpoints, 1, || fixture.write("f2", "other"));
+    assert_eq!(fixture.objects(), 2);
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(fixture.read("f2").as_deref(), Some("the same"));
+}
+
+#[test]
+fn torn_records_and_damaged_objects_are_noticed() {
+    let fixture = Fixture::new();
+    fixture.write("a", "old a");
+    let checkpoints = fixture.checkpoints();
+    fixture.edit(&checkpoints, 1, "a", "new");
+    let journal = fixture.folder.path().join("checkpoints/work-12345678/s1.jsonl");
+    assert_eq!(mode(&journal), 0o600);
+    let mut text = fs::read_to_string(&journal).expect("journal");
+    text.push_str("{\"kind\":\"changed\",\"turn\":9,\"fi");
+    fs::write(&journal, text).expect("torn");
+    fixture.write("b", "old b");
+    fixture.edit(&checkpoints, 2, "b", "new");
+    let turns = fixture.checkpoints().list().expect("list");
+    assert_eq!(turns.iter().map(|turn| turn.turn).collect::<Vec<_>>(), [1, 2]);
+
+    let objects = fixture.folder.path().join("checkpoints/objects");
+    for head in fs::read_dir(objects).expect("objects").flatten() {
+        for object in fs::read_dir(head.path()).expect("head").flatten() {
+            assert_eq!(mode(&object.path()), 0o600);
+            fs::write(object.path(), "old X").expect("damage");
+        }
+    }
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert_eq!(undone.kept[0].1, "its old bytes in the store are damaged");
+    assert_eq!(fixture.read("b").as_deref(), Some("new"));
+}
+
+#[test]
+fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
+    let fixture = Fixture::new();
+    let session = |id: &str| {
+        let options =
+            CheckpointOptions { session: id.into(), total_bytes: 10_000, ..fixture.options() };
+        Checkpoints::open(options)
+    };
+    for (number, id) in ["old", "older"].into_iter().enumerate() {
+        let checkpoints = session(id);
+        fixture.write("a", &id.repeat(1000));
+        fixture.edit(&checkpoints, 1, "a", "new");
+        drop(checkpoints);
+        let journal = fixture.folder.path().join(format!("checkpoints/work-12345678/{id}.jsonl"));
+        let time =
+            std::time::SystemTime::now() - std::time::Duration::from_secs(1000 + number as u64);
+        let file = fs::File::options().append(true).open(&journal).expect("journal");
+        file.set_modified(time).expect("time");
+    }
+    let mine = session("mine");
+    fixture.write("a", &"mine".repeat(1000));
+    fixture.edit(&mine, 1, "a", "new");
+    for head in
+        fs::read_dir(fixture.folder.path().join("checkpoints/objects")).expect("objects").flatten()
+    {
+        for object in fs::read_dir(head.path()).expect("head").flatten() {
+            let file = fs::File::options().append(true).open(object.path()).expect("object");
+            file.set_modified(std::time::UNIX_EPOCH).expect("time");
+        }
+    }
+    let cleaned = mine.clean().expect("clean");
+    assert_eq!((cleaned.sessions, cleaned.bytes), (1, 5000));
+    assert_eq!(fixture.objects(), 2);
+    assert!(matches!(session("older").undo(None, true), Err(CheckpointError::NothingToUndo)));
+    assert_eq!(mine.undo(None, false).expect("undo").kept, []);
+
+    // No room at all: it is said, and nothing is lost silently.
+    let full = Checkpoints::open(CheckpointOptions { total_bytes: 10, ..fixture.options() });
+    let mark = full.begin_command(1).expect("begin");
+    assert_eq!(mark.not_undoable(), ["a (4.0 kB) is not kept"]);
+}
+
+#[test]
+fn a_workspace_without_end_is_cut_and_said() {
+    let fixture = Fixture::new();
+    (0..30).for_each(|number| fixture.write(&format!("f{number:02}"), "x"));
+    let checkpoints = Checkpoints::open(CheckpointOptions { entries: 10, ..fixture.options() });
+    let mark = checkpoints.begin_command(1).expect("begin");
+    assert_eq!(
+        mark.not_undoable(),
+        ["the workspace has more than 10 files and folders; what is beyond is not kept"]
+    );
+    fs::remove_file(fixture.path("f00")).expect("removed");
+    fs::remove_file(fixture.path("f29")).expect("removed");
+    let changes = checkpoints.end_command(mark).expect("end");
+    assert_eq!(changes.deleted, [fixture.path("f00")]);
+    assert!(changes.created.is_empty(), "{changes:?}");
+}

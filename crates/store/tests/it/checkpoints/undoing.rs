@@ -1,0 +1,181 @@
+//! What is taken back, turn by turn and change by change, and taken up again.
+
+use super::*;
+
+#[test]
+fn edits_are_undone_turn_by_turn_in_a_new_process_too() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "zero");
+    let checkpoints = fixture.checkpoints();
+    fixture.edit(&checkpoints, 1, "a.txt", "one");
+    fixture.edit(&checkpoints, 1, "a.txt", "one and a half");
+    fixture.edit(&checkpoints, 1, "new/deep/b.txt", "b");
+    fixture.edit(&checkpoints, 2, "a.txt", "two");
+    assert!(checkpoints.made().contains(&fixture.path("new/deep/b.txt")));
+
+    let store = fixture.folder.path().join("checkpoints");
+    assert_eq!(latest_session(&store, "work-12345678"), Some("s1".into()));
+    let checkpoints = fixture.checkpoints();
+    let kept = checkpoints.undo(Some(1), false).expect("undo").kept;
+    assert_eq!(kept, [(fixture.path("a.txt"), "turn 2 changed it again".to_owned())]);
+    assert!(!fixture.path("new").exists(), "the rest of turn 1 is undone, with its folders");
+    assert_eq!(fixture.read("a.txt").as_deref(), Some("two"));
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert_eq!((undone.turn, undone.restored), (2, vec![fixture.path("a.txt")]));
+    assert_eq!(fixture.read("a.txt").as_deref(), Some("one and a half"));
+    let undone = checkpoints.undo(Some(1), false).expect("undo");
+    assert_eq!(undone.restored, [fixture.path("a.txt")]);
+    assert_eq!(fixture.read("a.txt").as_deref(), Some("zero"));
+    assert!(matches!(checkpoints.undo(None, false), Err(CheckpointError::NothingToUndo)));
+    let gone = checkpoints.undo(Some(2), false);
+    assert!(matches!(gone, Err(CheckpointError::UnknownTurn { turn: 2 })));
+    assert_eq!(checkpoints.list().expect("list").len(), 2, "what was undone stays listed");
+    assert!(checkpoints.made().is_empty());
+}
+
+#[test]
+fn what_the_user_changed_since_is_left_alone_unless_forced() {
+    let fixture = Fixture::new();
+    fixture.write("a", "old");
+    let checkpoints = fixture.checkpoints();
+    fixture.edit(&checkpoints, 1, "a", "agent");
+    fixture.edit(&checkpoints, 1, "made", "agent");
+    fixture.write("a", "user!");
+    fixture.write("made", "user!");
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert!(undone.restored.is_empty());
+    assert_eq!(undone.kept.len(), 2);
+    assert!(undone.kept.iter().all(|(_, why)| why == "somebody changed it since"));
+    assert_eq!(fixture.read("a").as_deref(), Some("user!"));
+    assert!(matches!(checkpoints.undo(None, false), Err(CheckpointError::NothingToUndo)));
+    let undone = checkpoints.undo(None, true).expect("undo");
+    assert_eq!(undone.restored.len(), 2);
+    assert_eq!(fixture.read("a").as_deref(), Some("old"));
+    assert_eq!(fixture.read("made"), None);
+}
+
+#[test]
+fn an_undo_can_be_taken_back() {
+    let fixture = Fixture::new();
+    fixture.write("a", "old");
+    fixture.write("b", "old");
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        fixture.write("a", "agent");
+        fs::remove_file(fixture.path("b")).expect("removed");
+        fixture.write("new/c", "agent");
+    });
+    assert_eq!(changes.created.len(), 2);
+    fixture.write("a", "user");
+    for _ in 0..2 {
+        checkpoints.undo(None, true).expect("undo");
+        assert_eq!(fixture.read("a").as_deref(), Some("old"));
+        assert!(fixture.path("b").exists() && !fixture.path("new").exists());
+        let redone = checkpoints.redo(false).expect("redo");
+        assert_eq!((redone.restored.len(), redone.kept.len()), (4, 0), "{redone:?}");
+        assert_eq!(fixture.read("a").as_deref(), Some("user"), "the forced undo kept it");
+        assert!(!fixture.path("b").exists());
+        assert_eq!(fixture.read("new/c").as_deref(), Some("agent"));
+    }
+    assert!(matches!(checkpoints.redo(false), Err(CheckpointError::NothingToUndo)));
+}
+
+#[test]
+fn only_modes_and_touches() {
+    let fixture = Fixture::repository(&[("a", "a"), ("b", "b"), ("c", "c")]);
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        set_mode(&fixture.path("a"), 0o755);
+        fixture.write("b", "b");
+        set_mode(&fixture.path("c"), 0o600);
+        set_mode(&fixture.path("c"), 0o644);
+    });
+    assert_eq!(changes.changed, [fixture.path("a")], "same bytes are no change");
+    let before = mode(&fixture.path("b"));
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(mode(&fixture.path("a")), before);
+    assert!(command(&checkpoints, 2, || {}).is_empty());
+}
+
+#[test]
+fn overlapping_commands_are_undone_as_one() {
+    let fixture = Fixture::new();
+    fixture.write("x", "0");
+    let checkpoints = fixture.checkpoints();
+    let first = checkpoints.begin_command(1).expect("begin");
+    fixture.write("x", "first");
+    let second = checkpoints.begin_command(1).expect("begin");
+    fixture.write("x", "second");
+    checkpoints.end_command(second).expect("end");
+    fixture.write("y", "y");
+    checkpoints.end_command(first).expect("end");
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(fixture.read("x").as_deref(), Some("0"));
+    assert_eq!(fixture.read("y"), None);
+}
+
+#[test]
+fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "zero\n");
+    fixture.write("mine.txt", "mine\n");
+    let checkpoints = fixture.checkpoints();
+    for (turn, name, text) in [
+        (1, "a.txt", "one\n"),
+        (1, "new.txt", "n\n"),
+        (2, "a.txt", "two\n"),
+        (2, "a.txt", "three\n"),
+    ] {
+        fixture.edit(&checkpoints, turn, name, text);
+    }
+    command(&checkpoints, 2, || fixture.write("made.txt", "m\n"));
+    fixture.write("mine.txt", "mine too\n");
+    let edits = checkpoints.edits().expect("edits");
+    assert_eq!(edits.iter().map(|edit| edit.turn).collect::<Vec<_>>(), [1, 1, 2, 2]);
+
+    let foreseen = checkpoints.foresee(2).expect("foreseen");
+    let of = |name: &str| foreseen.iter().find(|one| one.path == fixture.path(name));
+    let a = of("a.txt").expect("a change");
+    assert_eq!((a.now.as_deref(), a.then.as_deref()), (Some("three\n"), Some("one\n")));
+    assert_eq!((a.kind, a.kept.as_deref()), (ChangeKind::Changed, None));
+    assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
+    assert_eq!(foreseen.len(), 2, "nobody else's files: {foreseen:?}");
+    assert_eq!(fixture.read("a.txt").as_deref(), Some("three\n"), "nothing was done");
+
+    // To between the two edits of the second turn.
+    let restored = checkpoints.restore_before(edits[3].moment, 3, false).expect("restored");
+    assert_eq!(restored.restored.len(), 2, "{restored:?}");
+    let now = |name: &str| fixture.read(name);
+    assert_eq!((now("a.txt").as_deref(), now("made.txt")), (Some("two\n"), None));
+    // It is a change itself.
+    checkpoints.undo(Some(3), false).expect("undone");
+    assert_eq!(now("a.txt").as_deref(), Some("three\n"));
+    assert_eq!(now("made.txt").as_deref(), Some("m\n"));
+    // What somebody changed since stays, unless it is forced.
+    fixture.write("a.txt", "somebody\n");
+    let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
+    assert_eq!(restored.kept.len(), 1, "{restored:?}");
+    assert_eq!((now("a.txt").as_deref(), now("new.txt")), (Some("somebody\n"), None));
+    checkpoints.restore_before(edits[0].moment, 5, true).expect("restored");
+    assert_eq!(now("a.txt").as_deref(), Some("zero\n"));
+    assert_eq!(now("mine.txt").as_deref(), Some("mine too\n"));
+}
+
+#[test]
+fn a_turn_is_not_undone_by_what_a_later_one_did() {
+    let fixture = Fixture::new();
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || fixture.write("n1", "x"));
+    command(&checkpoints, 2, || {
+        fs::rename(fixture.path("n1"), fixture.path("n2")).expect("moved");
+    });
+    for force in [false, true] {
+        let early = checkpoints.undo(Some(1), force).expect("undo");
+        assert_eq!((early.restored.len(), early.kept.len()), (0, usize::from(!force)));
+    }
+    checkpoints.undo(Some(2), false).expect("undo");
+    assert_eq!(fixture.read("n1").as_deref(), Some("x"));
+    let undone = checkpoints.undo(Some(1), false).expect("undo");
+    assert_eq!(undone.restored, [fixture.path("n1")]);
+    assert!(!fixture.path("n1").exists() && !fixture.path("n2").exists());
+}

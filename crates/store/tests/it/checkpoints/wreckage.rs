@@ -1,0 +1,168 @@
+//! Commands that wreck, close, move and exchange files and folders.
+
+use super::*;
+
+#[test]
+fn a_command_that_wrecks_everything_is_undone() {
+    let fixture = Fixture::repository(&[
+        ("clean.txt", "clean"),
+        ("dirty.txt", "committed"),
+        ("sub/moved.txt", "moved"),
+        (".gitignore", ".env\ntarget/\n"),
+    ]);
+    fixture.write("dirty.txt", "dirty");
+    fixture.write(".env", "SECRET=1");
+    fixture.write("target/big.o", "object");
+    fixture.write("tool.sh", "#!/bin/sh");
+    set_mode(&fixture.path("tool.sh"), 0o755);
+    symlink("clean.txt", fixture.path("link")).expect("link");
+    let odd = fixture.work.join(OsStr::from_bytes(b"odd\xff\n\"name"));
+    fs::write(&odd, [0, 1, 255]).expect("odd");
+    fs::create_dir(fixture.path("empty")).expect("empty");
+    set_mode(&fixture.path("empty"), 0o750);
+
+    let checkpoints = fixture.checkpoints();
+    let mark = checkpoints.begin_command(1).expect("begin");
+    assert_eq!(mark.not_undoable(), ["files inside ignored folders (target) are not kept"]);
+    assert!(mark.protected().contains(&fixture.path(".git/config")));
+    // clean.txt, moved.txt and .gitignore are git's objects already.
+    let hooks = fs::read_dir(fixture.path(".git/hooks")).map_or(0, Iterator::count);
+    let kept = fixture.objects();
+    assert!(kept <= 4 + hooks + 4, "{kept} objects");
+    for name in ["clean.txt", "dirty.txt", ".env", "tool.sh", "link"] {
+        fs::remove_file(fixture.path(name)).expect("removed");
+    }
+    fs::remove_file(&odd).expect("removed");
+    fs::remove_dir(fixture.path("empty")).expect("removed");
+    fs::rename(fixture.path("sub"), fixture.path("other")).expect("renamed");
+    fixture.write("dirty.txt/now/a/folder", "x");
+    symlink("/etc/passwd", fixture.path("tool.sh")).expect("link");
+    let changes = checkpoints.end_command(mark).expect("end");
+    assert!(changes.changed.contains(&fixture.path("tool.sh")));
+    assert!(changes.deleted.contains(&fixture.path("sub/moved.txt")));
+    assert!(changes.created.contains(&fixture.path("other/moved.txt")));
+    assert!(changes.protected.is_empty());
+
+    let listed = checkpoints.list().expect("list");
+    assert!(listed[0].files.iter().all(|file| file.not_undoable.is_none()), "{listed:#?}");
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert_eq!(undone.kept, []);
+    assert_eq!(fixture.read("clean.txt").as_deref(), Some("clean"));
+    assert_eq!(fixture.read("dirty.txt").as_deref(), Some("dirty"));
+    assert_eq!(fixture.read("sub/moved.txt").as_deref(), Some("moved"));
+    assert_eq!(fixture.read(".env").as_deref(), Some("SECRET=1"));
+    assert_eq!(fixture.read("tool.sh").as_deref(), Some("#!/bin/sh"));
+    assert_eq!(mode(&fixture.path("tool.sh")), 0o755);
+    assert_eq!(fs::read_link(fixture.path("link")).expect("link"), Path::new("clean.txt"));
+    assert_eq!(fs::read(&odd).expect("odd"), [0, 1, 255]);
+    assert_eq!(mode(&fixture.path("empty")), 0o750);
+    assert!(!fixture.path("other").exists());
+    assert_eq!(fixture.read("target/big.o").as_deref(), Some("object"));
+    let status = git_output(&fixture.work, &["status", "--porcelain", "-z"]);
+    let status = String::from_utf8_lossy(&status).replace('\0', "\n");
+    assert!(status.starts_with(" M dirty.txt\n?? link\n"), "{status}");
+}
+
+#[test]
+fn a_folder_that_was_closed_is_opened_again() {
+    let fixture = Fixture::new();
+    fixture.write("folder/a", "a");
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || {
+        fixture.write("folder/a", "changed");
+        set_mode(&fixture.path("folder"), 0o311);
+    });
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert_eq!(undone.kept, []);
+    assert_eq!(fixture.read("folder/a").as_deref(), Some("a"));
+    assert_eq!(mode(&fixture.path("folder")), 0o755);
+}
+
+/// A tree with a folder `a`, and another beside it.
+fn tree(fixture: &Fixture) {
+    for (name, text) in [("a/b/f", "1"), ("a/g", "2"), ("c/h", "3"), ("k", "4")] {
+        fixture.write(name, text);
+    }
+}
+
+fn is_as_it_was(fixture: &Fixture) {
+    for (name, text) in [("a/b/f", "1"), ("a/g", "2"), ("c/h", "3"), ("k", "4")] {
+        assert_eq!(fixture.read(name).as_deref(), Some(text), "{name}");
+    }
+    assert!(fixture.path("a").symlink_metadata().expect("a").is_dir());
+    assert!(!fixture.path("a0").exists());
+}
+
+#[test]
+fn folders_in_whose_place_a_link_stands_come_back_whole() {
+    let outside = tempfile::tempdir().expect("folder");
+    for target in [Path::new("c"), outside.path(), Path::new("nowhere")] {
+        for tracked in [false, true] {
+            let fixture = Fixture::new();
+            tree(&fixture);
+            if tracked {
+                fixture.git(&["init", "-q"]);
+                fixture.commit();
+            }
+            let checkpoints = fixture.checkpoints();
+            let changes = command(&checkpoints, 1, || {
+                fs::remove_dir_all(fixture.path("a")).expect("removed");
+                symlink(target, fixture.path("a")).expect("link");
+            });
+            assert_eq!((changes.changed.len(), changes.deleted.len()), (1, 3));
+            let undone = checkpoints.undo(None, false).expect("undo");
+            assert_eq!((undone.restored.len(), undone.kept), (4, vec![]), "{}", target.display());
+            is_as_it_was(&fixture);
+            // And once more in both directions.
+            assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
+            assert_eq!(fs::read_link(fixture.path("a")).expect("link"), target);
+            assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+            is_as_it_was(&fixture);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_only_moved_is_not_lost_by_its_undo() {
+    let fixture = Fixture::new();
+    tree(&fixture);
+    let checkpoints = fixture.checkpoints();
+    command(&checkpoints, 1, || {
+        fs::rename(fixture.path("a"), fixture.path("a0")).expect("moved");
+        symlink("a0", fixture.path("a")).expect("link");
+    });
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    is_as_it_was(&fixture);
+}
+
+#[test]
+fn bytes_that_were_not_kept_get_their_old_name_back() {
+    let fixture = Fixture::new();
+    tree(&fixture);
+    fixture.write("a/large", "more than sixteen bytes");
+    let mut options = fixture.options();
+    options.file_bytes = 16;
+    let checkpoints = Checkpoints::open(options);
+    let moved = || {
+        fs::rename(fixture.path("a"), fixture.path("a0")).expect("moved");
+        symlink("a0", fixture.path("a")).expect("link");
+    };
+    command(&checkpoints, 1, moved);
+    let large = || fixture.read("a/large").expect("large").len();
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    is_as_it_was(&fixture);
+    assert_eq!(large(), 23);
+    assert_eq!(checkpoints.redo(false).expect("redo").kept, []);
+    assert_eq!((large(), fixture.path("a0/large").exists()), (23, true));
+    assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
+    assert_eq!(large(), 23);
+    // Where the old name is taken, the new one stays.
+    command(&checkpoints, 2, moved);
+    fs::remove_file(fixture.path("a")).expect("removed");
+    fixture.write("a", "mine");
+    let undone = checkpoints.undo(None, false).expect("undo");
+    assert!(!undone.kept.is_empty());
+    assert_eq!(fixture.read("a0/large").map(|text| text.len()), Some(23));
+    assert_eq!(fixture.read("a0/g").as_deref(), Some("2"));
+    assert_eq!(fixture.read("a").as_deref(), Some("mine"));
+}

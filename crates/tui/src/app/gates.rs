@@ -1,0 +1,79 @@
+//! What is asked of a project before its session begins: may its settings loosen what
+//! holds, do its rules count?
+
+use parallax_screen::Line;
+use parallax_sdk::Launch;
+
+use super::App;
+use super::overlay::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::effect::Effect;
+
+impl App {
+    /// Asks whether settings of the project may loosen what holds.
+    pub(crate) fn ask_loose_settings(&mut self, keys: &[String]) {
+        let rows =
+            keys.iter().map(|key| Line::styled(format!("  {key}"), self.theme.warning)).collect();
+        let items = vec![
+            ListItem::new("decline", "Leave them out", ""),
+            ListItem::new("accept", "Let them count, as they are now", ""),
+        ];
+        let title = "Settings of this project would allow more than yours. Shall they count?";
+        let list = ListDialog::new(title, items).intro(rows);
+        self.open(Overlay::list(Purpose::LooseSettings, list));
+    }
+
+    pub(super) fn loose_settings_answer(&mut self, accepted: bool) {
+        let Some(launch) = &self.launch else { return };
+        let said = match accepted {
+            true => launch.accept_loose_settings(),
+            false => launch.decline_loose_settings(),
+        };
+        if let Err(failure) = said {
+            self.error(failure.message);
+        }
+        self.next_gate();
+    }
+
+    /// Asks about rules of the project that are new or changed.
+    pub(crate) fn ask_policy_update(&mut self, update: &parallax_sdk::trust::PolicyUpdate) {
+        let line = |text: String, style| Line::styled(text, style);
+        let mut rows: Vec<_> = update
+            .files
+            .iter()
+            .map(|file| line(format!("  {}", file.display()), self.theme.secondary))
+            .collect();
+        rows.extend(update.rules.iter().map(|rule| line(format!("  {rule}"), self.theme.text)));
+        let items = vec![
+            ListItem::new("ignore", "Leave them out", ""),
+            ListItem::new("accept", "Let them count, as they are now", ""),
+        ];
+        let what = if update.new { "brings rules" } else { "changed its rules" };
+        let title = format!("This project {what}. Shall they count?");
+        let list = ListDialog::new(title, items).intro(rows);
+        self.open(Overlay::list(Purpose::PolicyUpdate, list));
+    }
+
+    pub(super) fn policy_update_answer(&mut self, accepted: bool) {
+        if accepted
+            && let Some(launch) = &self.launch
+            && let Err(failure) = launch.accept_policy_update()
+        {
+            self.error(failure.message);
+        }
+        self.effect(Effect::Open(self.first_choice()));
+    }
+
+    /// The next question before the session, or the session.
+    fn next_gate(&mut self) {
+        let update = self.launch.as_ref().and_then(Launch::policy_update);
+        match update {
+            Some(update) => self.ask_policy_update(&update),
+            None => self.effect(Effect::Open(self.first_choice())),
+        }
+    }
+
+    fn first_choice(&self) -> parallax_sdk::SessionChoice {
+        self.launch.as_ref().map(|launch| launch.options().session.clone()).unwrap_or_default()
+    }
+}
