@@ -406,6 +406,7 @@ pub const KEYS: &[Key] = &[
     key("skills.disabled", Texts, "[]", "Skills that are off"),
     key("hooksConfig.enabled", Flag, "true", "Hooks run"),
     key("hooksConfig.disabled", Texts, "[]", "Hooks that are off"),
+    key("hooksConfig.notifications", Flag, "true", "Hooks that take their time are shown"),
     key("hooks", Obj, "{}", "Hooks by event"),
     key("policyPaths", Texts, "[]", "Policy files of the user"),
     key("adminPolicyPaths", Texts, "[]", "Policy files of the machine"),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use parallax_protocol::content::{Part, Role};
-use parallax_protocol::event::{Ask, CompactionCause, EndReason, Level};
+use parallax_protocol::event::{Ask, CompactionCause, EndReason, EventBody, Level};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::{Decision, Verdict};
@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 use tokio::task::JoinError;
 
 use crate::board::{Board, Call, Finish};
+use crate::hub::EventHub;
 use crate::inbox::Beginning;
 use crate::scheduler::add_note;
 use crate::session::Session;
 
 /// How often hooks may send the agent back to work after its last answer.
 const CONTINUATIONS: u32 = 100;
+/// Hooks that take longer are told of while they run.
+const QUIET: Duration = Duration::from_millis(300);
 /// How long the hooks of a session's end may take together.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -39,7 +42,9 @@ impl Session {
         if !hooks.listens(call.event, call.chunk) {
             return HookOutcome::default();
         }
-        let outcome = self.inbox.during(hooks.run(call, cancel.clone())).await;
+        let names = hooks.titles(&call);
+        let running = told(&self.hub, names, hooks.run(call, cancel.clone()));
+        let outcome = self.inbox.during(running).await;
         for (level, text) in &outcome.messages {
             self.inbox.notice(*level, text.clone());
         }
@@ -61,7 +66,11 @@ impl Session {
         let mut input = Object::new();
         input.insert("source".to_owned(), source.into());
         let call = HookCall::new(HookEvent::SessionStart, source, input);
-        self.starting.spawn(async move { hooks.run(call, CancellationToken::new()).await });
+        let names = hooks.titles(&call);
+        let hub = self.hub.clone();
+        self.starting.spawn(async move {
+            told(&hub, names, hooks.run(call, CancellationToken::new())).await
+        });
     }
 
     /// Takes over what the hooks of the start came to.
@@ -333,6 +342,22 @@ impl Session {
         }
         input
     }
+}
+
+/// Tells people of hooks that take their time.
+async fn told<F: Future>(hub: &EventHub, names: Vec<String>, running: F) -> F::Output {
+    tokio::pin!(running);
+    if names.is_empty() {
+        return running.await;
+    }
+    tokio::select! {
+        biased;
+        outcome = &mut running => return outcome,
+        () = tokio::time::sleep(QUIET) => hub.send(EventBody::HooksRun { names }),
+    }
+    let outcome = running.await;
+    hub.send(EventBody::HooksRun { names: Vec::new() });
+    outcome
 }
 
 /// What a person is shown of a result, as hooks of other programs read it: a text

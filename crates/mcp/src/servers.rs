@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parallax_config::mcp::McpServer;
 use parallax_exec::environment::Redaction;
@@ -44,7 +44,7 @@ const STEP: Duration = Duration::from_millis(20);
 const CHARACTERS_OF_TOKEN: u64 = 4;
 
 /// The time between two looks at servers that are waited for.
-const LOOK: Duration = Duration::from_millis(30);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What the servers of a session are made of.
 pub struct ServersOptions {
@@ -142,6 +142,21 @@ fn begin(server: Arc<Server>) {
             tracing::debug!(server = server.config.name, %error, "no MCP server");
         }
     });
+}
+
+/// Looks for signs of life.
+async fn look_at(servers: &[Arc<Server>]) {
+    let programs: Vec<(&Arc<Server>, ProgramId)> =
+        servers.iter().filter_map(|server| Some((server, server.signs.program()?))).collect();
+    let (of, programs): (Vec<_>, Vec<ProgramId>) = programs.into_iter().unzip();
+    let looking = tokio::task::spawn_blocking(move || activity(&programs));
+    let seen = looking.await.ok().flatten();
+    for (order, server) in of.into_iter().enumerate() {
+        server.signs.saw(seen.as_ref().and_then(|seen| seen.get(order).copied()));
+    }
+    for server in servers {
+        server.signs.wrote(server.tail.total());
+    }
 }
 
 /// The tools of all servers.
@@ -328,24 +343,13 @@ impl Servers {
                 }
             });
         }
+        let mut looked: Option<Instant> = None;
         loop {
             let awaited = awaited();
-            let programs: Vec<(usize, ProgramId)> = awaited
-                .iter()
-                .enumerate()
-                .filter_map(|(at, server)| Some((at, server.signs.program()?)))
-                .collect();
-            let (places, programs): (Vec<usize>, Vec<ProgramId>) = programs.into_iter().unzip();
-            let looking = tokio::task::spawn_blocking(move || activity(&programs));
-            let seen = looking.await.ok().flatten();
-            for (order, at) in places.into_iter().enumerate() {
-                let activity = seen.as_ref().and_then(|seen| seen.get(order).copied());
-                if let Some(server) = awaited.get(at) {
-                    server.signs.saw(activity);
-                }
-            }
-            for server in &awaited {
-                server.signs.wrote(server.tail.total());
+            // Not with each piece of news: a look takes time that servers need to begin.
+            if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+                look_at(&awaited).await;
+                looked = Some(Instant::now());
             }
             if awaited.iter().all(|server| !server.is_awaited() || server.hangs()) {
                 return;

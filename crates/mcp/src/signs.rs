@@ -11,9 +11,10 @@ use url::Url;
 
 /// One that gives no sign for so long hangs.
 pub(crate) const SILENCE: Duration = Duration::from_millis(150);
-/// One that is far away needs so many times as long as its address to answer:
-/// for the handshakes, and its own work.
-const TRIPS: u32 = 6;
+/// One that is far away needs so many times as long as its address to answer, for
+/// the handshakes and its own work; but this machine may only be busy.
+const TRIPS: u32 = 4;
+const FAR: Duration = Duration::from_millis(450);
 /// The same for programs where the system does not tell what they do.
 const BLIND: Duration = Duration::from_secs(2);
 
@@ -55,7 +56,7 @@ impl Signs {
     pub(crate) fn answered(&self, took: Duration) {
         let mut seen = self.seen();
         seen.last = Instant::now();
-        seen.silence = SILENCE.max(took * TRIPS);
+        seen.silence = took.saturating_mul(TRIPS).clamp(SILENCE, FAR);
     }
 
     /// Its program runs now.
@@ -140,7 +141,7 @@ mod tests {
         signs.heard();
         assert!(!signs.hangs());
         signs.answered(SILENCE);
-        tokio::time::advance(step * (TRIPS - 1)).await;
+        tokio::time::advance(step * 2).await;
         assert!(!signs.hangs(), "it is far away");
         tokio::time::advance(step).await;
         assert!(signs.hangs());

@@ -106,6 +106,11 @@ pub enum EventBody {
     FellBack(Box<Fallback>),
     /// A wait before another attempt.
     Retry(Retry),
+    /// Hooks take their time, or are done.
+    HooksRun {
+        /// What they are called; none: they are done.
+        names: Vec<String>,
+    },
     /// What became of a message for a running turn.
     SteerEnded(SteerEnded),
     /// An undo is done.

@@ -155,6 +155,11 @@ impl HookOutcome {
 pub trait Hooks: Send + Sync {
     /// Whether a hook wants to hear of it. Cheap: asked each time.
     fn listens(&self, event: HookEvent, chunk: bool) -> bool;
+    /// What those that do and match are called, for a person who waits for them;
+    /// none where people do not want to be told.
+    fn titles(&self, _call: &HookCall) -> Vec<String> {
+        Vec::new()
+    }
     /// Runs those that do and match. Never fails: what goes wrong is a message,
     /// or a denial where a hook says so. Bounded in time.
     fn run(&self, call: HookCall, cancel: CancellationToken) -> BoxFuture<'static, HookOutcome>;

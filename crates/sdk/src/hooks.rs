@@ -51,6 +51,8 @@ pub(crate) struct SessionHooks {
 /// What a hook is run with.
 pub(crate) struct Shared {
     hooks: Vec<Hook>,
+    /// Whether people are told of those that run (`hooksConfig.notifications`).
+    notifies: bool,
     /// What each of them wants to hear of.
     matchers: Vec<Matcher>,
     processes: Processes,
@@ -182,6 +184,7 @@ impl Launch {
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
         let hashes = hooks.iter().map(hash).collect();
         let shared = Shared {
+            notifies: self.config.settings.flag("hooksConfig.notifications"),
             matchers: hooks.iter().map(|hook| Matcher::of(hook).0).collect(),
             hooks,
             hashes,
@@ -205,6 +208,10 @@ impl Launch {
 impl Hooks for SessionHooks {
     fn listens(&self, event: HookEvent, chunk: bool) -> bool {
         self.shared.hooks.iter().any(|hook| hook.event == event && hook.chunks == chunk)
+    }
+
+    fn titles(&self, call: &HookCall) -> Vec<String> {
+        if self.shared.notifies { self.shared.titles(call) } else { Vec::new() }
     }
 
     fn run(&self, call: HookCall, cancel: CancellationToken) -> BoxFuture<'static, HookOutcome> {

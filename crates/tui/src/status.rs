@@ -23,6 +23,8 @@ pub(crate) struct Working {
     pub(crate) subject: String,
     /// A wait before another attempt: until when, and why.
     pub(crate) retry: Option<(u64, String)>,
+    /// The hooks that run, by name.
+    pub(crate) hooks: Vec<String>,
     /// A question stands open: the spinner rests.
     pub(crate) waiting: bool,
     /// The calls that run, with their titles.
@@ -93,6 +95,11 @@ pub(crate) fn row(
         Some((until, why)) => {
             let left = until.saturating_sub(now_ms).div_ceil(1000);
             (format!("{why} in {left}s"), theme.warning)
+        }
+        None if !working.hooks.is_empty() => {
+            let first = |name: &String| name.lines().next().unwrap_or_default().to_owned();
+            let names: Vec<String> = working.hooks.iter().map(first).collect();
+            (format!("Running hook: {}", names.join(", ")), theme.text)
         }
         None if working.subject.is_empty() => {
             let said = phrase(look.phrases, look.own_phrases, now_ms);

@@ -142,7 +142,7 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
         _ => None,
     });
     let limits: Vec<_> = limits.collect();
-    assert_eq!(limits, [Some(2000.0), Some(2200.0), None].map(|limit| (kind, scope, limit)));
+    assert_eq!(limits, [Some(2100.0), Some(2300.0), None].map(|limit| (kind, scope, limit)));
 }
 
 #[tokio::test]

@@ -113,6 +113,11 @@ impl App {
                         Some((until, format!("{}; attempt {next} of {of}", retry.message)));
                 }
             }
+            EventBody::HooksRun { names } => {
+                if let Some(working) = &mut self.working {
+                    working.hooks.clone_from(names);
+                }
+            }
             EventBody::SteerEnded(ended) => {
                 self.steering.retain(|Steering { id, .. }| *id != ended.id);
                 if ended.fate == SteerFate::Gone {

@@ -91,6 +91,7 @@ impl Transcript {
             | EventBody::Routed(_)
             | EventBody::FellBack(_)
             | EventBody::Background { .. }
+            | EventBody::HooksRun { .. }
             | EventBody::Aside { .. }
             | EventBody::NotContinued
             | EventBody::StateChanged { .. } => {}
