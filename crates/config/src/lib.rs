@@ -43,6 +43,7 @@ mod state;
 mod survey;
 pub mod trust;
 mod ui;
+mod without_effect;
 
 pub use credentials::{KeyKind, StoredKey, credentials_file, forget_key, store_key, stored_key};
 pub use dialog::{SettingRow, setting_rows};

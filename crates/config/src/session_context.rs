@@ -27,7 +27,9 @@ pub fn session_context(context: &SessionContext) -> String {
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "{label}: {value}");
     };
-    line("Date", &context.date);
+    if !context.date.is_empty() {
+        line("Date", &context.date);
+    }
     if !context.os.is_empty() {
         line("Operating system", &context.os);
     }
@@ -67,6 +69,11 @@ mod tests {
         assert_eq!(
             session_context(&context),
             "<session_context>\nDate: Sunday\nOperating system: linux\n</session_context>"
+        );
+        let added = SessionContext { directories: vec!["/w".into()], ..SessionContext::default() };
+        assert_eq!(
+            session_context(&added),
+            "<session_context>\nWorkspace folder: /w\n</session_context>"
         );
         context.temp_dir = Some("/t".into());
         context.directories = vec!["/w".into(), "/v".into()];

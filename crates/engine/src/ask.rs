@@ -9,7 +9,7 @@ use crate::board::Call;
 use crate::fallback::{self, Fell};
 use crate::loop_guard::LoopGuard;
 use crate::session::Session;
-use crate::verdict::Invalid;
+use crate::verdict::{ATTEMPTS, Invalid};
 
 mod again;
 mod answered;
@@ -67,6 +67,7 @@ impl Session {
                 Ended::Failed(error) => fallback::cause(error),
                 _ => None,
             };
+            let mut most = ATTEMPTS;
             let again = match ended {
                 Ended::Cancelled => {
                     // No hook has seen what came so far, so nobody does.
@@ -93,7 +94,8 @@ impl Session {
                         }
                         Some(invalid) => {
                             let failure = invalid.failure(&attempt.answer);
-                            if number >= invalid.max_attempts() {
+                            most = invalid.max_attempts();
+                            if number >= most {
                                 Again::Stop(failure)
                             } else if invalid.wants_nudge() {
                                 Again::Nudge(failure)
@@ -125,11 +127,11 @@ impl Session {
                     }
                 }
                 Again::Wait(failure, asked) => {
-                    self.wait(&failure, number, asked, &model, cancel).await?;
+                    self.wait(&failure, (number, most), asked, &model, cancel).await?;
                 }
                 Again::Nudge(failure) => {
                     nudged = true;
-                    self.wait(&failure, number, None, &model, cancel).await?;
+                    self.wait(&failure, (number, most), None, &model, cancel).await?;
                 }
             }
         }

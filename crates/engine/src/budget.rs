@@ -46,7 +46,7 @@ pub struct Spent {
 pub struct Budget {
     ledger: Ledger,
     /// Whether a person is there to raise what is spent.
-    asks: bool,
+    pub(crate) asks: bool,
     /// The budget of a session inside another, whose prompts are none.
     inner: bool,
     /// What was told to be nearly spent.

@@ -436,6 +436,7 @@ impl Session {
                     .counted(self.budget.ledger()),
             ),
             name,
+            alias: self.model.utility_alias(snapshot::ROLE, model),
             transcript: transcript::transcript(whole, characters),
             limit: material.account_limit(split),
             focus,

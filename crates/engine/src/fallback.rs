@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// Who could answer in its place.
-    fn substitute(&self, model: &str) -> Option<Substitute> {
+    pub(crate) fn substitute(&self, model: &str) -> Option<Substitute> {
         let chain = self.model.substitutes(model, self.chooses());
         let ready = chain.iter().find(|other| self.models.is_ready(&other.model));
         // Once in a prompt the last one is asked whatever is known of it.

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use parallax_protocol::content::{Part, Role};
-use parallax_protocol::event::{Ask, CompactionCause, EndReason, EventBody, Level};
+use parallax_protocol::event::{
+    Ask, CompactionCause, EndReason, EventBody, Failure, FailureKind, Level,
+};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::{Decision, Verdict};
@@ -132,6 +134,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> EndReason {
         let mut beginning = beginning;
+        let mut deciders = Vec::new();
         for number in 0..=CONTINUATIONS {
             let text = beginning.text().to_owned();
             let reason = match beginning {
@@ -157,15 +160,25 @@ impl Session {
                 (None, None) => return reason,
                 (None, Some(why)) => {
                     let text = why.to_owned();
+                    deciders.clone_from(&after.deciders);
                     beginning = Beginning::Prompt(Prompt { text, ..Prompt::default() });
                 }
             }
         }
-        let reason = format!(
-            "hooks sent the agent back to work {CONTINUATIONS} times: {}",
-            beginning.text()
-        );
-        EndReason::Stopped { reason }
+        let names: Vec<String> = deciders.iter().map(|name| format!("`{name}`")).collect();
+        let who = match names.is_empty() {
+            true => "hooks".to_owned(),
+            false => format!("the hook {}", names.join(", ")),
+        };
+        EndReason::Failed(Failure {
+            kind: FailureKind::Continuations,
+            message: format!(
+                "{who} sent the agent back to work {CONTINUATIONS} times, which is as often as \
+                 one prompt allows: {}",
+                beginning.text()
+            ),
+            status: None,
+        })
     }
 
     /// Runs a prompt that hooks agree to, with what they add.

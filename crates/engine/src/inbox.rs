@@ -21,8 +21,8 @@ use crate::reach::Reach;
 use crate::shells::Shells;
 use parallax_protocol::store::BudgetRecord;
 
-/// Widens the workspace; says what was wrong when it cannot.
-pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<(), String> + Send + Sync>;
+/// Widens the workspace: the folder as it is really named, or what was wrong.
+pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<PathBuf, String> + Send + Sync>;
 
 /// Told of a change of the model, for what else asks one.
 pub type ModelChanged = Box<dyn Fn(&str) + Send + Sync>;
@@ -95,6 +95,8 @@ pub(crate) struct Inbox {
     pub(crate) restores: Vec<Restore>,
     /// Compactions that a person wants, and takes back.
     pub(crate) compactions: VecDeque<Wanted>,
+    /// Folders that were added to the workspace and that the model does not know.
+    pub(crate) added: Vec<PathBuf>,
     /// Whether the list of prompts is wanted.
     pub(crate) list_prompts: bool,
     /// Whether a picture of the context is wanted.
@@ -145,6 +147,7 @@ impl Inbox {
             rewinds: Vec::new(),
             restores: Vec::new(),
             compactions: VecDeque::new(),
+            added: Vec::new(),
             list_prompts: false,
             describe_context: false,
             mode,
@@ -250,11 +253,10 @@ impl Inbox {
             Op::ToolInput { item, input } => self.reach.input(&item, input),
             Op::ListBackground { lines } => self.shells.tell_background(lines),
             Op::EndBackground { pid } => self.shells.end_background(pid),
-            Op::AddDirectory(path) => {
-                if let Err(why) = (self.add_directory)(path) {
-                    self.notice(Level::Error, why);
-                }
-            }
+            Op::AddDirectory(path) => match (self.add_directory)(path) {
+                Ok(folder) => self.added.push(folder),
+                Err(why) => self.notice(Level::Error, why),
+            },
             Op::SetModel(model) => self.set_model(&model),
             Op::SetMode(mode) => {
                 self.mode = mode;

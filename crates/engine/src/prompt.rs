@@ -1,9 +1,24 @@
 //! The system prompt: sections of prose, each a file in `prompts/`, put
 //! together for the mode and the place.
 
-/// What the sections may ask for.
+/// What confines commands, as the model is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Confinement {
+    /// Nothing.
+    #[default]
+    None,
+    /// The built-in sandbox, each command on its own.
+    Commands,
+    /// The whole program is in a container.
+    Container,
+    /// The whole program is under a Seatbelt profile.
+    Seatbelt,
+}
+
+/// What the sections may ask for. Beside these they know each declared tool by
+/// its name.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Flags {
+pub struct Flags<'a> {
     /// A person can answer.
     pub interactive: bool,
     /// Everything is allowed.
@@ -12,15 +27,19 @@ pub struct Flags {
     pub plan: bool,
     /// The folder is in a git repository.
     pub git: bool,
-    /// Commands run confined.
-    pub sandbox: bool,
+    /// What confines commands.
+    pub sandbox: Confinement,
     /// Hooks may add to what the model reads.
     pub hooks: bool,
-    /// The model can keep facts (`save_memory`).
-    pub memory: bool,
+    /// The names of the tools that are declared.
+    pub tools: &'a [String],
 }
 
-impl Flags {
+impl Flags<'_> {
+    fn has(self, tool: &str) -> bool {
+        self.tools.iter().any(|name| name == tool)
+    }
+
     fn get(self, name: &str) -> bool {
         match name {
             "interactive" => self.interactive,
@@ -28,8 +47,12 @@ impl Flags {
             "yolo" => self.yolo,
             "plan" => self.plan,
             "git" => self.git,
-            "memory" => self.memory,
-            _ => false,
+            "memory" => self.has("save_memory"),
+            "unconfined" => self.sandbox == Confinement::None,
+            "confined" => self.sandbox == Confinement::Commands,
+            "container" => self.sandbox == Confinement::Container,
+            "seatbelt" => self.sandbox == Confinement::Seatbelt,
+            tool => self.has(tool),
         }
     }
 }
@@ -65,14 +88,14 @@ pub fn suffixes() -> impl Iterator<Item = &'static str> {
 
 /// Puts the prompt together. `wording` tells what becomes of the section with
 /// the given suffix.
-pub fn assemble<'a>(flags: Flags, wording: &dyn Fn(&str) -> Wording<'a>) -> String {
+pub fn assemble<'a>(flags: Flags<'_>, wording: &dyn Fn(&str) -> Wording<'a>) -> String {
     let mut prompt = String::new();
     for (suffix, text) in SECTIONS {
         let wanted = match suffix {
             "PRIMARYWORKFLOWS" => !flags.plan,
             "PLANNINGWORKFLOW" => flags.plan,
             "GIT" => flags.git,
-            "SANDBOX" => flags.sandbox,
+            "SANDBOX" => flags.has("run_shell_command"),
             "HOOKCONTEXT" => flags.hooks,
             _ => true,
         };
@@ -94,15 +117,15 @@ pub fn assemble<'a>(flags: Flags, wording: &dyn Fn(&str) -> Wording<'a>) -> Stri
     prompt
 }
 
-/// Renders `{{#if flag}}…{{else}}…{{/if}}`. Conditions do not nest: a prompt
-/// that needs that is two sections. A line that holds only a tag is dropped.
-fn render(text: &str, flags: Flags) -> String {
+/// Renders `{{#if flag}}…{{else}}…{{/if}}`, which nest. A line that holds only a
+/// tag is dropped.
+fn render(text: &str, flags: Flags<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    let mut showing = true;
+    let mut conditions: Vec<bool> = Vec::new();
     while let Some(start) = rest.find("{{") {
         let (before, tagged) = rest.split_at(start);
-        if showing {
+        if conditions.iter().all(|holds| *holds) {
             out.push_str(before);
         }
         let Some(end) = tagged.find("}}") else {
@@ -112,17 +135,19 @@ fn render(text: &str, flags: Flags) -> String {
         let tag = tagged.get(2..end).unwrap_or("").trim();
         rest = tagged.get(end + 2..).unwrap_or("");
         if let Some(flag) = tag.strip_prefix("#if ") {
-            showing = flags.get(flag.trim());
+            conditions.push(flags.get(flag.trim()));
         } else if tag == "else" {
-            showing = !showing;
+            if let Some(holds) = conditions.last_mut() {
+                *holds = !*holds;
+            }
         } else if tag == "/if" {
-            showing = true;
+            conditions.pop();
         }
         if out.is_empty() || out.ends_with('\n') {
             rest = rest.strip_prefix('\n').unwrap_or(rest);
         }
     }
-    if showing {
+    if conditions.iter().all(|holds| *holds) {
         out.push_str(rest);
     }
     out
@@ -137,24 +162,89 @@ mod tests {
         let text = "a {{#if git}}yes{{else}}no{{/if}} b";
         assert_eq!(render(text, Flags { git: true, ..Flags::default() }), "a yes b");
         assert_eq!(render(text, Flags::default()), "a no b");
+        let nested = "a{{#if git}} b{{#if plan}} c{{else}} d{{/if}} e{{/if}} f";
+        assert_eq!(render(nested, Flags { git: true, ..Flags::default() }), "a b d e f");
+        assert_eq!(render(nested, Flags::default()), "a f");
     }
 
     #[test]
     fn no_tag_is_left_and_the_prompt_is_short() {
-        for bits in 0..128u8 {
-            let flags = Flags {
-                interactive: bits & 1 > 0,
-                yolo: bits & 2 > 0,
-                plan: bits & 4 > 0,
-                git: bits & 8 > 0,
-                sandbox: bits & 16 > 0,
-                hooks: bits & 32 > 0,
-                memory: bits & 64 > 0,
-            };
-            let prompt = assemble(flags, &|_| Wording::BuiltIn);
-            assert!(!prompt.contains("{{") && !prompt.contains("}}"), "{prompt}");
-            assert!(prompt.len() < 7_000, "{} bytes", prompt.len());
+        let all = [
+            "grep_search",
+            "glob",
+            "read_file",
+            "write_todos",
+            "tracker_create_task",
+            "replace",
+            "run_shell_command",
+            "list_background_processes",
+            "google_web_search",
+            "save_memory",
+        ]
+        .map(str::to_owned);
+        let kinds = [
+            Confinement::None,
+            Confinement::Commands,
+            Confinement::Container,
+            Confinement::Seatbelt,
+        ];
+        for bits in 0..64u8 {
+            for sandbox in kinds {
+                let flags = Flags {
+                    interactive: bits & 1 > 0,
+                    yolo: bits & 2 > 0,
+                    plan: bits & 4 > 0,
+                    git: bits & 8 > 0,
+                    hooks: bits & 16 > 0,
+                    tools: if bits & 32 > 0 { &all } else { &[] },
+                    sandbox,
+                };
+                let prompt = assemble(flags, &|_| Wording::BuiltIn);
+                assert!(!prompt.contains("{{") && !prompt.contains("}}"), "{prompt}");
+                assert!(prompt.len() < 7_500, "{} bytes", prompt.len());
+            }
         }
+    }
+
+    #[test]
+    fn a_tool_that_is_not_declared_is_not_spoken_of() {
+        // What is told of plan mode and of sandboxes is whole sections.
+        let names = |text: &str| -> Vec<String> {
+            let quoted = text.split('`').skip(1).step_by(2);
+            let is_name = |word: &&str| {
+                let is_tool = word.contains('_') || ["glob", "replace"].contains(word);
+                is_tool && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+            };
+            let parameters = ["is_background", "old_string", "wait_for_previous"];
+            quoted
+                .filter(is_name)
+                .filter(|word| !parameters.contains(word))
+                .map(str::to_owned)
+                .collect()
+        };
+        let bare = assemble(Flags::default(), &|_| Wording::BuiltIn);
+        assert_eq!(names(&bare), [""; 0], "{bare}");
+        for tool in ["read_file", "write_todos", "run_shell_command", "glob", "web_fetch"] {
+            let tools = [tool.to_owned()];
+            let flags = Flags { tools: &tools, ..Flags::default() };
+            let mut told = names(&assemble(flags, &|_| Wording::BuiltIn));
+            told.dedup();
+            assert!(told.iter().all(|name| name == tool) && !told.is_empty(), "{tool}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_confinement_is_told_in_its_own_words() {
+        let tools = ["run_shell_command".to_owned()];
+        let told = |sandbox| {
+            let flags = Flags { sandbox, tools: &tools, ..Flags::default() };
+            let text = assemble(flags, &|_| Wording::BuiltIn);
+            text.split_once("# Sandbox").map_or_else(String::new, |(_, text)| text.to_owned())
+        };
+        assert!(told(Confinement::None).contains("no sandbox"));
+        assert!(told(Confinement::Commands).contains("cannot be written"));
+        assert!(told(Confinement::Container).contains("container"));
+        assert!(told(Confinement::Seatbelt).contains("Seatbelt"));
     }
 
     #[test]

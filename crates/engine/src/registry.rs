@@ -5,15 +5,59 @@ use std::sync::Arc;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::policy::{ApprovalMode, Judge};
-use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource};
+use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource, ToolSpec};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-
-use crate::coordinating;
 
 /// The argument that any call may carry to wait for all calls before it. It is
 /// the scheduler's, and no tool sees it.
 pub(crate) const WAIT_FOR_PREVIOUS: &str = "wait_for_previous";
+
+/// Tools whose declaration has that argument. Those for files, commands and the
+/// web have it no less, but undeclared: models write better calls of these when
+/// their schema holds nothing else. Those of MCP servers declare it themselves.
+const WAITING: [&str; 6] = [
+    "update_topic",
+    "list_background_processes",
+    "read_background_output",
+    "invoke_agent",
+    "list_mcp_resources",
+    "read_mcp_resource",
+];
+/// How the names of tools begin that a program of the user's declares.
+const DISCOVERED: &str = "discovered_tool_";
+
+/// What the model is told of the tools.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Declared {
+    /// The declarations as JSON array; `None` without any tool.
+    pub(crate) json: Option<Arc<RawValue>>,
+    /// The names of the declared tools, in order.
+    pub(crate) names: Arc<[String]>,
+}
+
+/// What the model is told of one tool.
+fn declaration(spec: &ToolSpec) -> Value {
+    let mut parameters = spec.parameters.clone();
+    let waits = WAITING.contains(&spec.name.as_str()) || spec.name.starts_with(DISCOVERED);
+    if waits && let Some(fields) = parameters.as_object_mut() {
+        fields.entry("type").or_insert_with(|| "object".into());
+        let properties = fields.entry("properties").or_insert_with(|| json!({}));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.entry(WAIT_FOR_PREVIOUS).or_insert_with(|| {
+                json!({
+                    "type": "boolean",
+                    "description": "Run only when all earlier calls of this answer are done."
+                })
+            });
+        }
+    }
+    json!({
+        "name": spec.name,
+        "description": spec.description.trim(),
+        "parametersJsonSchema": parameters,
+    })
+}
 
 pub(crate) struct Registry {
     tools: Vec<Arc<dyn Tool>>,
@@ -108,32 +152,29 @@ impl Registry {
         self.get(name).is_some_and(|tool| tool.spec().sharing == Sharing::Exclusive)
     }
 
-    /// The declarations of all tools that policy does not hide, as JSON array.
-    /// The order is that of registration, always: the provider's cache depends
-    /// on equal bytes.
+    /// The declarations of the tools that policy does not hide and that are
+    /// `wanted`. The order is that of registration, always: the provider's cache
+    /// depends on equal bytes.
     pub(crate) fn declarations(
         &self,
         judge: &dyn Judge,
         mode: ApprovalMode,
         interactive: bool,
-        coordinating: bool,
-    ) -> Option<Arc<RawValue>> {
-        let declarations: Vec<Value> = self
+        wanted: impl Fn(&ToolSpec) -> bool,
+    ) -> Declared {
+        let specs: Vec<&ToolSpec> = self
             .visible(judge, mode, interactive)
-            .filter(|tool| !coordinating || coordinating::has(tool.spec()))
-            .map(|tool| {
-                let spec = tool.spec();
-                json!({
-                    "name": spec.name,
-                    "description": spec.description.trim(),
-                    "parametersJsonSchema": spec.parameters,
-                })
-            })
+            .map(|tool| tool.spec())
+            .filter(|spec| wanted(spec))
             .collect();
-        if declarations.is_empty() {
-            return None;
+        let json: Vec<Value> = specs.iter().map(|spec| declaration(spec)).collect();
+        Declared {
+            json: match json.is_empty() {
+                true => None,
+                false => serde_json::value::to_raw_value(&json).ok().map(Arc::from),
+            },
+            names: specs.iter().map(|spec| spec.name.clone()).collect(),
         }
-        serde_json::value::to_raw_value(&declarations).ok().map(Arc::from)
     }
 
     fn visible(
@@ -186,7 +227,33 @@ fn distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use parallax_protocol::tool::{Sharing, ToolKind, ToolSpec};
+    use serde_json::{Value, json};
+
+    use super::{declaration, distance};
+
+    fn spec(name: &str, parameters: Value) -> ToolSpec {
+        ToolSpec {
+            name: name.into(),
+            display_name: String::new(),
+            description: String::new(),
+            parameters,
+            kind: ToolKind::Think,
+            sharing: Sharing::Shared,
+            aliases: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn waiting_is_declared_where_a_schema_takes_it() {
+        let waits = |name: &str, parameters: Value| {
+            let told = declaration(&spec(name, parameters));
+            told["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"] == "boolean"
+        };
+        assert!(waits("update_topic", json!({"type": "object", "properties": {}})));
+        assert!(waits("discovered_tool_x", json!({})));
+        assert!(!waits("read_file", json!({"type": "object", "properties": {}})));
+    }
 
     #[test]
     fn distances() {

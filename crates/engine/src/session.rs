@@ -36,7 +36,7 @@ use crate::hub::EventHub;
 use crate::inbox::{AddDirectory, Beginning, Inbox, ModelChanged, Queued};
 use crate::planning::AgreedPlan;
 use crate::prompts::Prompts;
-use crate::registry::Registry;
+use crate::registry::{Declared, Registry};
 use crate::routing::RoutingOptions;
 use crate::view::contents_of;
 
@@ -44,6 +44,13 @@ use crate::view::contents_of;
 const OPS: usize = 64;
 /// A shorter value stands in texts by chance.
 const SHORTEST_SECRET: usize = 8;
+
+/// Describes folders for the model.
+pub type DescribeDirectories = Arc<dyn Fn(&[PathBuf]) -> String + Send + Sync>;
+
+/// Makes the system prompt for a mode and the names of the declared tools. Equal
+/// ones give equal bytes.
+pub type SystemPrompt = Box<dyn Fn(ApprovalMode, &[String]) -> Arc<str> + Send + Sync>;
 
 /// Everything a session is made of.
 pub struct SessionOptions {
@@ -75,10 +82,14 @@ pub struct SessionOptions {
     pub workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Widens the workspace.
     pub add_directory: AddDirectory,
+    /// What the model is told of folders that were added. Blocking.
+    pub describe_directories: DescribeDirectories,
+    /// The folders beside the project's that the journal knows of.
+    pub directories: Vec<PathBuf>,
     /// Told when the model changes.
     pub model_changed: ModelChanged,
-    /// The system prompt for a mode. Equal modes give equal bytes.
-    pub system: Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync>,
+    /// The system prompt.
+    pub system: SystemPrompt,
     /// Context that goes before the first prompt of this process: the session
     /// context of a new session, or a note on what changed since.
     pub preface: Option<String>,
@@ -99,10 +110,9 @@ pub struct SessionOptions {
     pub pending: BTreeMap<usize, Box<RawValue>>,
     /// Generation settings from the user, in wire spelling.
     pub generation: Object,
-    /// Model requests the session may make; `None` = no limit.
+    /// Model requests that may be made, those of earlier processes apart; `None` =
+    /// no limit.
     pub max_turns: Option<u32>,
-    /// Model requests that count as made already.
-    pub requests_made: u32,
     /// What may be spent.
     pub budget: Budget,
     /// How models are chosen, and what happens when one cannot answer.
@@ -166,7 +176,10 @@ pub(crate) struct Session {
     pub(crate) replaces: bool,
     pub(crate) trusted: bool,
     pub(crate) workspace: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    pub(crate) system: Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync>,
+    pub(crate) describe_directories: DescribeDirectories,
+    /// The folders beside the project's that the journal knows of.
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) system: SystemPrompt,
     pub(crate) preface: Option<String>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
     pub(crate) generation: Object,
@@ -224,10 +237,10 @@ pub(crate) struct Session {
     pub(crate) turn: u64,
     /// Questions put so far, for ids of those put again.
     pub(crate) asks: u64,
-    /// The declarations of the tools for the mode of the last request.
     /// Whether this prompt's model only coordinates.
     pub(crate) coordinating: bool,
-    pub(crate) declared: Option<(ApprovalMode, Option<Arc<RawValue>>)>,
+    /// The declarations of the tools for the mode of the last request.
+    pub(crate) declared: Option<(ApprovalMode, Declared)>,
     /// Model requests made so far.
     pub(crate) requests: u32,
     /// Those made before the prompt of the running turn.
@@ -287,6 +300,8 @@ pub(crate) fn launch(
         replaces: options.replaces,
         trusted: options.trusted,
         workspace: options.workspace,
+        describe_directories: options.describe_directories,
+        directories: options.directories,
         system: options.system,
         preface: options.preface,
         pending: options.pending,
@@ -328,8 +343,8 @@ pub(crate) fn launch(
         asks: 0,
         coordinating: false,
         declared: None,
-        requests: options.requests_made,
-        requests_at_prompt: options.requests_made,
+        requests: 0,
+        requests_at_prompt: 0,
         calls: 0,
         items: 0,
         role,

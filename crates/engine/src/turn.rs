@@ -17,6 +17,7 @@ use crate::history::{Remarks, now};
 use crate::loop_guard::{Finding, LoopGuard};
 use crate::respond;
 use crate::session::Session;
+use crate::unwatched::GO_ON;
 
 /// Stands for the answer that an interrupt cut off, so that roles alternate.
 pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
@@ -41,6 +42,7 @@ impl Session {
         let before = self.history.len();
         self.note_coordination(&prompt.text);
         self.await_tools(cancel).await;
+        self.describe_added().await;
         let preface = self.preface.take();
         self.push_prompt(prompt, preface.as_deref());
         let mut guard = LoopGuard::default();
@@ -101,7 +103,11 @@ impl Session {
                     self.history.push_note(&nudge(&detail));
                     Ok(())
                 }
-                Finding::Stop(detail) => Err(EndReason::Loop { detail }),
+                Finding::Stop(detail) => {
+                    self.stop_loop(detail, cancel).await?;
+                    self.history.push_note(GO_ON);
+                    Ok(())
+                }
             },
             Reply::Final if self.inbox.steers.is_empty() => Err(EndReason::Done),
             Reply::Final => {
@@ -169,7 +175,7 @@ impl Session {
             return Err(EndReason::Done);
         }
         if let Some(Finding::Stop(detail)) = finding {
-            return Err(EndReason::Loop { detail });
+            self.stop_loop(detail, cancel).await?;
         }
         if declined {
             return Err(EndReason::Stopped { reason: DECLINED.to_owned() });
@@ -213,6 +219,7 @@ impl Session {
         let (display, turn) = (Some(prompt.text), Some(self.turn));
         let remarks = Remarks { display, turn, ..Remarks::default() };
         self.history.push(&Content::user(parts), remarks);
+        self.record_directories();
         self.tell_trouble();
         self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
     }

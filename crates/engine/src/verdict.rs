@@ -18,6 +18,9 @@ pub(crate) enum Invalid {
     NoResponseText,
 }
 
+/// Attempts of one request whose stream broke or held no answer.
+pub(crate) const ATTEMPTS: u32 = 4;
+
 /// Reasons that mean "the service refuses to say this".
 const REFUSALS: [&str; 7] =
     ["SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "IMAGE_SAFETY", "RECITATION", "LANGUAGE"];
@@ -58,8 +61,8 @@ impl Invalid {
     pub(crate) fn max_attempts(self) -> u32 {
         match self {
             Self::SafetyBlocked | Self::RecitationBlocked => 1,
-            Self::MaxTokensExceeded | Self::OtherBlocked | Self::NoResponseText => 2,
-            _ => 4,
+            Self::MaxTokensExceeded => 2,
+            _ => ATTEMPTS,
         }
     }
 

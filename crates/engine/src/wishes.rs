@@ -6,8 +6,6 @@ use std::sync::Arc;
 use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::op::PromptWishes;
 use parallax_protocol::policy::{Decision, Query, Verdict};
-use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::inbox::Beginning;
 use crate::session::Session;
@@ -73,7 +71,7 @@ impl Session {
     }
 
     /// Whether the prompt wants the tool, by any of its names. An ending may be `*`.
-    fn is_wished(&self, name: &str) -> bool {
+    pub(crate) fn is_wished(&self, name: &str) -> bool {
         let Some(wanted) = self.wishes.as_ref().and_then(|wishes| wishes.tools.as_ref()) else {
             return true;
         };
@@ -90,19 +88,6 @@ impl Session {
             }
             None => matches(name),
         }
-    }
-
-    /// Those of the declared tools that the prompt wants.
-    pub(crate) fn wished_tools(&self, declared: Option<Arc<RawValue>>) -> Option<Arc<RawValue>> {
-        if !self.limits_tools() {
-            return declared;
-        }
-        let mut tools: Vec<Value> = serde_json::from_str(declared?.get()).ok()?;
-        tools.retain(|tool| {
-            tool.get("name").and_then(Value::as_str).is_some_and(|name| self.is_wished(name))
-        });
-        let raw = (!tools.is_empty()).then(|| serde_json::value::to_raw_value(&tools));
-        raw?.ok().map(Arc::from)
     }
 
     /// The verdict on a call that is not let through, as it would be had somebody

@@ -30,7 +30,7 @@ pub use names::is_kept_from_tools;
 pub use parallax_protocol::paths::lexical;
 pub use resolve::real_path;
 pub use seen::{Freshness, Hash, SeenFiles, Snapshot, hash};
-pub use tree::folder_tree;
+pub use tree::{folder_tree, folder_tree_of};
 pub use walk::{WalkOptions, walk};
 pub use workspace::{Access, Filtering, Workspace, WorkspaceOptions};
 pub use write::{Expected, Written, atomic_write};

@@ -25,13 +25,18 @@ struct Node {
 /// folders over all of them. Folders end in `/`; `...` stands for what is not
 /// shown. Ignored files are left out, ignored folders are shown closed.
 pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
+    folder_tree_of(workspace, &workspace.roots(), max_items)
+}
+
+/// The same of some folders of the workspace.
+pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize) -> String {
     let rules = workspace.ignore_rules(IgnoreFlags::of(workspace.filtering()));
     let mut text = format!(
         "Showing up to {max_items} items (files + folders). Folders or files indicated with ... contain more items not shown, were ignored, or the display limit ({max_items} items) was reached."
     );
     let mut left = max_items;
-    for root in workspace.roots() {
-        let nodes = gather(workspace, &rules, &root, &mut left);
+    for root in roots {
+        let nodes = gather(workspace, &rules, root, &mut left);
         text.push_str(&format!("\n\n{}", root.display()));
         if !text.ends_with('/') {
             text.push('/');

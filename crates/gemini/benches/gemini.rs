@@ -55,7 +55,9 @@ fn request_with_a_thousand_messages(bencher: Bencher<'_, '_>) {
         tools: ToolSet::None,
         generation: Object::new(),
         role: "main".into(),
+        alias: String::new(),
         max_attempts: None,
+        gives_way: false,
     };
     let table = ModelTable::default();
     let bytes = request_body(&request, &table).len();

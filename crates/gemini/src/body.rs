@@ -24,7 +24,7 @@ pub fn request_body(request: &Request, table: &ModelTable) -> Vec<u8> {
 }
 
 pub(crate) fn body_for_attempt(request: &Request, table: &ModelTable, is_retry: bool) -> Vec<u8> {
-    let mut settings = table.generation(&request.model, &request.role, is_retry);
+    let mut settings = table.generation(request, is_retry);
     merge(&mut settings, &request.generation);
     add_defaults(&mut settings, request, table);
 
@@ -97,7 +97,7 @@ pub(crate) fn add_sampling(settings: &mut Object, request: &Request, table: &Mod
     if !table.family(&request.model).sampling {
         return;
     }
-    let defaults: &[(&str, Value)] = if is_utility(&request.role) {
+    let defaults: &[(&str, Value)] = if is_utility(request) {
         &[("temperature", json!(0)), ("topP", json!(1))]
     } else {
         &[("temperature", json!(1)), ("topP", json!(0.95)), ("topK", json!(64))]
@@ -110,7 +110,7 @@ pub(crate) fn add_sampling(settings: &mut Object, request: &Request, table: &Mod
 /// Adds what the family of the model wants where nothing is set.
 fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
     let family = table.family(&request.model);
-    let utility = is_utility(&request.role);
+    let utility = is_utility(request);
     add_sampling(settings, request, table);
     let level = match family.thinking {
         Thinking::Silent => return,
@@ -153,7 +153,9 @@ mod tests {
             tools: ToolSet::None,
             generation,
             role: role.into(),
+            alias: String::new(),
             max_attempts: None,
+            gives_way: false,
         }
     }
 

@@ -12,13 +12,13 @@ use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::body::body_for_attempt;
 use crate::chunk::NOT_JSON;
-use crate::classify::{LONGEST_WAIT, Refusal, Verdict};
+use crate::classify::{CAPACITY, LONGEST_WAIT, Refusal, Verdict};
 use crate::client::Inner;
 use crate::endpoint::Method;
 use crate::headers::{HeaderParts, headers, user_agent};
 use crate::payload::{Payload, one_line};
 use crate::reader::{Reader, Trouble};
-use crate::retry::{MOST_ATTEMPTS, parse_retry_after};
+use crate::retry::{CAPACITY_ATTEMPTS, MOST_ATTEMPTS, parse_retry_after};
 
 /// The most bytes of an error answer that are read.
 const MOST_ERROR: usize = 1 << 20;
@@ -161,14 +161,21 @@ impl Call {
     }
 
     fn after_failure(&mut self, attempt: u32, failed: Failed) -> Result<StreamEvent, ModelError> {
-        let Some(again) = failed.again.filter(|_| attempt < self.attempts) else {
+        let Some(again) = failed.again else { return Err(failed.error) };
+        let short = self.request.gives_way && again.class == CAPACITY;
+        let most = if short { self.attempts.min(CAPACITY_ATTEMPTS) } else { self.attempts };
+        if attempt >= most {
             return Err(failed.error);
+        }
+        let backoff = self.inner.options.backoff;
+        let wait = match short {
+            true => backoff.short_wait(attempt, again.delay),
+            false => backoff.wait(attempt, again.delay, again.guessed),
         };
-        let wait = self.inner.options.backoff.wait(attempt, again.delay, again.guessed);
         self.phase = Phase::Waiting(attempt + 1, wait);
         Ok(StreamEvent::Retry(Retry {
             attempt,
-            max_attempts: self.attempts,
+            max_attempts: most,
             delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             class: again.class.to_owned(),
             status: again.status,

@@ -12,6 +12,8 @@ use crate::payload::Payload;
 
 /// Nobody waits longer than this for a retry.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The class of a model without capacity.
+pub(crate) const CAPACITY: &str = "capacity";
 /// How long a quota by the minute is waited for when no delay is told.
 const PER_MINUTE: Duration = Duration::from_secs(60);
 
@@ -162,11 +164,12 @@ impl Refusal {
     }
 
     /// The model is overloaded: tried again like any other failure of the
-    /// service, unless the wait is too long.
+    /// service, unless the wait is too long. A class of its own, since somebody
+    /// may want another model instead.
     fn capacity(&self, said: Option<Duration>) -> Verdict {
         match said {
-            Some(delay) => self.waiting(delay),
-            None => self.later(),
+            Some(delay) if delay > LONGEST_WAIT => self.waiting(delay),
+            delay => Verdict::Retry { delay, guessed: false, class: CAPACITY },
         }
     }
 
@@ -337,6 +340,11 @@ mod tests {
         Refusal { status, payload: Payload::from_body(body.as_bytes()), retry_after: None }
     }
 
+    fn capacity(seconds: impl Into<Option<u64>>) -> Verdict {
+        let delay = seconds.into().map(Duration::from_secs);
+        Verdict::Retry { delay, guessed: false, class: CAPACITY }
+    }
+
     fn retry(seconds: impl Into<Option<u64>>) -> Verdict {
         let delay = seconds.into().map(Duration::from_secs);
         Verdict::Retry { delay, guessed: false, class: "rate_limit" }
@@ -367,10 +375,10 @@ mod tests {
             (429, "limit: 05", String::new(), retry(None)),
             (429, "Please retry in 2s", String::new(), retry(2)),
             (429, "Please retry in 301s.", String::new(), quota(false, Some(301))),
-            (429, "You have exhausted your capacity", String::new(), retry(None)),
+            (429, "You have exhausted your capacity", String::new(), capacity(None)),
             (429, "slow down", String::new(), retry(None)),
             (429, "", [violation("RequestsPerDay"), delay("3s")].join(","), quota(true, None)),
-            (429, "", info("MODEL_CAPACITY_EXHAUSTED", "x", ""), retry(None)),
+            (429, "", info("MODEL_CAPACITY_EXHAUSTED", "x", ""), capacity(None)),
             (429, "", info("INSUFFICIENT_G1_CREDITS_BALANCE", "x", ""), quota(false, None)),
             (429, "", info("RATE_LIMIT_EXCEEDED", assist, ""), quota(false, None)),
             (429, "", [info("RATE_LIMIT_EXCEEDED", assist, ""), delay("7s")].join(","), retry(7)),

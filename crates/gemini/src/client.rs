@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use crate::auth::Auth;
 use crate::body::add_sampling;
 use crate::call::Call;
+use crate::config::merge;
 use crate::endpoint::{Endpoint, EndpointError, EndpointParts, Method};
 use crate::models::{ModelTable, is_utility};
 use crate::retry::{Backoff, MOST_ATTEMPTS, UTILITY_ATTEMPTS};
@@ -224,7 +225,7 @@ impl Inner {
                 .options
                 .models
                 .stand_in(&model)
-                .filter(|_| is_utility(&request.role))
+                .filter(|_| is_utility(&request))
                 .map(str::to_owned);
             if let Some(other) = &stand_in
                 && self.missing().contains(&model)
@@ -274,13 +275,19 @@ impl Model for Gemini {
     }
 
     fn generation(&self, request: &Request) -> Object {
-        let mut settings = request.generation.clone();
-        add_sampling(&mut settings, request, &self.inner.options.models);
+        let models = &self.inner.options.models;
+        let mut settings = models.generation(request, false);
+        merge(&mut settings, &request.generation);
+        add_sampling(&mut settings, request, models);
         settings
     }
 
     fn utility(&self, name: &str, main: &str) -> String {
         self.inner.options.models.utility(name, main)
+    }
+
+    fn utility_alias(&self, name: &str, main: &str) -> String {
+        self.inner.options.models.utility_alias(name, main)
     }
 
     fn routes(&self, name: &str) -> Option<Routes> {

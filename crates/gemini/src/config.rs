@@ -203,32 +203,55 @@ impl ModelConfigs {
         named.or_else(|| chain.last()?.extends.clone().filter(|parent| !is_preset(parent)))
     }
 
-    pub(crate) fn alias_generation(&self, name: &str) -> Object {
-        let mut generation = Object::new();
-        for alias in self.chain(name).into_iter().rev() {
-            merge(&mut generation, &alias.model_config.generate_content_config);
-        }
-        generation
+    /// Whether an alias or an override of the settings is about the name.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        let named = |item: &Override| item.matches.model.as_deref() == Some(name);
+        self.aliases.contains_key(name) || self.overrides.iter().any(named)
     }
 
+    /// The name and those that it extends, root first. The root may be a name that
+    /// the settings do not define.
+    pub(crate) fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        let parents = self.chain(name).into_iter().filter_map(|alias| alias.extends.as_deref());
+        let mut names: Vec<&str> = std::iter::once(name).chain(parents).collect();
+        names.reverse();
+        names
+    }
+
+    /// What the aliases of these names say, the first first.
+    pub(crate) fn apply_aliases(&self, generation: &mut Object, names: &[&str]) {
+        for alias in names.iter().filter_map(|name| self.aliases.get(*name)) {
+            merge(generation, &alias.model_config.generate_content_config);
+        }
+    }
+
+    /// What overrides say for these names, which go from broad to specific.
     pub(crate) fn apply_overrides(
         &self,
         generation: &mut Object,
-        model: &str,
+        names: &[&str],
         role: &str,
         is_retry: bool,
     ) {
-        for item in &self.overrides {
-            if item.matches.fits(&[model, role], role, is_retry) {
-                merge(generation, &item.model_config.generate_content_config);
-            }
+        let place = |item: &Override| match &item.matches.model {
+            None => Some(0),
+            Some(model) => names.iter().position(|name| name == model).map(|at| at + 1),
+        };
+        let fitting = self.overrides.iter().filter(|item| item.matches.fits(role, is_retry));
+        let mut fitting: Vec<_> = fitting.filter_map(|item| Some((place(item)?, item))).collect();
+        fitting.sort_by_key(|(place, _)| *place);
+        for (_, item) in fitting {
+            merge(generation, &item.model_config.generate_content_config);
         }
     }
 
-    /// Another model that an override puts in the place of one.
-    pub(crate) fn override_model(&self, model: &str, alias: &str) -> Option<String> {
+    /// Another model that an override puts in the place of what a name means.
+    pub(crate) fn override_model(&self, name: &str) -> Option<String> {
+        let lineage = self.lineage(name);
         let fitting = self.overrides.iter().filter(|item| {
-            item.matches.model.is_some() && item.matches.fits(&[model, alias], "main", false)
+            let model = item.matches.model.as_deref();
+            model.is_some_and(|model| lineage.contains(&model) && !is_preset(model))
+                && item.matches.fits("main", false)
         });
         fitting.filter_map(|item| item.model_config.model.clone()).next_back()
     }
@@ -263,19 +286,18 @@ impl ModelConfigs {
 }
 
 impl Match {
-    /// `names` are the model and the alias asked for.
-    fn fits(&self, names: &[&str], role: &str, is_retry: bool) -> bool {
+    /// Whether it is about such a call; the model is another question.
+    fn fits(&self, role: &str, is_retry: bool) -> bool {
         let scope = |scope: &String| {
             (scope == "core" && role == "main") || utility_name(scope) == utility_name(role)
         };
-        self.model.as_deref().is_none_or(|model| names.contains(&model))
-            && self.override_scope.as_ref().is_none_or(scope)
+        self.override_scope.as_ref().is_none_or(scope)
             && self.is_retry.is_none_or(|wanted| wanted == is_retry)
     }
 }
 
-/// Presets of the reference that hold settings but no model. What they hold is
-/// our families' defaults.
+/// Presets of the reference that hold settings but no model. What they hold at
+/// first is our families' defaults.
 fn is_preset(name: &str) -> bool {
     matches!(name, "base" | "chat-base" | "chat-base-2.5" | "chat-base-3" | "custom")
 }
@@ -294,11 +316,84 @@ pub(crate) fn merge(base: &mut Object, over: &Object) {
 
 #[cfg(test)]
 mod tests {
-    use crate::models::ModelTable;
+    use parallax_protocol::Object;
+    use parallax_protocol::model::{Request, ToolSet};
     use serde_json::{Value, json};
+
+    use crate::models::ModelTable;
 
     fn table(settings: Value) -> ModelTable {
         ModelTable::from_settings(&settings).expect("good settings")
+    }
+
+    fn request(alias: &str, model: &str, role: &str) -> Request {
+        Request {
+            model: model.to_owned(),
+            system: "".into(),
+            contents: Vec::new(),
+            tools: ToolSet::None,
+            generation: Object::new(),
+            role: role.to_owned(),
+            alias: alias.to_owned(),
+            max_attempts: None,
+            gives_way: false,
+        }
+    }
+
+    fn settings(table: &ModelTable, alias: &str, model: &str) -> Value {
+        Value::Object(table.generation(&request(alias, model, "main"), false))
+    }
+
+    #[test]
+    fn presets_are_the_roots_of_what_is_asked_for() {
+        let set =
+            |n: u32| json!({"modelConfig": {"generateContentConfig": {"seed": n, "topK": n}}});
+        let table = table(json!({"customAliases": {
+            "base": set(1), "chat-base": set(2), "chat-base-3": set(3),
+            "my": {"extends": "chat-base-3", "modelConfig": {"model": "gemini-3-x",
+                "generateContentConfig": {"seed": 4}}},
+        }}));
+        assert_eq!(settings(&table, "my", "gemini-3-x"), json!({"seed": 4, "topK": 3}));
+        assert_eq!(settings(&table, "auto", "gemini-3-x"), json!({"seed": 3, "topK": 3}));
+        assert_eq!(settings(&table, "", "gemini-2.5-pro"), json!({"seed": 2, "topK": 2}));
+        assert_eq!(settings(&table, "web-search", "gemini-3-x"), json!({"seed": 1, "topK": 1}));
+    }
+
+    #[test]
+    fn overrides_match_every_name_of_the_chain() {
+        let over = |name: &str, n: u32| {
+            json!({"match": {"model": name},
+                "modelConfig": {"generateContentConfig": {"seed": n}}})
+        };
+        let seed = |overrides: Value, alias: &str| {
+            let table = table(json!({"customOverrides": overrides, "customAliases": {
+                "root": {"modelConfig": {"model": "gemini-3-x"}}, "my": {"extends": "root"}}}));
+            settings(&table, alias, "gemini-3-x").get("seed").and_then(Value::as_u64)
+        };
+        for name in ["base", "chat-base", "chat-base-3", "gemini-3-x", "root", "my"] {
+            assert_eq!(seed(json!([over(name, 7)]), "my"), Some(7), "{name}");
+        }
+        assert_eq!(seed(json!([over("my", 7)]), "root"), None);
+        assert_eq!(seed(json!([over("my", 2), over("chat-base", 1)]), "my"), Some(2));
+        assert_eq!(seed(json!([over("web-search", 5)]), "web-search"), Some(5));
+    }
+
+    #[test]
+    fn utilities_have_models_by_alias_override_and_family() {
+        let table = table(json!({
+            "customAliases": {"chat-compression-2.5-pro": {"modelConfig": {"model": "small"}},
+                "chat-compression-default": {"modelConfig": {"model": "other"}}},
+            "customOverrides": [{"match": {"model": "web-search"}, "modelConfig": {"model": "s"}}],
+        }));
+        assert_eq!(table.utility("chat-compression", "gemini-2.5-pro"), "small");
+        assert_eq!(table.utility("chat-compression", "gemini-3-pro-preview"), "other");
+        assert_eq!(table.utility("web-search", "gemini-3-pro-preview"), "s");
+        let plain = ModelTable::default();
+        assert_eq!(plain.utility("chat-compression", "m"), "m");
+        assert_eq!(
+            plain.utility_alias("chat_compression", "gemini-3.5-flash"),
+            "chat-compression-3-flash"
+        );
     }
 
     #[test]
@@ -313,7 +408,7 @@ mod tests {
         }}));
         assert_eq!(table.resolve("leaf"), "gemini-3.8-flash");
         assert_eq!(
-            Value::Object(table.alias_generation("leaf")),
+            settings(&table, "leaf", "gemini-3.8-flash"),
             json!({"temperature": 1, "thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": true}})
         );
         assert_eq!(table.resolve("mine"), "gemini-2.5-pro");
@@ -342,7 +437,8 @@ mod tests {
             {"match": {"model": "m"}, "modelConfig": set(1)},
         ]}));
         let seed = |model: &str, role: &str, retry| {
-            table.generation(model, role, retry).get("seed").and_then(Value::as_u64)
+            let generation = table.generation(&request("", model, role), retry);
+            generation.get("seed").and_then(Value::as_u64)
         };
         assert_eq!(seed("m", "main", true), Some(3));
         assert_eq!(seed("m", "main", false), Some(2));

@@ -2,7 +2,7 @@
 //! what the settings (`modelConfigs`) add to it.
 
 use parallax_protocol::Object;
-use parallax_protocol::model::Limits;
+use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::Value;
 
@@ -64,6 +64,11 @@ const ALIASES: &[(&str, &str)] = &[
     ("flash-lite", "gemini-3.5-flash-lite"),
     ("auto-gemini-3", "gemini-3-pro-preview"),
     ("auto-gemini-2.5", "gemini-2.5-pro"),
+    // Presets of the reference hold settings; as a model they mean the standard one.
+    ("base", "gemini-3-pro-preview"),
+    ("chat-base", "gemini-3-pro-preview"),
+    ("chat-base-3", "gemini-3-pro-preview"),
+    ("chat-base-2.5", "gemini-2.5-pro"),
 ];
 
 /// Models that a person may choose, with a word on each: names that stand for a
@@ -103,6 +108,9 @@ const STAND_INS: &[(&str, &str)] = &[
     ("gemini-3.1-flash-lite", "gemini-2.5-flash-lite"),
 ];
 
+/// The utility call that writes an account of a conversation.
+const COMPRESSION: &str = "chat-compression";
+
 /// Utility calls that a flash model answers, whatever the main model.
 const FLASH_UTILITIES: &[&str] = &["web-search", "web-fetch", "web-fetch-fallback"];
 
@@ -131,7 +139,10 @@ impl ModelTable {
             None => name.to_owned(),
         };
         let model = lookup(ALIASES, &model).map_or(model, str::to_owned);
-        self.configs.override_model(&model, name).unwrap_or(model)
+        self.configs
+            .override_model(name)
+            .or_else(|| self.configs.override_model(&model))
+            .unwrap_or(model)
     }
 
     /// What a dialog offers: the built-in names, then the user's own.
@@ -151,18 +162,31 @@ impl ModelTable {
 
     /// The concrete model for a utility call of that name.
     pub fn utility(&self, name: &str, main: &str) -> String {
+        let name = self.utility_alias(name, main);
+        let model = match self.configs.model_of(&name) {
+            Some(model) => self.resolve(&model),
+            None if !FLASH_UTILITIES.contains(&name.as_str()) => main.to_owned(),
+            None => match version(main) {
+                Version::Foreign => main.to_owned(),
+                Version::Number(number) if number < (3, 0) => "gemini-2.5-flash".to_owned(),
+                Version::Number(_) | Version::Newest => self.resolve("flash"),
+            },
+        };
+        self.configs.override_model(&name).unwrap_or(model)
+    }
+
+    /// The name that settings know a utility call by: an account of a conversation
+    /// has one for the family of the main model, then one for all.
+    pub(crate) fn utility_alias(&self, name: &str, main: &str) -> String {
         let name = utility_name(name);
-        if let Some(model) = self.configs.model_of(&name) {
-            return self.resolve(&model);
+        if name != COMPRESSION {
+            return name;
         }
-        if !FLASH_UTILITIES.contains(&name.as_str()) {
-            return main.to_owned();
-        }
-        match version(main) {
-            Version::Foreign => main.to_owned(),
-            Version::Number(number) if number < (3, 0) => "gemini-2.5-flash".to_owned(),
-            Version::Number(_) | Version::Newest => self.resolve("flash"),
-        }
+        let family = format!("{COMPRESSION}-{}", compression_family(main));
+        let standard = format!("{COMPRESSION}-default");
+        let names = [family.as_str(), &standard, COMPRESSION, "context-snapshotter"];
+        let set = names.into_iter().find(|name| self.configs.knows(name));
+        set.map_or(family.clone(), str::to_owned)
     }
 
     /// The model that the settings give to a utility call.
@@ -191,20 +215,27 @@ impl ModelTable {
         }
     }
 
-    /// The generation settings that the user's settings give to an alias
-    /// (`--model my-alias`): what is to go into `Request::generation` along with
-    /// [`ModelTable::resolve`]'s model. Empty for other names.
-    pub fn alias_generation(&self, name: &str) -> Object {
-        self.configs.alias_generation(name)
-    }
-
-    /// The settings' part for a request: the utility's own, then what overrides
-    /// for this model, role and retry say.
-    pub(crate) fn generation(&self, model: &str, role: &str, is_retry: bool) -> Object {
-        let name = utility_name(role);
-        let mut generation = builtin_generation(&name).unwrap_or_default();
-        crate::config::merge(&mut generation, &self.configs.alias_generation(&name));
-        self.configs.apply_overrides(&mut generation, model, &name, is_retry);
+    /// The settings' part for a request: what the presets that its alias rests on
+    /// and the alias say, root first, then what overrides for these say.
+    pub(crate) fn generation(&self, request: &Request, is_retry: bool) -> Object {
+        let name = settings_name(request);
+        let built_in = builtin_generation(&name);
+        let presets: &[&str] = match (&built_in, self.family(&request.model).thinking) {
+            (Some(_), _) => &["base"],
+            (None, Thinking::Silent) => &["base", "chat-base"],
+            (None, Thinking::Budget(_)) => &["base", "chat-base", "chat-base-2.5"],
+            (None, Thinking::Level(_)) => &["base", "chat-base", "chat-base-3"],
+        };
+        let mut names = presets.to_vec();
+        for name in [request.model.as_str(), &name] {
+            for link in self.configs.lineage(name) {
+                names.retain(|known| *known != link);
+                names.push(link);
+            }
+        }
+        let mut generation = built_in.unwrap_or_default();
+        self.configs.apply_aliases(&mut generation, &names);
+        self.configs.apply_overrides(&mut generation, &names, &request.role, is_retry);
         generation
     }
 
@@ -275,9 +306,35 @@ fn plain_number(value: f64) -> Value {
     if value.fract() == 0.0 { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// Whether the role is a utility call, which is sampled coldly.
-pub(crate) fn is_utility(role: &str) -> bool {
-    builtin_generation(&utility_name(role)).is_some()
+/// The name that settings know a request by.
+fn settings_name(request: &Request) -> String {
+    match request.alias.as_str() {
+        "" => utility_name(&request.role),
+        alias if builtin_generation(&utility_name(alias)).is_some() => utility_name(alias),
+        alias => alias.to_owned(),
+    }
+}
+
+/// Whether it is a utility call, which is sampled coldly.
+pub(crate) fn is_utility(request: &Request) -> bool {
+    builtin_generation(&settings_name(request)).is_some()
+}
+
+/// How the reference names the family of a model in `chat-compression-…`.
+fn compression_family(model: &str) -> &'static str {
+    let name = model.to_ascii_lowercase();
+    let is = |word: &str| name.contains(word);
+    match version(model) {
+        Version::Foreign => "default",
+        Version::Number(number) if number < (2, 5) => "default",
+        Version::Number((2, _)) if is("flash-lite") => "2.5-flash-lite",
+        Version::Number((2, _)) if is("flash") => "2.5-flash",
+        Version::Number((2, _)) if is("pro") => "2.5-pro",
+        Version::Number((2, _)) => "default",
+        _ if is("flash-lite") => "3.1-flash-lite",
+        _ if is("flash") => "3-flash",
+        _ => "3-pro",
+    }
 }
 
 /// A model name's version.
@@ -347,6 +404,7 @@ mod tests {
         assert_eq!(table.resolve("auto"), "gemini-3-pro-preview");
         assert_eq!(table.resolve("flash-lite"), "gemini-3.5-flash-lite");
         assert_eq!(table.resolve("gemini-9-x"), "gemini-9-x");
+        assert_eq!(table.resolve("chat-base-2.5"), "gemini-2.5-pro");
     }
 
     #[test]

@@ -344,6 +344,7 @@ impl RecordedError {
                 delay: delay_ms.map(Duration::from_millis),
                 class: match code.as_deref() {
                     Some("rate_limit") => "rate_limit",
+                    Some("capacity") => "capacity",
                     Some("network") => "network",
                     Some("timeout") => "timeout",
                     Some("incomplete") => "incomplete",

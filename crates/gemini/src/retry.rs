@@ -8,6 +8,9 @@ pub(crate) const MOST_ATTEMPTS: u32 = 10;
 /// The attempts of a utility call.
 pub(crate) const UTILITY_ATTEMPTS: u32 = 5;
 
+/// The attempts while a model has no capacity and another could be asked.
+pub(crate) const CAPACITY_ATTEMPTS: u32 = 3;
+
 /// The first wait; `PARALLAX_RETRY_BASE_MS` may make it shorter (see
 /// [`Backoff::from_env`]).
 const START: Duration = Duration::from_secs(5);
@@ -45,6 +48,13 @@ impl Backoff {
             }
             None => current.mul_f64(0.7 + 0.6 * random()),
         }
+    }
+
+    /// The wait where another model could be asked instead: one second, then
+    /// three, or what the server asks for.
+    pub(crate) fn short_wait(self, attempt: u32, told: Option<Duration>) -> Duration {
+        let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
+        told.unwrap_or_else(|| self.scale(ours))
     }
 
     fn scale(self, delay: Duration) -> Duration {

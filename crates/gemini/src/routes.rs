@@ -10,6 +10,8 @@ use crate::models::{ModelTable, Version, version};
 const FEW: u32 = 3;
 const OLD_PRO: &str = "gemini-2.5-pro";
 const OLD_FLASH: &str = "gemini-2.5-flash";
+/// The flash model that stands in for an older one that a person named.
+const BASE_FLASH: &str = "gemini-3.5-flash";
 const OLD_LITE: &str = "gemini-2.5-flash-lite";
 
 /// What kind of model a name is.
@@ -63,7 +65,9 @@ impl ModelTable {
         }
         let (Some(kind), Some(old)) = (kind(model), is_old(model)) else { return Vec::new() };
         let (pro, flash) = match old {
-            true => (OLD_PRO.to_owned(), OLD_FLASH.to_owned()),
+            // What the program chose stays in its generation, whose signatures hold.
+            true if chosen => (OLD_PRO.to_owned(), OLD_FLASH.to_owned()),
+            true => (OLD_PRO.to_owned(), BASE_FLASH.to_owned()),
             false => (self.resolve("pro"), self.resolve("flash")),
         };
         let (models, unasked) = match kind {
@@ -211,7 +215,8 @@ mod tests {
         let flash = || "gemini-3.8-flash".to_owned();
         assert_eq!(chain("gemini-3-pro-preview", false), [(flash(), Unasked::NEVER)]);
         assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), Unasked::PASSING)]);
-        assert_eq!(chain("gemini-2.5-pro", false), [(OLD_FLASH.to_owned(), Unasked::NEVER)]);
+        assert_eq!(chain("gemini-2.5-pro", false), [(BASE_FLASH.to_owned(), Unasked::NEVER)]);
+        assert_eq!(chain("gemini-2.5-pro", true), [(OLD_FLASH.to_owned(), Unasked::PASSING)]);
         assert_eq!(chain("gemini-2.5-flash", false), []);
         let lite = chain("gemini-3.5-flash-lite", false);
         assert_eq!(

@@ -64,6 +64,7 @@ impl ExitCode {
             FailureKind::Untrusted => Self::UNTRUSTED,
             FailureKind::Tool => Self::TOOL,
             FailureKind::Quota => Self::QUOTA,
+            FailureKind::Continuations => Self::BUDGET,
             FailureKind::Api if failure.status == Some(429) => Self::QUOTA,
             FailureKind::Api
             | FailureKind::InvalidStream

@@ -40,6 +40,7 @@ impl From<&Failure> for ErrorObject {
             FailureKind::Quota => "TerminalQuotaError",
             FailureKind::InvalidStream => "INVALID_STREAM",
             FailureKind::Blocked => "BLOCKED",
+            FailureKind::Continuations => "BUDGET_SPENT",
             FailureKind::Overflow => "CONTEXT_OVERFLOW",
             FailureKind::Internal => "InternalError",
         };

@@ -26,6 +26,9 @@ pub struct RunOptions {
     pub stream_version: u8,
     /// Whether control sequences of the model's text are kept (text only).
     pub raw_output: bool,
+    /// Whether a message is printed only when it is whole (text only), so that a
+    /// reader gets nothing of one that breaks off and comes again.
+    pub whole_messages: bool,
     /// Whether json also carries `messages`, `tool_calls` and `exit_reason`.
     pub verbose_json: bool,
     /// Whether stderr is silent but for errors.

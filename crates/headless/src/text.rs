@@ -1,5 +1,5 @@
-//! Text for people and pipes: the answer on stdout as it comes, one line per
-//! event on stderr.
+//! Text for people and pipes: the answer on stdout, as it comes or message by
+//! message, one line per event on stderr.
 
 use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, ToolStatus};
 
@@ -18,6 +18,9 @@ pub(crate) struct TextFace {
     colour: bool,
     /// Nothing is printed until the answer has passed its schema.
     hold: bool,
+    /// A message is printed when it is whole, and none of it when it turns out to
+    /// be void. `None`: it is printed as it comes.
+    whole: Option<String>,
     warnings: Vec<String>,
     items: TextItems,
     sanitizer: Sanitizer,
@@ -34,6 +37,7 @@ impl TextFace {
             quiet: options.quiet,
             colour: options.stderr_colour,
             hold: options.schema.is_some(),
+            whole: options.whole_messages.then(String::new),
             warnings: options.warnings.clone(),
             items: TextItems::default(),
             sanitizer: Sanitizer::new(),
@@ -106,9 +110,23 @@ impl Face for TextFace {
         match self.items.read(event) {
             TextStep::Other => {}
             TextStep::Boundary => self.finish_message(pending),
-            TextStep::Begin => self.sanitizer = Sanitizer::new(),
-            TextStep::More(piece) => self.piece(piece, pending),
-            TextStep::End { rest, .. } => self.piece(rest, pending),
+            TextStep::Begin => {
+                self.sanitizer = Sanitizer::new();
+                self.whole.iter_mut().for_each(String::clear);
+            }
+            TextStep::More(piece) => match &mut self.whole {
+                Some(whole) => whole.push_str(piece),
+                None => self.piece(piece, pending),
+            },
+            TextStep::End { rest, .. } => {
+                if let Some(mut whole) = self.whole.take() {
+                    self.piece(&whole, pending);
+                    whole.clear();
+                    self.whole = Some(whole);
+                }
+                self.piece(rest, pending);
+            }
+            TextStep::Dropped { .. } if self.whole.is_some() => {}
             TextStep::Dropped { text } if self.raw => self.message.take_back(text),
             TextStep::Dropped { text } => {
                 // In one piece as it was in many: what is harmless does not
@@ -209,6 +227,20 @@ mod tests {
         assert_eq!(done.stdout, "One two three\n");
         let done = run(text().dropped(&["One two"]).text(&["One", " 2"]).done());
         assert_eq!(done.stdout, "One two\nOne 2\n");
+    }
+
+    #[test]
+    fn a_whole_message_has_nothing_of_a_void_one() {
+        let mut script = text().dropped(&["Hello wor"]).text(&["Other ", "text"]).done();
+        script.options.whole_messages = true;
+        assert_eq!(run(script).stdout, "Other text\n");
+        let mut script = text()
+            .text(&["Look\x1b[3", "1ming"])
+            .tools(&[("a", Ok("one"))])
+            .text(&["Found."])
+            .done();
+        script.options.whole_messages = true;
+        assert_eq!(run(script).stdout, "Looking\nFound.\n");
     }
 
     #[test]

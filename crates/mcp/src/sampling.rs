@@ -231,7 +231,9 @@ fn request(
         tools: ToolSet::None,
         generation,
         role: ROLE.to_owned(),
+        alias: String::new(),
         max_attempts: None,
+        gives_way: false,
     }
 }
 

@@ -412,6 +412,11 @@ pub(crate) struct PrintingArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
 
+    /// Print the model's text as it comes where stdout is no terminal, too; else
+    /// a message is printed when it is whole
+    #[arg(long)]
+    pub(crate) stream_text: bool,
+
     /// Keep control sequences in the model's text
     #[arg(long)]
     pub(crate) raw_output: bool,

@@ -159,6 +159,7 @@ pub(crate) struct Printing {
     pub(crate) stream_version: u8,
     pub(crate) verbose_json: bool,
     pub(crate) raw_output: bool,
+    pub(crate) stream_text: bool,
     pub(crate) quiet: bool,
     pub(crate) schema: Option<PathBuf>,
     pub(crate) warnings: Vec<String>,
@@ -459,6 +460,7 @@ fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
         ("--input-format stream-json", streams_in, Format::StreamJson),
         ("--stream-version", typed.stream_version.is_some(), Format::StreamJson),
         ("--verbose-json", typed.verbose_json, Format::Json),
+        ("--stream-text", typed.stream_text, Format::Text),
     ];
     let mut format = typed.output_format;
     let mut asked_by = "--output-format";
@@ -475,6 +477,7 @@ fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
                     format!("`{flag}` does not fit `{asked_by}`"),
                     match needs {
                         Format::Json => "it needs `--output-format json`",
+                        Format::Text => "it needs `--output-format text`",
                         _ => "it needs `--output-format stream-json`",
                     },
                 )
@@ -499,6 +502,7 @@ fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
         stream_version: typed.stream_version.unwrap_or(1),
         verbose_json: typed.verbose_json,
         raw_output: typed.raw_output || typed.accept_raw_output_risk,
+        stream_text: typed.stream_text,
         quiet: typed.quiet,
         schema: typed.output_schema.clone(),
         warnings,

@@ -330,6 +330,7 @@ fn options(
         format,
         stream_version: printing.stream_version,
         raw_output: printing.raw_output,
+        whole_messages: !printing.stream_text && !around.stdout_is_terminal,
         verbose_json: printing.verbose_json,
         quiet: printing.quiet,
         schema,

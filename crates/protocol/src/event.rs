@@ -400,6 +400,9 @@ pub enum Question {
     ExitPlanMode,
     /// A model that cannot answer, and another that could. It is about no call.
     Fallback,
+    /// The model repeats itself, and whether it may all the same, unwatched for the
+    /// rest of the session. It is about no call.
+    Loop,
     /// A budget that is spent ([`Preview::Budget`]), and whether the turn may
     /// spend more. It is about no call.
     Budget,
@@ -630,6 +633,8 @@ pub enum FailureKind {
     Quota,
     /// A tool failed fatally (disk full).
     Tool,
+    /// Hooks sent the agent back to work as often as they may.
+    Continuations,
     /// Does not fit the context window.
     Overflow,
     /// A defect of ours.

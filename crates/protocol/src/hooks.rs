@@ -128,6 +128,8 @@ pub struct HookOutcome {
     pub decision: Option<HookDecision>,
     /// Why, for the model.
     pub reason: String,
+    /// The hooks that decided so, for people.
+    pub deciders: Vec<String>,
     /// The agent loop must end, with this reason.
     pub stop: Option<String>,
     /// For people.

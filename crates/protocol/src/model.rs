@@ -29,8 +29,15 @@ pub struct Request {
     pub generation: Object,
     /// What the request is for: `main`, or a utility's name (`web_search`, …).
     pub role: String,
+    /// The name that settings know the call by: what was asked for in the place of
+    /// the model (an alias, `auto`), or a utility's name where that is not the
+    /// role. Empty: the role.
+    pub alias: String,
     /// How many attempts a call may take; `None` = the provider's default.
     pub max_attempts: Option<u32>,
+    /// Whether somebody can have another model in its place: while this one has no
+    /// capacity it is tried twice more, within seconds, and not for minutes.
+    pub gives_way: bool,
 }
 
 impl Request {
@@ -331,6 +338,12 @@ pub trait Model: Send + Sync {
     /// given the main model.
     fn utility(&self, name: &str, main: &str) -> String {
         self.behind().map_or_else(|| main.to_owned(), |model| model.utility(name, main))
+    }
+
+    /// The name that settings know a utility call by, given the main model: some
+    /// have one for each family (`chat-compression-2.5-pro`).
+    fn utility_alias(&self, name: &str, main: &str) -> String {
+        self.behind().map_or_else(|| name.to_owned(), |model| model.utility_alias(name, main))
     }
 
     /// The models among which a name (`auto`) chooses; `None` when it means one.

@@ -54,6 +54,9 @@ pub enum Record {
     Pin(PinRecord),
     /// The session has a name; of several the newest counts.
     Name(NameRecord),
+    /// The folders of the workspace beside the project's; of several the newest
+    /// counts.
+    Directories(DirectoriesRecord),
     /// A person set another limit; it holds when the session is resumed, too.
     Budget(BudgetRecord),
     /// The newest compaction that still counts is taken back.
@@ -127,6 +130,25 @@ pub struct NameRecord {
     pub time: String,
     /// The name, one line.
     pub text: String,
+}
+
+/// The folders that a session works in beside the project's.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectoriesRecord {
+    /// Since when, RFC 3339.
+    pub time: String,
+    /// All of them, absolute.
+    pub directories: Vec<PathBuf>,
+}
+
+/// The folders beside the project's after some records.
+pub fn directories<'a>(records: impl IntoIterator<Item = &'a Record>) -> &'a [PathBuf] {
+    let told = records.into_iter().filter_map(|record| match record {
+        Record::Directories(told) => Some(told.directories.as_slice()),
+        _ => None,
+    });
+    told.last().unwrap_or_default()
 }
 
 /// A shorter form of the first contents of a session.

@@ -14,6 +14,10 @@ use crate::open::OpenSession;
 
 pub use parallax_gemini::ModelChoice;
 
+/// What `/memory inbox` says.
+pub const INBOX: &str = "Nothing waits: no agent reads earlier sessions for memories here. \
+    `/memory add TEXT` keeps a fact.";
+
 /// What is sent where, for people.
 pub const PRIVACY: &str = include_str!("../prompts/privacy.md");
 

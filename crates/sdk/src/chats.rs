@@ -65,8 +65,9 @@ impl Launch {
 
     /// Writes a session's conversation: as Markdown (`.md`), as the bare contents
     /// (`.json`), as a page (`.html`) or as a journal (`.jsonl`); without a name
-    /// as `parallax-conversation-MILLISECONDS.json` in the working folder. A file
-    /// that is there is not touched. Blocking.
+    /// as `gemini-conversation-MILLISECONDS.json` in the working folder, the name
+    /// that scripts for Gemini CLI look for. A file that is there is not touched.
+    /// Blocking.
     ///
     /// # Errors
     /// Another ending, a file that is there, an empty session.
@@ -75,7 +76,7 @@ impl Launch {
             Some(file) => self.expand_home(Path::new(file)),
             None => {
                 let now = jiff::Timestamp::now().as_millisecond();
-                PathBuf::from(format!("parallax-conversation-{now}.json"))
+                PathBuf::from(format!("gemini-conversation-{now}.json"))
             }
         };
         let path = self.options.directory.join(file);

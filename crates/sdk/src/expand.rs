@@ -7,6 +7,7 @@ use parallax_files::{Access, PathError, SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_tools::read_many_files::{ReadMany, read_many};
@@ -22,6 +23,7 @@ pub struct Expander {
     seen: Arc<SeenFiles>,
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
+    found: Option<Arc<dyn FolderContext>>,
 }
 
 impl Expander {
@@ -30,12 +32,18 @@ impl Expander {
         seen: &Arc<SeenFiles>,
         servers: Option<Servers>,
     ) -> Self {
-        Self { workspace: Arc::clone(workspace), seen: Arc::clone(seen), servers, agents: None }
+        let (workspace, seen) = (Arc::clone(workspace), Arc::clone(seen));
+        Self { workspace, seen, servers, agents: None, found: None }
     }
 
     /// With the agents that a prompt may name.
     pub(crate) fn with_agents(self, agents: Option<Arc<SessionAgents>>) -> Self {
         Self { agents, ..self }
+    }
+
+    /// Which brings the context files of the folders that a prompt names.
+    pub(crate) fn with_found(self, found: Arc<dyn FolderContext>) -> Self {
+        Self { found: Some(found), ..self }
     }
 
     /// A prompt with its references expanded. Reads files: call it on a
@@ -80,6 +88,9 @@ impl Expander {
             return Err(failure(FailureKind::Input, message));
         }
         let mut attachments = of_resources(resources);
+        // Read as with a tool, so with what a tool would bring along.
+        let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
+        let context = self.found.as_ref().and_then(|found| found.discover(&touched));
         for file in read.files {
             let shown = self.workspace.relative(&file.path);
             attachments.push(Part::text(format!("\nContent from @{}:\n", shown.display())));
@@ -94,6 +105,7 @@ impl Expander {
             attachments.push(Part::text(why));
         }
         let mut attachments = enclosed(attachments);
+        attachments.extend(context.map(Part::text));
         attachments.extend(delegation(&agents));
         Ok(Prompt { text, attachments, wishes: None })
     }

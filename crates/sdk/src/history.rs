@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_protocol::content::{Role, Sealed};
+use parallax_protocol::content::Sealed;
 use parallax_protocol::context::ResultPlace;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -32,8 +32,6 @@ pub(crate) struct Resumed {
     /// All that its journal tells, for display.
     pub(crate) records: Arc<[Record]>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
-    /// Model requests that an earlier process made.
-    pub(crate) requests_made: u32,
     /// The number of the last prompt before this process.
     pub(crate) turns: u64,
     /// Whether the newest turn can be gone on with.
@@ -107,7 +105,6 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
         pins: BTreeSet::new(),
         records: Arc::default(),
         pending: BTreeMap::new(),
-        requests_made: 0,
         turns: 0,
         prompts: Vec::new(),
         cut_off: false,
@@ -277,12 +274,10 @@ fn fork(launch: &Launch, id: SessionId, loaded: LoadedSession, from: String) -> 
 
 /// What a session that was loaded begins with.
 fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
-    let answers = loaded.contents.iter().filter(|content| content.role() == Role::Model).count();
     let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
     Resumed {
         id,
         journal,
-        requests_made: u32::try_from(answers).unwrap_or(u32::MAX),
         turns: loaded.turns,
         prompts: loaded.prompts,
         cut_off: loaded.cut_off,

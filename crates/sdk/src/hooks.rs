@@ -333,6 +333,7 @@ impl Shared {
             Ok(end) => interpret(hook, &end),
             Err(why) => Single::failed(hook, &why),
         };
+        single.title = hook.title().to_owned();
         single.messages.extend(note.map(|note| message(hook, Level::Warning, &note)));
         single
     }

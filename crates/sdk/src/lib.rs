@@ -17,6 +17,7 @@ pub mod commands;
 pub mod credential;
 pub mod custom_commands;
 pub mod demo;
+mod directories;
 mod discovery;
 pub mod edit_arguments;
 pub mod editor;

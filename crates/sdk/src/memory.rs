@@ -9,7 +9,7 @@ use parallax_config::{
     Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, session_context,
 };
 use parallax_engine::tokens;
-use parallax_files::{Workspace, folder_tree};
+use parallax_files::{Workspace, folder_tree, folder_tree_of};
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::Source;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -18,7 +18,7 @@ use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
 
 /// Entries of the folder tree.
-const TREE_ENTRIES: usize = 200;
+pub(crate) const TREE_ENTRIES: usize = 200;
 
 /// What goes where.
 pub(crate) struct Gathered {
@@ -144,14 +144,28 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
     let known = known_contexts(contents);
     let root = workspace.root().display().to_string();
     let preface = if known.iter().any(|context| context.contains(&root)) {
-        let has_date = known.last().is_some_and(|context| context.contains(&date));
+        let dated = known.iter().rfind(|context| context.contains("\nDate: "));
+        let has_date = dated.is_some_and(|context| context.contains(&date));
         let has_memory =
             project.is_empty() || known.iter().any(|context| context.contains(&project));
-        (!has_date || !has_memory).then(|| {
-            let memory = if has_memory { String::new() } else { project };
-            let update =
-                SessionContext { date, os: String::new(), memory, ..SessionContext::default() };
-            session_context(&update)
+        let roots = workspace.roots();
+        let told = |root: &&PathBuf| {
+            let name = root.display().to_string();
+            known.iter().any(|context| context.contains(&name))
+        };
+        let new: Vec<PathBuf> = roots.iter().filter(|root| !told(root)).cloned().collect();
+        (!has_date || !has_memory || !new.is_empty()).then(|| {
+            let tree = !new.is_empty() && settings.include_directory_tree();
+            session_context(&SessionContext {
+                date,
+                memory: if has_memory { String::new() } else { project },
+                tree: match tree {
+                    true => folder_tree_of(workspace, &new, TREE_ENTRIES),
+                    false => String::new(),
+                },
+                directories: if new.is_empty() { Vec::new() } else { roots },
+                ..SessionContext::default()
+            })
         })
     } else {
         Some(session_context(&SessionContext {

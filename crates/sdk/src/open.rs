@@ -19,7 +19,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::{ApprovalMode, Judge};
-use parallax_protocol::store::{NoStore, Record, Store};
+use parallax_protocol::store::{NoStore, Record, Store, directories};
 
 use crate::agents::{SessionAgents, trusted_servers};
 use crate::custom_commands::{self, Commands};
@@ -175,7 +175,8 @@ impl Launch {
         warnings.extend(self.extensions().warnings.iter().cloned());
         let resumed = history::open(&self)?;
         warnings.extend(resumed.notices.iter().cloned());
-        let (workspace, artifacts) = self.workspace(&resumed)?;
+        let (workspace, artifacts, notices) = self.workspace(&resumed)?;
+        warnings.extend(notices);
         let workspace = Arc::new(workspace);
         let seen = Arc::new(SeenFiles::default());
         let hub = EventHub::new();
@@ -238,6 +239,7 @@ impl Launch {
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
         let expander =
             Expander::new(&workspace, &seen, servers.clone()).with_agents(agents.clone());
+        let expander = expander.with_found(Arc::clone(&found) as Arc<dyn FolderContext>);
         let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),
@@ -251,7 +253,7 @@ impl Launch {
         let files = self.prompt_files()?;
         warnings.extend(files.warnings.iter().cloned());
         let prompt = system::Material {
-            flags: self.prompt_flags(&workspace, &artifacts, hooks.is_some()),
+            flags: self.prompt_flags(&workspace, hooks.is_some()),
             files,
             off: self.switched_off_sections(),
             append: self.options.append_system_prompt.clone(),
@@ -260,8 +262,10 @@ impl Launch {
             tools: toolbox.tools().iter().map(|tool| tool.spec().name.clone()).collect(),
             memory: memory.system,
             plans: plans.clone(),
+            notes: self.homes().notes(&self.options.directory),
         };
-        system::write_built_in(&prompt, mode)?;
+        let offered = self.offered(&toolbox.tools(), judge.as_ref());
+        system::write_built_in(&prompt, mode, &offered)?;
         let commands = self.commands(custom_commands::Surroundings {
             workspace: Arc::clone(&workspace),
             seen: Arc::clone(&seen),
@@ -288,8 +292,10 @@ impl Launch {
                 trusted: self.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
                 add_directory: Box::new(move |path| {
-                    added.add_root(&path).map(drop).map_err(|error| error.to_string())
+                    added.add_root(&path).map_err(|error| error.to_string())
                 }),
+                describe_directories: self.describe_directories(&workspace),
+                directories: directories(resumed.records.iter()).to_vec(),
                 model_changed: toolbox.follow(),
                 system: system::prompt(prompt),
                 preface: memory.preface,
@@ -300,12 +306,8 @@ impl Launch {
                 compactions: resumed.compactions,
                 pins: resumed.pins,
                 room: self.room(&artifacts),
-                generation: self.generation(&model_name)?,
-                // The flag limits this run, the setting the session.
-                requests_made: match self.options.max_turns {
-                    Some(_) => 0,
-                    None => resumed.requests_made,
-                },
+                // What an alias sets goes by its name, with each request.
+                generation: parallax_protocol::Object::new(),
                 max_turns: self.max_turns(),
                 budget,
                 routing: self.routing(),
@@ -361,13 +363,12 @@ impl Launch {
     }
 
     /// What the system prompt is told of the session's surroundings.
-    fn prompt_flags(&self, workspace: &Workspace, artifacts: &Path, hooks: bool) -> Flags {
+    fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> Flags<'static> {
         Flags {
             interactive: self.options.interactive,
             git: system::in_git(workspace.root()),
-            sandbox: self.sandbox_options(artifacts).is_some(),
+            sandbox: self.confinement(),
             hooks,
-            memory: true,
             ..Flags::default()
         }
     }

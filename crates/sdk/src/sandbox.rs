@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_config::ToolSandboxing;
+use parallax_engine::prompt::Confinement;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -49,6 +50,29 @@ impl Launch {
             temporary: real(artifacts).join("sandbox"),
             overlays: real(artifacts).join("overlays"),
         })
+    }
+
+    /// What confines commands, as the model is told. The machine is not looked at:
+    /// that waits for the first command.
+    pub(crate) fn confinement(&self) -> Confinement {
+        match self.sandbox {
+            ProgramSandbox::Container(_) => return Confinement::Container,
+            ProgramSandbox::Seatbelt => return Confinement::Seatbelt,
+            ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {}
+        }
+        let tools = self.config.settings.sandbox().tools;
+        let commands = match self.sandbox {
+            ProgramSandbox::Off => false,
+            ProgramSandbox::BuiltIn => true,
+            _ => tools != ToolSandboxing::Off,
+        };
+        // Inside, the program is started anew without the order that put it there.
+        match self.config.environment.of_process("SANDBOX") {
+            Some("sandbox-exec") => Confinement::Seatbelt,
+            Some(_) => Confinement::Container,
+            None if commands && self.options.supervises => Confinement::Commands,
+            None => Confinement::None,
+        }
     }
 
     /// Fails where a sandbox is required and the machine gives none. Where none

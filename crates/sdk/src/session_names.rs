@@ -52,7 +52,9 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
             tools: ToolSet::None,
             generation: Object::new(),
             role: "utility_session_name".into(),
+            alias: String::new(),
             max_attempts: Some(1),
+            gives_way: false,
         };
         let answer = match model.generate(request, CancellationToken::new()).await {
             Ok(answer) => answer,

@@ -97,7 +97,8 @@ pub(crate) fn section(skills: &Skills) -> String {
         return String::new();
     }
     let mut text = "# Available Agent Skills\n\nFor work that one of these skills describes, call \
-                    `activate_skill` with its name first, and follow what it says.\n\n\
+                    `activate_skill` with its name first, and follow what it says: its \
+                    `<instructions>` rank above these defaults, not above Safety.\n\n\
                     <available_skills>\n"
         .to_owned();
     let mut left = BUDGET;

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_config::{PromptFiles, PromptPlaces, prompt_files};
+use parallax_engine::SystemPrompt;
 use parallax_engine::prompt::{Flags, Wording, assemble, suffixes};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::policy::{ApprovalMode, Judge};
+use parallax_protocol::tool::Tool;
 
 use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
@@ -21,7 +23,7 @@ const AGENTS: &str = "AGENTCONTEXTS";
 /// What the prompt is made of.
 pub(crate) struct Material {
     /// What the sections may ask for; the mode's are set for each mode.
-    pub(crate) flags: Flags,
+    pub(crate) flags: Flags<'static>,
     /// What the user wrote.
     pub(crate) files: PromptFiles,
     /// The suffixes of sections that are switched off.
@@ -32,21 +34,27 @@ pub(crate) struct Material {
     pub(crate) skills: String,
     /// The agents, whose section changes when they come and go.
     pub(crate) agents: Option<Arc<SessionAgents>>,
-    /// The names of the tools.
+    /// The names of all tools, those that are not declared now too.
     pub(crate) tools: Vec<String>,
     /// The user's memory with its wrapper.
     pub(crate) memory: String,
     /// Where plans go.
     pub(crate) plans: PathBuf,
+    /// Where the user's own notes on the project are.
+    pub(crate) notes: PathBuf,
 }
 
 impl Material {
-    fn text(&self, mode: ApprovalMode, agents: &str) -> String {
+    fn text(&self, mode: ApprovalMode, declared: &[String], agents: &str) -> String {
+        let has = |tool: &str| declared.iter().any(|name| name == tool);
+        // Nothing is told of what cannot be called.
+        let agents = if has("invoke_agent") { agents } else { "" };
+        let skills = if has("activate_skill") { self.skills.as_str() } else { "" };
         let mut text = match &self.files.whole {
-            Some((_, whole)) => self.filled(whole, agents),
+            Some((_, whole)) => self.filled(whole, declared, agents, skills),
             None => {
-                let mut text = self.built_in(mode);
-                for (switch, section) in [(AGENTS, agents), (SKILLS, self.skills.as_str())] {
+                let mut text = self.built_in(mode, declared);
+                for (switch, section) in [(AGENTS, agents), (SKILLS, skills)] {
                     if !section.is_empty() && !self.off.contains(switch) {
                         text.push('\n');
                         text.push_str(section);
@@ -66,10 +74,11 @@ impl Material {
     }
 
     /// The sections, with the user's in their places.
-    fn built_in(&self, mode: ApprovalMode) -> String {
+    fn built_in(&self, mode: ApprovalMode, declared: &[String]) -> String {
         let flags = Flags {
             yolo: mode == ApprovalMode::Yolo,
             plan: mode == ApprovalMode::Plan,
+            tools: declared,
             ..self.flags
         };
         let text = assemble(flags, &|suffix| match self
@@ -81,6 +90,7 @@ impl Material {
             Some(text) => Wording::Text(text),
             None => Wording::BuiltIn,
         });
+        let text = text.replace("{notes}", &self.notes.display().to_string());
         match flags.plan {
             true => text.replace("{plans}", &self.plans.display().to_string()),
             false => text,
@@ -89,13 +99,13 @@ impl Material {
 
     /// A text of the user's with its variables filled in. What is no variable
     /// stays as it is.
-    fn filled(&self, text: &str, agents: &str) -> String {
+    fn filled(&self, text: &str, declared: &[String], agents: &str, skills: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
             filled.push_str(before);
             let value = after.split_once('}').and_then(|(name, behind)| {
-                let value = self.variable(name, agents)?;
+                let value = self.variable(name, declared, agents, skills)?;
                 rest = behind;
                 Some(value)
             });
@@ -111,40 +121,50 @@ impl Material {
         filled
     }
 
-    fn variable(&self, name: &str, agents: &str) -> Option<String> {
+    fn variable(
+        &self,
+        name: &str,
+        declared: &[String],
+        agents: &str,
+        skills: &str,
+    ) -> Option<String> {
         match name {
-            "AgentSkills" => Some(self.skills.clone()),
+            "AgentSkills" => Some(skills.to_owned()),
             "SubAgents" => Some(agents.to_owned()),
             "AvailableTools" => {
-                let lines: Vec<String> =
-                    self.tools.iter().map(|tool| format!("- {tool}")).collect();
+                let lines: Vec<String> = declared.iter().map(|tool| format!("- {tool}")).collect();
                 Some(lines.join("\n"))
             }
             name => {
                 let tool = name.strip_suffix("_ToolName")?;
-                self.tools.iter().find(|known| *known == tool).cloned()
+                self.tools.iter().chain(declared).find(|known| *known == tool).cloned()
             }
         }
     }
 }
 
-/// Makes the prompt for a mode. Equal modes give equal bytes for the life of
-/// the session, so that the provider's cache hits.
-pub(crate) fn prompt(material: Material) -> Box<dyn Fn(ApprovalMode) -> Arc<str> + Send + Sync> {
+/// What a prompt was made for: the mode, the declared tools, the agents' section.
+type MadeFor = (ApprovalMode, Box<[String]>, Arc<str>);
+
+/// Makes the prompt for a mode and what is declared. Equal ones give equal bytes
+/// for the life of the session, so that the provider's cache hits.
+pub(crate) fn prompt(material: Material) -> SystemPrompt {
     let none: Arc<str> = Arc::from("");
-    let last = std::sync::Mutex::new(None::<(ApprovalMode, Arc<str>, Arc<str>)>);
-    Box::new(move |mode| {
+    let last = std::sync::Mutex::new(None::<(MadeFor, Arc<str>)>);
+    Box::new(move |mode, declared| {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Another one when agents come and go.
         let section =
             material.agents.as_ref().map_or_else(|| Arc::clone(&none), |agents| agents.section());
         match &*last {
-            Some((known, told, text)) if *known == mode && Arc::ptr_eq(told, &section) => {
+            Some(((known, tools, told), text))
+                if *known == mode && **tools == *declared && Arc::ptr_eq(told, &section) =>
+            {
                 Arc::clone(text)
             }
             _ => {
-                let text: Arc<str> = material.text(mode, &section).into();
-                *last = Some((mode, section, Arc::clone(&text)));
+                let text: Arc<str> = material.text(mode, declared, &section).into();
+                *last = Some(((mode, declared.into(), section), Arc::clone(&text)));
                 text
             }
         }
@@ -156,9 +176,22 @@ const BEGINNING: &str = "You are Parallax";
 
 /// Writes the built-in prompt where `GEMINI_WRITE_SYSTEM_MD` wants it; over an
 /// earlier one of its kind, never over anything else. Blocking.
-pub(crate) fn write_built_in(material: &Material, mode: ApprovalMode) -> Result<(), Failure> {
+pub(crate) fn write_built_in(
+    material: &Material,
+    mode: ApprovalMode,
+    declared: &[String],
+) -> Result<(), Failure> {
     let Some(path) = &material.files.write_to else { return Ok(()) };
-    let text = material.built_in(mode);
+    // The lists as variables: read back by `GEMINI_SYSTEM_MD` they are those of
+    // that session.
+    let mut text = material.built_in(mode, declared);
+    for (switch, variable) in [(AGENTS, "${SubAgents}"), (SKILLS, "${AgentSkills}")] {
+        if !material.off.contains(switch) {
+            text.push('\n');
+            text.push_str(variable);
+        }
+    }
+    text.push('\n');
     let is_other = |there: std::fs::Metadata| {
         let same = || std::fs::read_to_string(path).is_ok_and(|there| there == text);
         !there.is_file() || !(is_built_in(path) || same())
@@ -211,6 +244,14 @@ impl Launch {
         .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
+    /// The names of the tools that are declared at the start.
+    pub(crate) fn offered(&self, tools: &[Arc<dyn Tool>], judge: &dyn Judge) -> Vec<String> {
+        let (mode, interactive) = (self.mode, self.options.interactive);
+        let specs = tools.iter().filter(|tool| tool.offered(mode)).map(|tool| tool.spec());
+        let seen = specs.filter(|spec| !judge.hides(&spec.name, &spec.aliases, mode, interactive));
+        seen.map(|spec| spec.name.clone()).collect()
+    }
+
     /// The suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` switches off.
     pub(crate) fn switched_off_sections(&self) -> HashSet<String> {
         let is_off = |suffix: &&str| -> bool {
@@ -241,7 +282,12 @@ mod tests {
             tools: vec!["read_file".to_owned(), "glob".to_owned()],
             memory: "<loaded_context>\n</loaded_context>".to_owned(),
             plans: PathBuf::new(),
+            notes: PathBuf::from("/n"),
         }
+    }
+
+    fn declared() -> [String; 3] {
+        ["read_file", "activate_skill", "invoke_agent"].map(str::to_owned)
     }
 
     #[test]
@@ -250,8 +296,8 @@ mod tests {
         let text = "Use ${glob_ToolName}, ${x} and ${AvailableTools}. ${AgentSkills}${";
         material.files.whole = Some(("/s.md".into(), text.to_owned()));
         assert_eq!(
-            material.text(ApprovalMode::Default, "# Agents\n"),
-            "Use glob, ${x} and - read_file\n- glob. # Skills\n${\n\nSay please.\n\n\
+            material.text(ApprovalMode::Default, &declared(), "# Agents\n"),
+            "Use glob, ${x} and - read_file\n- activate_skill\n- invoke_agent. # Skills\n${\n\nSay please.\n\n\
              <loaded_context>\n</loaded_context>"
         );
     }
@@ -260,12 +306,39 @@ mod tests {
     fn sections_skills_additions_and_memory_come_in_this_order() {
         let mut material = material();
         material.files.append = vec!["Be exact.".to_owned()];
-        let text = material.text(ApprovalMode::Default, "# Agents\n");
+        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n");
         let places =
             ["You are", "# Agents", "# Skills", "Be exact.", "Say please.", "<loaded_context>"]
                 .map(|words| text.find(words).expect(words));
         assert!(places.is_sorted(), "{text}");
         material.off.insert(SKILLS.to_owned());
-        assert!(!material.text(ApprovalMode::Default, "# Agents\n").contains("# Skills"));
+        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n");
+        assert!(!text.contains("# Skills"), "{text}");
+    }
+
+    #[test]
+    fn lists_of_what_cannot_be_called_are_left_out() {
+        let text = material().text(ApprovalMode::Default, &["glob".to_owned()], "# Agents\n");
+        assert!(!text.contains("# Skills") && !text.contains("# Agents"), "{text}");
+    }
+
+    #[test]
+    fn the_private_notes_have_their_place_in_the_prompt() {
+        let text = material().text(ApprovalMode::Default, &["write_file".to_owned()], "");
+        assert!(text.contains("`/n/MEMORY.md`"), "{text}");
+    }
+
+    #[test]
+    fn what_is_written_out_brings_the_lists_when_it_is_used() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut material = material();
+        let path = folder.path().join("system.md");
+        material.files.write_to = Some(path.clone());
+        write_built_in(&material, ApprovalMode::Default, &declared()).expect("written");
+        let text = std::fs::read_to_string(&path).expect("text");
+        material.files.whole = Some((path, text));
+        let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n");
+        let places = ["You are", "# Agents", "# Skills"].map(|words| text.find(words));
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
     }
 }

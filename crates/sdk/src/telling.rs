@@ -7,7 +7,7 @@ use parallax_protocol::policy::Decision;
 use parallax_protocol::store::Record;
 use serde_json::{Value, json};
 
-use crate::about::PRIVACY;
+use crate::about::{INBOX, PRIVACY};
 use crate::custom_commands::is_reserved;
 use crate::extending::command_groups;
 use crate::launch::failure;
@@ -81,6 +81,9 @@ impl OpenSession {
                 Ok(self.tell_servers(word))
             }
             ("memory", "" | "show" | "list") => Ok(self.tell_memory(word != "list")),
+            ("memory", "inbox") => {
+                Ok(Told { text: format!("{INBOX}\n"), data: json!({"waiting": []}) })
+            }
             ("model", "") => Ok(self.tell_model()),
             ("model", "why") => Ok(self.tell_why()),
             ("permissions", "") => self.tell_trust(),

@@ -4,13 +4,15 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Usage;
-use parallax_protocol::store::{ContentRecord, Record, ResultRecord, RoundRecord, SessionHead};
+use parallax_protocol::store::{
+    ContentRecord, DirectoriesRecord, NameRecord, Record, ResultRecord, RoundRecord, SessionHead,
+};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -81,9 +83,10 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
         session.records.retain(|record| !matches!(record, Record::Budget(_)));
         return Ok(session);
     }
-    let (mut head, messages) = read_foreign(text).ok_or_else(|| {
-        none("expected a session of Parallax or Gemini CLI, or an array of contents")
-    })?;
+    let Foreign { mut head, summary, directories, messages } =
+        read_foreign(text).ok_or_else(|| {
+            none("expected a session of Parallax or Gemini CLI, or an array of contents")
+        })?;
     if !SessionId::is_valid(head.session_id.as_str()) {
         head.session_id = crate::load::head_of_file(path).session_id;
     }
@@ -92,7 +95,20 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
         let modified = modified.and_then(|time| jiff::Timestamp::try_from(time).ok());
         head.start_time = modified.map(|time| format!("{time:.3}")).unwrap_or_default();
     }
-    let session = build(head, messages, path)?;
+    let time = head.start_time.clone();
+    let mut session = build(head, messages, path)?;
+    // Behind the first prompt, where a list looks for them.
+    let behind = session.records.len().min(1);
+    if let Some(text) = summary.filter(|text| !text.trim().is_empty()) {
+        let name = NameRecord { time: time.clone(), text: crate::list::clean_title(&text) };
+        session.records.insert(behind, Record::Name(name));
+    }
+    // The first one is the project's own.
+    let directories: Vec<PathBuf> = directories.into_iter().skip(1).collect();
+    if !directories.is_empty() {
+        let told = DirectoriesRecord { time, directories };
+        session.records.insert(behind, Record::Directories(told));
+    }
     if session.contents.is_empty() { Err(none("it has no messages")) } else { Ok(session) }
 }
 
@@ -113,15 +129,28 @@ struct Document {
     session_id: Option<String>,
     id: Option<String>,
     start_time: Option<String>,
+    summary: Option<String>,
+    directories: Vec<PathBuf>,
     messages: Option<Vec<Box<RawValue>>>,
     contents: Option<Vec<Box<RawValue>>>,
     history: Option<Vec<Box<RawValue>>>,
 }
 
-fn read_foreign(text: &str) -> Option<(SessionHead, Vec<Message>)> {
+/// What a foreign file holds.
+struct Foreign {
+    head: SessionHead,
+    /// What it is called there.
+    summary: Option<String>,
+    /// The folders of its workspace, the project's first.
+    directories: Vec<PathBuf>,
+    messages: Vec<Message>,
+}
+
+fn read_foreign(text: &str) -> Option<Foreign> {
+    let plain = |head, messages| Foreign { head, summary: None, directories: Vec::new(), messages };
     if text.starts_with('[') {
         let items: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
-        return Some((empty_head(), read_items(&items)));
+        return Some(plain(empty_head(), read_items(&items)));
     }
     // Lines first: a file of one line is the old single-line form of them.
     if let Some(found) = gemini::read_lines(text) {
@@ -132,7 +161,11 @@ fn read_foreign(text: &str) -> Option<(SessionHead, Vec<Message>)> {
     let mut head = empty_head();
     head.session_id = SessionId::new(document.session_id.or(document.id).unwrap_or_default());
     head.start_time = document.start_time.unwrap_or_default();
-    Some((head, read_items(&items)))
+    Some(Foreign {
+        summary: document.summary,
+        directories: document.directories,
+        ..plain(head, read_items(&items))
+    })
 }
 
 /// Contents (with `role`) or records of messages (with `type`).

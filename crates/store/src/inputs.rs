@@ -89,12 +89,38 @@ pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Res
     exchange(&path, &rest)
 }
 
-/// The last `most` shell lines that a person ran in the project, oldest first.
+/// The last `most` shell lines that a person ran in the project, oldest first;
+/// those of Gemini CLI, which have no time, before ours.
 pub fn shell_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> {
-    let lines = ours(&shell_log(homes, project)).unwrap_or_default();
-    let mut lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+    let theirs = crate::session_files::gemini_folders(homes, project).into_iter();
+    let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
+    let mut lines: Vec<String> = theirs.flat_map(|text| joined(&text)).collect();
+    let ours = ours(&shell_log(homes, project)).unwrap_or_default();
+    lines.extend(ours.into_iter().map(|(_, line)| line));
     lines.dedup();
     lines.drain(..lines.len().saturating_sub(most));
+    lines
+}
+
+/// The lines of a text, those that end in a backslash with the one behind them.
+fn joined(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in text.lines() {
+        let (line, more) = match line.strip_suffix('\\') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        match lines.last_mut().filter(|_| goes_on) {
+            Some(last) => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            None => lines.push(line.to_owned()),
+        }
+        goes_on = more;
+    }
+    lines.retain(|line| !line.trim().is_empty());
     lines
 }
 
@@ -211,6 +237,21 @@ mod tests {
         let texts: Vec<String> =
             ours(&path).expect("read").into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["one", "two"]);
+    }
+
+    #[test]
+    fn shell_lines_of_gemini_cli_are_the_oldest() {
+        let home = tempfile::tempdir().expect("a folder");
+        let homes = Homes { parallax: home.path().join("p"), gemini: home.path().join("g") };
+        let theirs = homes.gemini.join("tmp/slug");
+        fs::create_dir_all(&theirs).expect("a folder");
+        let project = home.path().display().to_string();
+        fs::write(theirs.join(".project_root"), project).expect("owner");
+        fs::write(theirs.join("shell_history"), "ls\nfor i in 1; do\\\n echo\\\ndone\n\npwd\n")
+            .expect("history");
+        remember_shell(&homes, home.path(), "make").expect("kept");
+        let lines = shell_history(&homes, home.path(), 10);
+        assert_eq!(lines, ["ls", "for i in 1; do\n echo\ndone", "pwd", "make"]);
     }
 
     #[test]

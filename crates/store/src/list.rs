@@ -1,7 +1,7 @@
 //! The sessions of a project: ours, and those of other tools that can be
 //! continued. Only heads and first prompts are read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -103,6 +103,13 @@ fn newest_of_each(files: Vec<SessionFile>) -> Vec<SessionEntry> {
             _ => drop(found.insert(key, entry)),
         }
     }
+    // A session of the Parallax CLI that was gone on with here is one session.
+    let known: HashSet<String> = found
+        .keys()
+        .filter(|(project, _)| !project.as_os_str().is_empty())
+        .map(|(_, id)| id.clone())
+        .collect();
+    found.retain(|(project, id), _| !(project.as_os_str().is_empty() && known.contains(id)));
     let mut entries: Vec<SessionEntry> = found.into_values().collect();
     entries.sort_by(|one, two| (one.start, &one.id).cmp(&(two.start, &two.id)));
     for (entry, index) in entries.iter_mut().zip(1..) {
@@ -258,6 +265,7 @@ struct GeminiHead {
     session_id: Option<String>,
     project_hash: Option<String>,
     start_time: Option<String>,
+    last_updated: Option<String>,
     kind: Option<String>,
     summary: Option<String>,
     messages: Vec<GeminiMessage>,
@@ -283,6 +291,8 @@ struct GeminiFacts {
     start: Option<String>,
     subagent: bool,
     summary: Option<String>,
+    /// When it was last used, the newest that is told.
+    updated: Option<Timestamp>,
     prompt: Option<String>,
     answered: bool,
 }
@@ -295,6 +305,8 @@ impl GeminiFacts {
         }
         self.subagent |= head.kind.as_deref() == Some("subagent");
         self.summary = head.summary.or(self.summary.take());
+        let updated = head.last_updated.and_then(|time| time.parse().ok());
+        self.updated = self.updated.max(updated);
         for message in &head.messages {
             self.message(message.kind.as_deref(), &message.content);
         }
@@ -356,6 +368,8 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
         for line in tail.split(|byte| *byte == b'\n').skip(usize::from(length > TAIL)) {
             if let Ok(GeminiHead { set: Some(set), .. }) = serde_json::from_slice(line) {
                 facts.summary = set.summary.or(facts.summary);
+                let updated = set.last_updated.and_then(|time| time.parse().ok());
+                facts.updated = facts.updated.max(updated);
             }
         }
     }
@@ -366,7 +380,10 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let title = title.unwrap_or_else(|| "(no prompt)".to_owned());
     let start = facts.start.as_deref().unwrap_or_default();
     let about = About { id: facts.id?, start, title: &title, project, forked_from: None };
-    entry(path, Origin::GeminiCli, about)
+    // A file that was copied or restored is newer than its session.
+    let mut entry = entry(path, Origin::GeminiCli, about)?;
+    entry.last_used = facts.updated.unwrap_or(entry.last_used);
+    Some(entry)
 }
 
 fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {

@@ -105,7 +105,7 @@ impl LoadedSession {
         self.prompts.retain(|mark| mark.at < keep);
         let mut before = 0;
         self.records.retain(|record| match record {
-            Record::Name(_) | Record::Budget(_) => true,
+            Record::Name(_) | Record::Directories(_) | Record::Budget(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
             Record::Pin(pin) => pin.place.content < keep,
             Record::Content(_) | Record::Round(_) => {
@@ -297,7 +297,11 @@ impl Builder {
             Record::TurnEnd { reason, .. } => {
                 self.ended = !matches!(reason.as_str(), "error" | "max_turns");
             }
-            Record::Name(_) | Record::Plan(_) | Record::Pin(_) | Record::Budget(_) => {}
+            Record::Name(_)
+            | Record::Directories(_)
+            | Record::Budget(_)
+            | Record::Plan(_)
+            | Record::Pin(_) => {}
             Record::Truncate { keep } => {
                 self.truncate(*keep);
                 return;
@@ -383,7 +387,7 @@ impl Builder {
         self.contents.truncate(keep);
         self.compactions.retain(|compaction| compaction.at <= keep);
         self.records.retain(|(at, record)| match record {
-            Record::Name(_) | Record::Budget(_) => true,
+            Record::Name(_) | Record::Directories(_) | Record::Budget(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,
             Record::Pin(pin) => pin.place.content < keep,
             _ => *at < keep,

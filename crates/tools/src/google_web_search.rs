@@ -96,7 +96,9 @@ impl Invocation for Call {
                 tools: ToolSet::GoogleSearch,
                 generation: Object::new(),
                 role: "utility_tool".into(),
+                alias: "web-search".into(),
                 max_attempts: None,
+                gives_way: false,
             };
             let answer = self.model.generate(request, run.cancel.clone());
             let answer = tokio::select! {

@@ -149,7 +149,7 @@ impl Child {
             }
         };
         options.tools = kit.tools;
-        options.system = Box::new(move |_| Arc::clone(&kit.system));
+        options.system = Box::new(move |_, _| Arc::clone(&kit.system));
         options.preface = kit.preface;
         options.max_turns = Some(self.agent.max_turns);
         if let Some(model) = &self.agent.model {

@@ -9,8 +9,7 @@ use parallax_protocol::model::{ModelError, Retry};
 
 use crate::answer::Answer;
 use crate::session::Session;
-/// Attempts of one request whose stream broke or held no answer.
-const ATTEMPTS: u32 = 4;
+use crate::verdict::ATTEMPTS;
 
 /// What to do after an attempt that gave no answer.
 pub(super) enum Again {
@@ -86,7 +85,7 @@ impl Session {
     pub(super) async fn wait(
         &mut self,
         failure: &Failure,
-        number: u32,
+        (number, most): (u32, u32),
         asked: Option<Duration>,
         model: &str,
         cancel: &CancellationToken,
@@ -95,7 +94,7 @@ impl Session {
         let delay = backoff.max(asked.unwrap_or_default());
         self.hub.send(EventBody::Retry(Retry {
             attempt: number,
-            max_attempts: ATTEMPTS,
+            max_attempts: most,
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             class: "stream".into(),
             status: failure.status,

@@ -1,14 +1,14 @@
 //! Building a model request, and telling how full it makes the context.
 
-use std::sync::Arc;
-
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part, Sealed};
 use parallax_protocol::event::{ContextUsed, EndReason, EventBody, Failure, FailureKind};
 use parallax_protocol::model::{Request, ToolSet};
 use parallax_protocol::policy::ApprovalMode;
-use serde_json::value::RawValue;
+use parallax_protocol::routing::FallbackPolicy;
 
+use crate::coordinating;
+use crate::registry::Declared;
 use crate::session::Session;
 use crate::tokens;
 impl Session {
@@ -19,8 +19,8 @@ impl Session {
         after_tool: bool,
     ) -> Result<Request, EndReason> {
         let mode = self.inbox.mode;
-        let system = (self.system)(mode);
         let tools = self.declarations(mode);
+        let system = (self.system)(mode, &tools.names);
         let ContextUsed { tokens: estimate, window: limit } = self.context(model);
         if estimate > limit {
             return Err(EndReason::Failed(Failure {
@@ -41,14 +41,34 @@ impl Session {
             model: model.to_owned(),
             system,
             contents,
-            tools: tools.map_or(ToolSet::None, ToolSet::Functions),
+            tools: tools.json.map_or(ToolSet::None, ToolSet::Functions),
             generation: self.generation.clone(),
-            role: "main".into(),
+            role: self.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
+            alias: self.asked_alias(model),
+            gives_way: self.gives_way(model),
             max_attempts: match self.models.one_attempt(model) {
                 true => Some(1),
                 false => self.max_attempts.or_else(|| self.model.attempts(model, self.chooses())),
             },
         })
+    }
+
+    /// The name that settings know the model by: the one that was asked for, unless
+    /// another model is in its place.
+    fn asked_alias(&self, model: &str) -> String {
+        let asked = self.route.as_ref().map_or(&self.inbox.model, |route| &route.asked);
+        let chosen = self.chooses() && *asked == self.inbox.model;
+        match chosen || self.model.resolve(asked) == model {
+            true => asked.clone(),
+            false => model.to_owned(),
+        }
+    }
+
+    /// Whether a person could be asked, or has said, to let another model answer.
+    fn gives_way(&self, model: &str) -> bool {
+        self.interactive
+            && self.routing.fallback != FallbackPolicy::Off
+            && self.substitute(model).is_some()
     }
 
     /// Waits, before the first prompt, for tools that it cannot do without, and
@@ -89,8 +109,9 @@ impl Session {
     /// The same, of the system prompt and of the tools.
     pub(crate) fn fixed_parts(&mut self) -> (u64, u64) {
         let mode = self.inbox.mode;
-        let tools = self.declarations(mode).map_or(0, |tools| tokens::of_text(tools.get()));
-        (tokens::of_text(&(self.system)(mode)), tools)
+        let tools = self.declarations(mode);
+        let system = tokens::of_text(&(self.system)(mode, &tools.names));
+        (system, tools.json.map_or(0, |tools| tokens::of_text(tools.get())))
     }
 
     /// Tells how full the context is, where that is new.
@@ -103,18 +124,18 @@ impl Session {
     }
 
     /// The declarations of the tools, made once for a mode.
-    fn declarations(&mut self, mode: ApprovalMode) -> Option<Arc<RawValue>> {
-        match &self.declared {
-            Some((known, tools)) if *known == mode => tools.clone(),
-            _ => {
-                let judge = self.judge.as_ref();
-                let tools =
-                    self.registry.declarations(judge, mode, self.interactive, self.coordinating);
-                let tools = self.wished_tools(tools);
-                self.declared = Some((mode, tools.clone()));
-                tools
-            }
+    fn declarations(&mut self, mode: ApprovalMode) -> Declared {
+        if let Some((known, declared)) = &self.declared
+            && *known == mode
+        {
+            return declared.clone();
         }
+        let declared =
+            self.registry.declarations(self.judge.as_ref(), mode, self.interactive, |spec| {
+                (!self.coordinating || coordinating::has(spec)) && self.is_wished(&spec.name)
+            });
+        self.declared = Some((mode, declared.clone()));
+        declared
     }
 }
 

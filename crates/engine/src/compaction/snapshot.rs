@@ -36,6 +36,8 @@ pub(crate) struct Order {
     pub(crate) model: Arc<dyn Model>,
     /// The model's id.
     pub(crate) name: String,
+    /// The name that settings know the call by.
+    pub(crate) alias: String,
     /// The part of the history, as text.
     pub(crate) transcript: String,
     /// Tokens that the account may have.
@@ -94,7 +96,9 @@ impl Order {
             tools: ToolSet::None,
             generation: Object::new(),
             role: ROLE.into(),
+            alias: self.alias.clone(),
             max_attempts: Some(3),
+            gives_way: false,
         };
         let answer = self.model.generate(request, cancel.child_token());
         match tokio::time::timeout(PATIENCE, answer).await {

@@ -19,6 +19,8 @@ const TURN: usize = 1_200;
 const PROMPT: usize = 6_000;
 /// Characters of a reason that are kept.
 const REASON: usize = 300;
+/// How what stands beside a person's words begins.
+const OURS: [&str; 3] = ["<session_context>", "<hook_context>", "[System:"];
 const CHOICE: &str = include_str!("../../prompts/route_choice.md");
 const SCORE: &str = include_str!("../../prompts/route_score.md");
 
@@ -63,7 +65,9 @@ pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result
         tools: ToolSet::None,
         generation,
         role: ROLE.into(),
+        alias: "classifier".into(),
         max_attempts: Some(1),
+        gives_way: false,
     };
     let answer = question.model.generate(request, cancel);
     match tokio::time::timeout(question.patience, answer).await {
@@ -171,8 +175,21 @@ fn said(content: &Sealed) -> Option<(Role, String)> {
         .parts
         .iter()
         .any(|part| matches!(part.view(), PartView::Call(_) | PartView::Response(_)));
-    let text = opened.visible_text();
+    let text = match opened.role {
+        Role::User => spoken(&opened),
+        Role::Model => opened.visible_text(),
+    };
     (!is_traffic && !text.trim().is_empty()).then(|| (content.role(), text))
+}
+
+/// A person's words, without what the program and hooks put beside them.
+fn spoken(content: &Content) -> String {
+    let ours = |text: &str| OURS.iter().any(|mark| text.trim_start().starts_with(mark));
+    let texts = content.parts.iter().filter_map(|part| match part.view() {
+        PartView::Text(text) if !ours(text) => Some(text),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The beginning of a text.
@@ -199,6 +216,16 @@ mod tests {
         assert_eq!(choice(r#"{"reasoning": "x", "model_choice": "pro"}"#), Ok(true));
         assert_eq!(choice(r#"{"model_choice": "flash"}"#), Ok(false));
         assert!(choice(r#"{"model_choice": "mine"}"#).is_err());
+    }
+
+    #[test]
+    fn what_the_program_adds_is_no_turn() {
+        let context = Part::text(format!("<session_context>\n{}", "x".repeat(5_000)));
+        let hook = Part::text("<hook_context>h</hook_context>");
+        let first = Content::user(vec![context, Part::text("the wish"), hook]).seal();
+        let now = Content::user(vec![Part::text("now")]).seal();
+        let text = text(&[first, now], "now", Scale::Choice);
+        assert!(text.starts_with("<earlier_turns>\nuser: the wish\n</earlier"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::event::{EndReason, EventBody, ToolStatus};
+use parallax_protocol::event::{EndReason, EventBody, Question, ToolStatus};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::tool::{Outcome, Sharing, ToolError, ToolErrorKind};
 use tokio::sync::Barrier;
@@ -172,5 +172,22 @@ async fn repeating_rounds_are_nudged_and_then_stopped() {
     let contents = rig.script.contents();
     assert_eq!(contents.len(), 8);
     assert!(contents[5].last().expect("content").contains("possible loop"));
+    rig.script.assert_prefixes();
+}
+
+#[tokio::test]
+async fn a_person_can_switch_the_loop_guard_off() {
+    let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
+    let mut replies: Vec<_> = (0..12).map(|_| calls(&[("same", 1)])).collect();
+    replies.push(says("done"));
+    let budget = parallax_engine::Budget::default().asking(true);
+    let mut rig = rig(replies, Setup { tools: vec![same], budget, ..Setup::default() });
+    rig.prompt("go").await;
+    let asked = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+    let EventBody::Ask(ask) = asked.body else { unreachable!("a question") };
+    assert_eq!(ask.question, Question::Loop);
+    rig.send(Op::Decide(Box::new(Decide::new(ask.id, AskOutcome::ProceedAlways)))).await;
+    let (reason, _) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
     rig.script.assert_prefixes();
 }

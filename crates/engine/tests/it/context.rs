@@ -238,3 +238,17 @@ async fn requests_share_their_beginning() {
         assert!(share >= 0.99, "{share}");
     }
 }
+
+#[tokio::test]
+async fn an_added_folder_is_told_to_the_model_and_the_journal() {
+    let mut rig = rig(vec![says("a"), says("b")], Setup::default());
+    rig.turn("one").await;
+    rig.send(Op::AddDirectory("/more".into())).await;
+    rig.turn("two").await;
+    let sent = rig.script.contents().pop().expect("request");
+    assert!(sent[0].contains("one") && !sent[0].contains("/more"), "{}", sent[0]);
+    assert!(sent[2].contains("<session_context>[\\\"/more\\\"]"), "{}", sent[2]);
+    let records = rig.store.0.lock().expect("records").clone();
+    let told = parallax_protocol::store::directories(records.iter());
+    assert_eq!(told, [PathBuf::from("/more")]);
+}

@@ -372,6 +372,8 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
     let store = Arc::new(Memory::default());
     let hub = EventHub::new();
     let events = hub.subscribe();
+    let added = Arc::new(Mutex::new(Vec::<PathBuf>::new()));
+    let folders = Arc::clone(&added);
     let handle = start(
         SessionOptions {
             id: SessionId::from("test"),
@@ -386,10 +388,21 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             interactive: !setup.unattended,
             replaces: false,
             trusted: true,
-            workspace: Arc::new(Vec::new),
-            add_directory: Box::new(|_| Ok(())),
+            workspace: Arc::new(move || {
+                let added = folders.lock().expect("folders");
+                let root = (!added.is_empty()).then(|| PathBuf::from("/w"));
+                root.into_iter().chain(added.iter().cloned()).collect()
+            }),
+            add_directory: Box::new(move |folder| {
+                added.lock().expect("folders").push(folder.clone());
+                Ok(folder)
+            }),
+            describe_directories: Arc::new(|added| {
+                format!("<session_context>{added:?}</session_context>")
+            }),
+            directories: Vec::new(),
             model_changed: Box::new(|_| {}),
-            system: Box::new(|_| Arc::from("system")),
+            system: Box::new(|_, _| Arc::from("system")),
             preface: Some("<session_context/>".into()),
             history: setup.history,
             pending: setup.pending,
@@ -402,7 +415,6 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             max_turns: setup.max_turns,
             budget: setup.budget,
             routing: setup.routing,
-            requests_made: 0,
             max_attempts: None,
             loop_detection: true,
             retry_base: Duration::from_millis(1),

@@ -151,6 +151,7 @@ async fn records_come_before_the_next_step() {
             Record::Truncate { .. } => "truncate",
             Record::Plan(_) => "plan",
             Record::Name(_) => "name",
+            Record::Directories(_) => "directories",
             Record::Compaction(_) => "compaction",
             Record::CompactionUndone { .. } => "compaction undone",
             Record::Pin(_) => "pin",

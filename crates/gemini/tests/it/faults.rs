@@ -48,6 +48,25 @@ async fn transient_answers_are_tried_again_and_told() {
 }
 
 #[tokio::test]
+async fn without_capacity_a_request_that_gives_way_is_tried_twice_more() {
+    let full = || {
+        let info = r#"{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"MODEL_CAPACITY_EXHAUSTED"}"#;
+        refusal(429, "full", info)
+    };
+    let server = Server::start(vec![full(), full(), full(), ok()]).await;
+    let mut waiting = request();
+    waiting.gives_way = true;
+    let got = drain(&gemini(&server), waiting).await;
+    assert!(matches!(got.end, Err(ModelError::Unavailable { class: "capacity", .. })));
+    let told: Vec<_> = got.retries.iter().map(|r| (r.attempt, r.max_attempts)).collect();
+    assert_eq!(told, [(1, 3), (2, 3)]);
+    assert_eq!(server.seen().len(), 3);
+    // One that does not waits as for any other trouble.
+    let (got, _) = serve(vec![full(), full(), full(), ok()]).await;
+    assert_eq!(got.text, "ok");
+}
+
+#[tokio::test]
 async fn the_servers_delay_is_kept() {
     let delay = r#"{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"120ms"}"#;
     let start = Instant::now();

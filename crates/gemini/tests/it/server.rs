@@ -174,7 +174,9 @@ pub(crate) fn request() -> Request {
         tools: ToolSet::None,
         generation: Object::new(),
         role: "main".into(),
+        alias: String::new(),
         max_attempts: None,
+        gives_way: false,
     }
 }
 

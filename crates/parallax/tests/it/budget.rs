@@ -83,7 +83,8 @@ fn a_setting_holds_for_the_session_and_prices_can_be_told() {
 
 #[test]
 fn a_limit_that_was_set_in_a_session_holds_when_it_is_resumed() {
-    let world = World::new(&list(&[usage(900, 0, 0), usage(900, 0, 0), usage(900, 0, 0)]));
+    let answer = reply(&json!({"text": "done"}), &usage(900, 0, 0));
+    let world = World::new(&json!([answer, answer, answer]).to_string());
     world.run_well(&["-p", "go"]);
     let mut journal = world.home.parallax().join("sessions");
     while journal.is_dir() {

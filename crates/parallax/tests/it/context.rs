@@ -236,7 +236,7 @@ fn a_run_says_in_json_that_its_history_was_made_shorter() {
         world.home.write(&format!("f{number}.txt"), &text).expect("file");
     }
     // No account of the model's: the program writes it.
-    let settings = r#"{"model": {"compactAtTokens": 12000, "disableLoopDetection": true}}"#;
+    let settings = r#"{"model": {"compactAtTokens": 8000, "disableLoopDetection": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let done = world.run(&["-p", "read them", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());

@@ -44,3 +44,19 @@ fn a_copy_that_ends_before_a_prompt_leaves_the_original() {
     assert_ne!(done.code(), 0);
     assert!(done.err().contains("--resume"), "{}", done.err());
 }
+
+#[test]
+fn folders_that_a_session_had_are_there_again() {
+    let world = World::new(r#"[{"text":"a"},{"text":"b"},{"text":"c"}]"#);
+    let more = world.home.project().with_file_name("more");
+    std::fs::create_dir_all(&more).expect("folder");
+    std::fs::write(more.join("notes.txt"), "in there").expect("file");
+    let folder = more.display().to_string();
+    world.run_well(&["-p", "one", "--session-id", "wide", "--include-directories", &folder]);
+    world.run_well(&["-p", &format!("look at @{folder}/notes.txt"), "-r", "wide"]);
+    let sent = raw_contents(&world.server.requests()[1]).concat();
+    assert!(sent.contains("in there"), "{sent}");
+    std::fs::remove_dir_all(&more).expect("removed");
+    let done = world.run(&["-p", "three", "-r", "wide"]);
+    assert!(done.err().contains("`/directory add") && done.code() == 0, "{}", done.err());
+}

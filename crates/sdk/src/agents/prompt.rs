@@ -52,7 +52,8 @@ pub(super) fn section(agents: &[&Agent]) -> String {
     }
     let mut text = "# Available Sub-Agents\n\nThese agents do work of their kind on their own; \
                     start one with `invoke_agent`. Several calls in one answer run at the same \
-                    time. When the user writes `@name` of one of them, hand the work to it.\n\n\
+                    time; never several that would change the same files. Small \
+                    work is done quicker without one. When the user writes `@name` of one of them, hand the work to it.\n\n\
                     <available_subagents>\n"
         .to_owned();
     let mut left = BUDGET;

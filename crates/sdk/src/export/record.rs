@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parallax_protocol::content::{Content, Part, PartView, Role};
-use parallax_protocol::store::{ContentRecord, Record, ResultRecord};
+use parallax_protocol::store::{ContentRecord, Record, ResultRecord, directories};
 use parallax_store::LoadedSession;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -21,6 +21,8 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
     messages.close();
     let last = messages.list.last().and_then(|message| message.get("timestamp")).cloned();
     let head = &session.head;
+    let project = std::path::PathBuf::from(&head.project);
+    let folders: Vec<_> = std::iter::once(&project).chain(directories(&session.records)).collect();
     let document = json!({
         "sessionId": head.session_id,
         "projectHash": parallax_store::project_hash(std::path::Path::new(&head.project)),
@@ -28,7 +30,7 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
         "lastUpdated": last.unwrap_or_else(|| head.start_time.clone().into()),
         "kind": "main",
         "summary": title,
-        "directories": [head.project],
+        "directories": folders,
         "messages": messages.list,
     });
     serde_json::to_string_pretty(&document).map(|text| text + "\n")

@@ -16,6 +16,9 @@ pub(super) fn merge(singles: Vec<Single>) -> HookOutcome {
     let mut contexts = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
     for single in singles {
+        if single.decision == strictest && strictest.is_some() && !single.title.is_empty() {
+            outcome.deciders.push(single.title);
+        }
         if single.decision == strictest && !single.reason.is_empty() {
             reasons.push(single.reason);
         }
@@ -93,6 +96,7 @@ mod tests {
     fn the_strictest_wins_and_texts_are_joined() {
         let single = |decision, reason: &str, output: Value| Single {
             decision: Some(decision),
+            title: format!("hook {reason}"),
             reason: reason.to_owned(),
             context: Some(format!("<{reason}>")),
             output: output.as_object().cloned().unwrap_or_default(),
@@ -104,6 +108,7 @@ mod tests {
             single(HookDecision::Deny, "three", json!({})),
         ]);
         assert_eq!(outcome.denial(), Some("one\nthree"));
+        assert_eq!(outcome.deciders, ["hook one", "hook three"]);
         assert_eq!(outcome.given("tool_input"), Some(&json!({"a": 1, "b": 2})));
         let context = "<hook_context>&lt;one&gt;\n&lt;two&gt;\n&lt;three&gt;</hook_context>";
         assert_eq!(outcome.context.as_deref(), Some(context));

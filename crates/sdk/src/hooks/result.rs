@@ -17,6 +17,8 @@ const CONTEXT: usize = 64 * 1024;
 /// What one hook said.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Single {
+    /// What the hook is called.
+    pub(super) title: String,
     pub(super) decision: Option<HookDecision>,
     pub(super) reason: String,
     pub(super) stop: Option<String>,

@@ -12,21 +12,9 @@ use parallax_protocol::ids::SessionId;
 
 use crate::history::Resumed;
 use crate::launch::{Launch, failure};
-use crate::model;
 use crate::versions::{self, Versions};
 
 impl Launch {
-    /// What an alias of the user's (`modelConfigs.customAliases`) sets.
-    pub(super) fn generation(
-        &self,
-        model_name: &str,
-    ) -> Result<parallax_protocol::Object, Failure> {
-        let Some(configs) = self.config.settings.model_configs() else {
-            return Ok(parallax_protocol::Object::new());
-        };
-        Ok(model::table(configs)?.alias_generation(model_name))
-    }
-
     /// When the history is made shorter, by the settings.
     pub(super) fn room(&self, artifacts: &Path) -> Room {
         let settings = &self.config.settings;
@@ -86,14 +74,23 @@ impl Launch {
         set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
     }
 
-    pub(super) fn workspace(&self, resumed: &Resumed) -> Result<(Workspace, PathBuf), Failure> {
+    /// The workspace, where tools put what they keep, and what the person should
+    /// know of folders that the session had.
+    pub(super) fn workspace(
+        &self,
+        resumed: &Resumed,
+    ) -> Result<(Workspace, PathBuf, Vec<String>), Failure> {
         let settings = &self.config.settings;
         let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
         let mut additional: Vec<PathBuf> = settings.include_directories();
         additional.extend(self.options.include_directories.iter().cloned());
+        let mut additional: Vec<PathBuf> =
+            additional.iter().map(|path| self.expand_home(path)).collect();
+        let (kept, notices) = self.directories_of(&resumed.records, &additional);
+        additional.extend(kept);
         let workspace = Workspace::new(WorkspaceOptions {
             root: self.options.directory.clone(),
-            additional: additional.iter().map(|path| self.expand_home(path)).collect(),
+            additional,
             temp: artifacts.root().to_owned(),
             notes: self.homes().notes(&self.options.directory),
             readable: vec![self.config.homes.gemini.join("GEMINI.md")],
@@ -109,10 +106,10 @@ impl Launch {
             },
         })
         .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
-        Ok((workspace, artifacts.root().to_owned()))
+        Ok((workspace, artifacts.root().to_owned(), notices))
     }
 
-    /// How many requests the run, or else the session, may make.
+    /// How many requests the run may make.
     pub(super) fn max_turns(&self) -> Option<u32> {
         let set = || self.config.settings.max_session_turns();
         let set = || set().map(|turns| u32::try_from(turns).unwrap_or(u32::MAX));

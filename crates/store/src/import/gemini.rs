@@ -2,6 +2,7 @@
 //! document with both.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView};
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CallResult, Message, empty_head, read_parts};
+use super::{CallResult, Foreign, Message, empty_head, read_parts};
 
 /// A line, by what may be on it.
 #[derive(Deserialize, Default)]
@@ -21,6 +22,8 @@ struct Line {
     session_id: Option<String>,
     project_hash: Option<String>,
     start_time: Option<String>,
+    summary: Option<String>,
+    directories: Option<Vec<PathBuf>>,
     messages: Option<Vec<Box<RawValue>>>,
     id: Option<String>,
     #[serde(rename = "type")]
@@ -35,6 +38,8 @@ struct Line {
 #[serde(default, rename_all = "camelCase")]
 struct Set {
     start_time: Option<String>,
+    summary: Option<String>,
+    directories: Option<Vec<PathBuf>>,
     messages: Option<Vec<Box<RawValue>>>,
 }
 
@@ -73,12 +78,17 @@ impl<'a> Messages<'a> {
 }
 
 /// Reads a record of lines; `None` when no line is its metadata.
-pub(super) fn read_lines(text: &str) -> Option<(SessionHead, Vec<Message>)> {
+pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     let mut head: Option<SessionHead> = None;
+    let (mut summary, mut directories) = (None, None);
     let mut messages = Messages::default();
     for text in text.lines() {
         let Ok(line) = serde_json::from_str::<Line>(text) else { continue };
+        summary = line.summary.or(summary);
+        directories = line.directories.or(directories);
         if let Some(set) = line.set {
+            summary = set.summary.or(summary);
+            directories = set.directories.or(directories);
             if let (Some(time), Some(head)) = (set.start_time, &mut head) {
                 head.start_time = time;
             }
@@ -102,7 +112,7 @@ pub(super) fn read_lines(text: &str) -> Option<(SessionHead, Vec<Message>)> {
         }
     }
     let messages = messages.list.iter().flatten().filter_map(|text| read_message(text)).collect();
-    Some((head?, messages))
+    Some(Foreign { head: head?, summary, directories: directories.unwrap_or_default(), messages })
 }
 
 #[derive(Deserialize)]

@@ -76,7 +76,9 @@ fn a_record_of_gemini_cli_becomes_a_sound_history() {
     assert_eq!(texts[3], r#"{"role":"model","parts":[{"text":"One file."}]}"#);
     let Record::Content(prompt) = &session.records[0] else { panic!("a content") };
     assert_eq!(prompt.display.as_deref(), Some("list the files"));
-    let Record::Content(answer) = &session.records[1] else { panic!("a content") };
+    let Record::Name(name) = &session.records[1] else { panic!("a name") };
+    assert_eq!(name.text, "Listing files");
+    let Record::Content(answer) = &session.records[2] else { panic!("a content") };
     assert_eq!(answer.thoughts, ["**Plan** look"]);
     assert_eq!(answer.usage.map(|usage| usage.prompt_token_count), Some(7));
     // It goes on as a journal of ours.
@@ -187,6 +189,9 @@ fn all_sessions_of_a_project_are_listed_and_found() {
     for ((_, title, origin), (_, want, from)) in seen.iter().zip(expected) {
         assert_eq!((*title, *origin), (want, from));
     }
+    // Copied today, used then.
+    let theirs = entries.iter().find(|entry| entry.id.starts_with("9f6f")).expect("theirs");
+    assert_eq!(theirs.last_used.to_string(), "2026-11-20T10:00:00Z");
     let by = |selector: &str| find(homes, project, selector).map(|entry| entry.id);
     assert_eq!(by("1"), Ok("old".to_owned()));
     assert_eq!(by("abd-1"), Ok("abd-1".to_owned()));
@@ -218,6 +223,17 @@ fn all_sessions_of_a_project_are_listed_and_found() {
     let foreign = find(homes, project, "9f6f").expect("entry");
     let refused = delete(homes, project, &foreign, &[]).expect_err("foreign");
     assert!(refused.to_string().contains("session-2026-11-20T10-00") && foreign.path.exists());
+}
+
+#[test]
+fn a_session_of_the_parallax_cli_that_went_on_here_stands_once() {
+    let home = home();
+    let old = r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#;
+    write(&home.homes.parallax.join("0badcafe.json"), old);
+    home.ours("0badcafe", "2026-11-19T10:00:00.000Z", "state");
+    let entries = list(&home.homes, &home.project);
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.origin)).collect();
+    assert_eq!(seen, [("0badcafe", Origin::Parallax)]);
 }
 
 proptest! {

@@ -96,7 +96,9 @@ async fn ask(
         tools,
         generation: Object::new(),
         role: role.to_owned(),
+        alias: utility.to_owned(),
         max_attempts: None,
+        gives_way: false,
     };
     shared.model.generate(request, cancel.clone()).await
 }

@@ -103,7 +103,7 @@ impl App {
             QuestionAnswer::Stay => {}
             QuestionAnswer::Decided(decide) => {
                 let asked = self.questions.pop_front().map(|question| question.ask.question);
-                if matches!(asked, Some(Question::Fallback | Question::Budget)) {
+                if matches!(asked, Some(Question::Fallback | Question::Budget | Question::Loop)) {
                     self.stopped = decide.outcome == AskOutcome::Cancel;
                 }
                 self.waiting(!self.questions.is_empty());

@@ -1,7 +1,7 @@
 //! What the commands of `/` do.
 
 use parallax_protocol::op::Op;
-use parallax_sdk::about::PRIVACY;
+use parallax_sdk::about::{INBOX, PRIVACY};
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_sdk::terminal_setup::EditorKeys;
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
@@ -93,6 +93,7 @@ impl App {
             Command::Memory => self.memory(true),
             Command::MemoryList => self.memory(false),
             Command::MemoryAdd => self.add_memory(arguments),
+            Command::MemoryInbox => self.info(INBOX),
             Command::MemoryReload => self.reload(),
             Command::Mode => self.mode_dialog(),
             Command::Model => self.model_dialog(),

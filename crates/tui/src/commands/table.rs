@@ -69,6 +69,7 @@ pub(crate) enum Command {
     MemoryAdd,
     MemoryList,
     MemoryReload,
+    MemoryInbox,
     Mode,
     Model,
     ModelSet,
@@ -319,6 +320,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("list", Command::MemoryList, "The files"),
         plain("reload", Command::MemoryReload, "Read the files again").aka(&["refresh"]),
         plain("add", Command::MemoryAdd, "Keep a fact for all later sessions").takes("TEXT"),
+        plain("inbox", Command::MemoryInbox, "What waits for your word").anytime(),
     ]),
     plain("mode", Command::Mode, "Choose what runs without a question"),
     plain("model", Command::Model, "Choose the model").with(&[

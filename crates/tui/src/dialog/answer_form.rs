@@ -360,6 +360,17 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_yes_or_no_takes_other_words_too() {
+        let mut question = choice(false);
+        question.kind = QuestionKind::YesNo;
+        question.options = Vec::new();
+        let form = AnswerForm::new(&[question]);
+        let rows = form.view(60, 20, &Theme::default()).rows;
+        let text: Vec<String> = rows.iter().map(Line::text).collect();
+        assert!(text.iter().any(|row| row.contains("3. Other:")), "{text:?}");
+    }
+
     fn choice(multi_select: bool) -> UserQuestion {
         let option = |label: &str| QuestionOption { label: label.into(), description: "d".into() };
         UserQuestion {

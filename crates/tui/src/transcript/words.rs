@@ -40,6 +40,7 @@ pub(super) fn retried(retry: &Retry) -> String {
 fn failed(retry: &Retry) -> String {
     let what = match retry.class.as_str() {
         "rate_limit" => "The service limits the rate",
+        "capacity" => "The model has no capacity",
         "network" => "The network failed",
         "server" => "The service failed",
         _ => "The request failed",

@@ -35,6 +35,9 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
         choices.push(Choice::No);
         return choices;
     }
+    if ask.question == Question::Loop {
+        return vec![Choice::No, Choice::Outcome(AskOutcome::ProceedAlways)];
+    }
     if ask.question == Question::Budget {
         return vec![Choice::Once, Choice::Amount, Choice::No];
     }
@@ -95,6 +98,13 @@ impl QuestionDialog {
                 Choice::Outcome(_) => "Yes, for the rest of this session",
                 Choice::No => "No, stop here (esc)",
                 _ => "Yes, for this prompt",
+            };
+            return words.to_owned();
+        }
+        if self.ask.question == Question::Loop {
+            let words = match choice {
+                Choice::No => "Yes, and stop here (esc)",
+                _ => "No, go on, and do not watch for them in this session",
             };
             return words.to_owned();
         }

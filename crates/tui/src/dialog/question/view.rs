@@ -95,6 +95,7 @@ impl QuestionDialog {
             Question::Mcp => "Call this tool?",
             Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
             Question::Fallback => "Shall another model answer?",
+            Question::Loop => "The model repeats itself. Watch for loops?",
             Question::Budget => "The budget is spent. Go on?",
             Question::ExitPlanMode => "Shall the work on this plan begin?",
             Question::AskUser => "Your answer?",
@@ -110,7 +111,7 @@ impl QuestionDialog {
             rows.extend(wrap(&place, width, &[Span::raw("  ")]));
             return rows;
         }
-        if matches!(self.ask.question, Question::Fallback | Question::Budget) {
+        if matches!(self.ask.question, Question::Fallback | Question::Budget | Question::Loop) {
             if let Some(agent) = &self.ask.agent {
                 rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
             }

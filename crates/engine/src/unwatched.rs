@@ -1,0 +1,57 @@
+//! A loop where a person is there: is it one? They may go on without the loop
+//! guard.
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{Ask, EndReason, Question};
+use parallax_protocol::ids::{AskId, CallId};
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::tool::ToolKind;
+
+use crate::session::Session;
+
+/// Stands for a person's word where an answer was cut.
+pub(crate) const GO_ON: &str =
+    "[The answer was cut, since it repeated itself. The user wants you to go on.]";
+
+impl Session {
+    /// The loop guard wants to end the turn. A person who is there may switch it
+    /// off for the session; then the turn goes on.
+    ///
+    /// # Errors
+    /// The end of the turn.
+    pub(crate) async fn stop_loop(
+        &mut self,
+        detail: String,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        if !self.interactive || !self.budget.asks || self.role.is_some() {
+            return Err(EndReason::Loop { detail });
+        }
+        self.asks += 1;
+        let ask = Ask {
+            id: AskId::new(format!("ask-loop-{}", self.asks)),
+            call: CallId::new(String::new()),
+            name: "loop".to_owned(),
+            kind: ToolKind::Other,
+            title: detail.clone(),
+            preview: None,
+            verdict: Verdict::new(Decision::Ask, "model.disableLoopDetection", detail.clone()),
+            outcomes: vec![AskOutcome::ProceedAlways, AskOutcome::Cancel],
+            question: Question::Loop,
+            rules: Vec::new(),
+            permissions: Permissions::default(),
+            wider: Permissions::default(),
+            not_undoable: Vec::new(),
+            agent: None,
+        };
+        match self.put_question(ask, cancel).await?.outcome {
+            AskOutcome::ProceedAlways => {
+                self.loop_detection = false;
+                Ok(())
+            }
+            _ => Err(EndReason::Loop { detail }),
+        }
+    }
+}
