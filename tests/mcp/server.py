@@ -14,6 +14,7 @@ as one JSON line. The words of `--do`:
     shouts     30 MB on standard error        empty     offers nothing
     floods     notifications without end      changed   another description of `echo`
     auth       401 with a header              bare401   401 without one
+    tok        tokens at /tok, which nothing announces; refresh-0 counts
     nostream   GET is answered with 404       ask       `ask` elicits a form
     heavy      a hundred tools with long descriptions
     roots      `roots` asks for the folders   oldest    speaks 2024-11-05
@@ -311,7 +312,7 @@ def stdio():
 
 # --- over HTTP ---------------------------------------------------------------
 
-TOKENS = {"access": None, "refresh": None, "count": 0, "code": None}
+TOKENS = {"access": None, "refresh": "refresh-0" if "tok" in DO else None, "count": 0, "code": None}
 STREAMS = []
 
 
@@ -371,6 +372,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path = urllib.parse.urlparse(self.path)
         log({"http": "GET", "path": self.path, "headers": dict(self.headers)})
+        if path.path.startswith("/.well-known/") and "tok" in DO:
+            return self.reply(404)
         if path.path.startswith("/.well-known/oauth-protected-resource"):
             return self.json(200, {"resource": self.base + "/mcp", "authorization_servers": [self.base],
                                    "scopes_supported": ["all"]})
@@ -426,7 +429,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             log({"http": "register", "body": json.loads(body)})
             registered = json.loads(body)
             return self.json(201, {**registered, "client_id": "client-1"})
-        if path.path == "/token":
+        if path.path == ("/tok" if "tok" in DO else "/token"):
             form = dict(urllib.parse.parse_qsl(body.decode()))
             log({"http": "token", "form": form})
             good = (form.get("grant_type") == "authorization_code" and form.get("code") == TOKENS["code"]

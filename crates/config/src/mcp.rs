@@ -12,6 +12,4 @@ pub use edit::{Edited, McpScope, add_server, remove_server, scope_file};
 pub use enablement::{EnablementFiles, same_name};
 pub(crate) use gather::expand_servers;
 pub use gather::{ExtensionServers, McpChoice, McpServers};
-pub use server::{
-    AuthProvider, Endpoint, Gate, McpServer, McpSource, OAuthSettings, ServerError, is_refused,
-};
+pub use server::{Endpoint, Gate, McpServer, McpSource, OAuthSettings, ServerError, is_refused};

@@ -10,7 +10,7 @@ use parallax_protocol::event::{
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::{Decision, Verdict};
-use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Display, Outcome, Preview, ToolError, ToolErrorKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
@@ -26,7 +26,7 @@ const CONTINUATIONS: u32 = 100;
 /// Hooks that take longer are told of while they run.
 const QUIET: Duration = Duration::from_millis(300);
 /// How long the hooks of a session's end may take together.
-const FAREWELL: Duration = Duration::from_secs(5);
+const FAREWELL: Duration = Duration::from_secs(15);
 
 /// What hooks changed of a call before it was judged.
 #[derive(Default)]
@@ -123,8 +123,16 @@ impl Session {
         let reason = if self.inbox.cleared { "clear" } else { "exit" };
         input.insert("reason".to_owned(), reason.into());
         let call = HookCall::new(HookEvent::SessionEnd, reason, input);
-        // Best effort: nobody waits longer for it. Dropped, the hooks are ended.
-        let _ = tokio::time::timeout(FAREWELL, self.hook(call, &CancellationToken::new())).await;
+        // Best effort: nobody waits longer for it, and an interrupt ends it. Dropped,
+        // the hooks are ended.
+        let cancel = CancellationToken::new();
+        self.inbox.turn = Some(cancel.clone());
+        // An interrupt is still heard; nothing else is begun any more.
+        self.inbox.shutdown = false;
+        tokio::select! {
+            ended = tokio::time::timeout(FAREWELL, self.hook(call, &cancel)) => drop(ended),
+            () = cancel.cancelled() => {}
+        }
     }
 
     /// Runs a turn, and what hooks send after its answer.
@@ -318,14 +326,10 @@ impl Session {
         if !hooks.listens(HookEvent::Notification, false) {
             return;
         }
-        let mut details = object(json!({"type": ask.question, "title": ask.title}));
-        if let Some(Ok(Value::Object(preview))) = ask.preview.as_ref().map(serde_json::to_value) {
-            details.extend(preview);
-        }
         let input = object(json!({
             "notification_type": "ToolPermission",
             "message": format!("Tool {} requires confirmation", ask.name),
-            "details": details,
+            "details": asked(ask),
         }));
         let call = HookCall::new(HookEvent::Notification, "ToolPermission", input);
         // The turn's token ends it at the latest.
@@ -355,6 +359,38 @@ impl Session {
         }
         input
     }
+}
+
+/// What a person is asked, as hooks of other programs read it: `type` says which
+/// kind of question, and the fields are those of that kind.
+fn asked(ask: &Ask) -> Object {
+    let mut details = object(json!({"type": ask.question, "title": ask.title}));
+    let more = match &ask.preview {
+        Some(Preview::Diff(change)) => json!({
+            "fileName": change.file_path.file_name().map(|name| name.to_string_lossy()),
+            "filePath": change.file_path,
+            "fileDiff": change.diff,
+            "isNewFile": change.is_new_file,
+        }),
+        Some(Preview::Command { command, directory }) => json!({
+            "command": command,
+            "rootCommand": command.split_whitespace().next().unwrap_or_default(),
+            "directory": directory,
+        }),
+        Some(Preview::Urls { prompt, urls }) => json!({"prompt": prompt, "urls": urls}),
+        Some(Preview::Mcp { server, tool, description, arguments }) => json!({
+            "serverName": server,
+            "toolName": tool,
+            "toolDisplayName": tool,
+            "toolDescription": description,
+            "toolArgs": arguments,
+        }),
+        Some(other) => serde_json::to_value(other).unwrap_or_default(),
+        None => Value::Null,
+    };
+    // The kind of the question stays what it is.
+    details.extend(object(more).into_iter().filter(|(name, _)| name != "type"));
+    details
 }
 
 /// Tells people of hooks that take their time.

@@ -61,7 +61,15 @@ impl Flags<'_> {
 /// (`GEMINI_PROMPT_<SUFFIX>=0`), and its text.
 const SECTIONS: [(&str, &str); 8] = [
     ("PREAMBLE", include_str!("../prompts/preamble.md")),
-    ("COREMANDATES", include_str!("../prompts/core_mandates.md")),
+    (
+        "COREMANDATES",
+        concat!(
+            "# Rules\n\n",
+            include_str!("../prompts/safety.md"),
+            "\n",
+            include_str!("../prompts/core_mandates.md")
+        ),
+    ),
     ("HOOKCONTEXT", include_str!("../prompts/hook_context.md")),
     ("PRIMARYWORKFLOWS", include_str!("../prompts/workflows.md")),
     ("PLANNINGWORKFLOW", include_str!("../prompts/planning_workflow.md")),
@@ -69,6 +77,9 @@ const SECTIONS: [(&str, &str); 8] = [
     ("SANDBOX", include_str!("../prompts/sandbox.md")),
     ("GIT", include_str!("../prompts/git.md")),
 ];
+
+/// What no agent may do, whatever its own prompt says.
+pub const SAFETY: &str = include_str!("../prompts/safety.md");
 
 /// What becomes of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,8 +29,8 @@ pub(crate) struct Cache {
 pub(crate) enum Known {
     /// Nothing.
     Nothing,
-    /// It did not answer.
-    Failed,
+    /// It did not answer, and why, where that is known.
+    Failed(String),
     /// It offered this.
     Offered(Box<Catalog>),
 }
@@ -42,6 +42,9 @@ struct Entry {
     saved: u64,
     /// `None`: the server did not answer.
     catalog: Option<Catalog>,
+    /// Why it did not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    why: String,
 }
 
 impl Cache {
@@ -53,19 +56,22 @@ impl Cache {
     pub(crate) fn get(&self, key: &str) -> Known {
         let entry: Option<Entry> = files::read(&self.path(key), LIMIT);
         match entry {
-            Some(Entry { form: FORM, saved, catalog: None }) if is_fresh(saved, FAILURE) => {
-                Known::Failed
+            Some(Entry { form: FORM, saved, catalog: None, why }) if is_fresh(saved, FAILURE) => {
+                Known::Failed(why)
             }
-            Some(Entry { form: FORM, saved, catalog: Some(catalog) }) if is_fresh(saved, FRESH) => {
+            Some(Entry { form: FORM, saved, catalog: Some(catalog), .. })
+                if is_fresh(saved, FRESH) =>
+            {
                 Known::Offered(Box::new(catalog))
             }
             _ => Known::Nothing,
         }
     }
 
-    /// Keeps what a server offers; `None`: it does not answer. Blocking.
-    pub(crate) fn put(&self, key: &str, catalog: Option<&Catalog>) {
-        let entry = Entry { form: FORM, saved: now(), catalog: catalog.cloned() };
+    /// Keeps what a server offers, or why it does not answer. Blocking.
+    pub(crate) fn put(&self, key: &str, catalog: Result<&Catalog, &str>) {
+        let why = catalog.err().unwrap_or_default().to_owned();
+        let entry = Entry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), why };
         if let Err(error) = files::write(&self.path(key), &entry) {
             tracing::debug!(%error, "what an MCP server offers is not kept");
         }
@@ -107,10 +113,10 @@ mod tests {
         let cache = Cache::new(home.path());
         let key = key(["a", "b"]);
         assert_eq!(cache.get(&key), Known::Nothing);
-        cache.put(&key, None);
-        assert_eq!(cache.get(&key), Known::Failed);
+        cache.put(&key, Err("no host"));
+        assert_eq!(cache.get(&key), Known::Failed("no host".to_owned()));
         let catalog = Catalog { instructions: Some("x".into()), ..Catalog::default() };
-        cache.put(&key, Some(&catalog));
+        cache.put(&key, Ok(&catalog));
         assert_eq!(cache.get(&key), Known::Offered(Box::new(catalog)));
         let old = format!(r#"{{"form":2,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
         std::fs::write(cache.path(&key), old).expect("written");

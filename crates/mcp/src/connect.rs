@@ -14,6 +14,7 @@ use parallax_http::reqwest::header::{HeaderName, HeaderValue};
 use parallax_http::reqwest::{self, Client};
 use parallax_http::{ClientOptions, Redirects};
 use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpError,
 };
@@ -147,14 +148,17 @@ impl Surroundings {
             .custom_headers(custom(headers)?)
             .max_sse_event_size(LONGEST)
             .reinit_on_expired_session(true);
-        let served = match self.tokens_for(server, url, headers).await {
+        match self.tokens_for(server, url, headers).await {
             Some(manager) => {
                 let client = AuthClient::new(client, manager);
-                handler.serve(StreamableHttpClientTransport::with_client(client, config)).await
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                handler.serve(transport).await.map_err(|error| again(refused(&error)))
             }
-            None => handler.serve(StreamableHttpClientTransport::with_client(client, config)).await,
-        };
-        served.map_err(|error| refused(&error))
+            None => {
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                handler.serve(transport).await.map_err(|error| refused(&error))
+            }
+        }
     }
 
     async fn sse(
@@ -165,7 +169,9 @@ impl Surroundings {
         handler: Handler,
     ) -> Result<Connection, McpError> {
         let bearer = self.tokens_for(server, url, headers).await.map(Bearer::new);
-        let sse = Sse::open(self.client()?, url, custom(headers)?, bearer).await?;
+        let signed = bearer.is_some();
+        let opened = Sse::open(self.client()?, url, custom(headers)?, bearer).await;
+        let sse = opened.map_err(|error| if signed { again(error) } else { error })?;
         handler.serve(sse).await.map_err(|error| refused(&error))
     }
 
@@ -185,7 +191,7 @@ impl Surroundings {
         if by_header {
             return None;
         }
-        oauth::stored(&self.tokens, &server.name, url).await
+        oauth::stored(&self.tokens, server, url).await
     }
 }
 
@@ -199,33 +205,63 @@ fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValu
     headers.iter().map(header).collect()
 }
 
+/// The same failure where there was a sign-in: it does not count any more.
+fn again(error: McpError) -> McpError {
+    match error {
+        McpError::SignIn { .. } => McpError::SignIn { again: true },
+        other => other,
+    }
+}
+
 fn refused(error: &ClientInitializeError) -> McpError {
     if error.is_authorization_required() {
-        return McpError::SignIn;
+        return McpError::SignIn { again: false };
     }
     let why = chain(error);
+    match renewal_failed(error) {
+        // Nobody was there to say so.
+        Some(failed) if failed.starts_with("Request failed") => {
+            let why = "its sign-in could not be renewed: nobody answers where that is done";
+            return McpError::Start { why: why.to_owned() };
+        }
+        Some(_) => return McpError::SignIn { again: true },
+        None => {}
+    }
     match error {
         ClientInitializeError::ConnectionClosed(_) => McpError::Lost,
-        _ if why.contains("401") => McpError::SignIn,
+        _ if why.contains("401") => McpError::SignIn { again: false },
         _ => McpError::Start { why: plain(&cause(error)) },
     }
 }
 
 /// What the network said, which its error does not give as its source.
 fn cause(error: &ClientInitializeError) -> String {
+    match streamable(error) {
+        Some(StreamableHttpError::Client(client)) => chain(client),
+        _ => chain(error),
+    }
+}
+
+/// Why a token could not be renewed, when that is what failed.
+fn renewal_failed(error: &ClientInitializeError) -> Option<&str> {
+    match streamable(error) {
+        Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(why))) => Some(why),
+        _ => None,
+    }
+}
+
+fn streamable(error: &ClientInitializeError) -> Option<&StreamableHttpError<reqwest::Error>> {
     let ClientInitializeError::TransportError { error: transport, .. } = error else {
-        return chain(error);
+        return None;
     };
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(transport.error.as_ref());
     while let Some(inner) = at {
-        if let Some(StreamableHttpError::Client(client)) =
-            inner.downcast_ref::<StreamableHttpError<reqwest::Error>>()
-        {
-            return chain(client);
+        if let Some(found) = inner.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            return Some(found);
         }
         at = inner.source();
     }
-    chain(error)
+    None
 }
 
 /// Why a program did not start.

@@ -12,8 +12,14 @@ pub enum McpError {
         why: String,
     },
     /// It wants a sign-in.
-    #[error("it wants a sign-in")]
-    SignIn,
+    #[error("{}", match again {
+        true => "its sign-in no longer counts: sign in again (`/mcp auth`, `parallax mcp auth`)",
+        false => "it wants a sign-in",
+    })]
+    SignIn {
+        /// There was one.
+        again: bool,
+    },
     /// It does not run and is not started.
     #[error("{why}")]
     Closed {

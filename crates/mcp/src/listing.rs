@@ -60,7 +60,8 @@ impl Server {
                 Vec::new()
             }
         };
-        if let Err(error @ (McpError::Lost | McpError::Timeout { .. } | McpError::SignIn)) = &tools
+        if let Err(error @ (McpError::Lost | McpError::Timeout { .. } | McpError::SignIn { .. })) =
+            &tools
         {
             return Err(error.clone());
         }

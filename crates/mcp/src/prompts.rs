@@ -80,15 +80,17 @@ impl PromptEntry {
             values.retain(|(other, _): &(String, String)| other != name);
             values.push((name.clone(), value.clone()));
         }
-        let open: Vec<&str> = self
-            .arguments
-            .iter()
-            .map(|argument| argument.name.as_str())
-            .filter(|name| !values.iter().any(|(given, _)| given == name))
-            .collect();
-        match open.as_slice() {
+        // Those that must be given come first.
+        let open = |required: bool| {
+            let of = self.arguments.iter().filter(move |argument| argument.required == required);
+            let names = of.map(|argument| argument.name.as_str());
+            names.filter(|name| !values.iter().any(|(given, _)| given == name)).collect::<Vec<_>>()
+        };
+        let (required, optional) = (open(true), open(false));
+        let open = [required.as_slice(), optional.as_slice()].concat();
+        match (required.as_slice(), optional.as_slice()) {
             // One argument takes all the words.
-            [only] if !line.positional.is_empty() => {
+            ([only], _) | ([], [only]) if !line.positional.is_empty() => {
                 values.push(((*only).to_owned(), line.positional.join(" ")));
             }
             _ if line.positional.len() > open.len() => {
@@ -222,13 +224,21 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         for (line, values) in [
             ("--a=\"x y\" z", Ok(vec![pair("a", "x y"), pair("b", "z")])),
-            ("x 'y z'", Ok(vec![pair("a", "x"), pair("b", "y z")])),
+            ("x 'y z'", Ok(vec![pair("a", "x y z")])),
             ("--b=1 some words", Ok(vec![pair("b", "1"), pair("a", "some words")])),
             ("\"--a=x\"", Ok(vec![pair("a", "--a=x")])),
             ("x\\ y", Ok(vec![pair("a", "x y")])),
             ("", Err("missing: --a".to_owned())),
             ("--c=1", Err("`my prompt` has no argument `c`".to_owned())),
-            ("x y z", Err("`my prompt` takes 2 values".to_owned())),
+            ("--b=1 x y z", Ok(vec![pair("b", "1"), pair("a", "x y z")])),
+        ] {
+            assert_eq!(entry.fill(&parse_prompt_line(line)), values, "{line}");
+        }
+        let entry = prompt(&[("a", true), ("b", false), ("c", true)]);
+        for (line, values) in [
+            ("x y", Ok(vec![pair("a", "x"), pair("c", "y")])),
+            ("x y z", Ok(vec![pair("a", "x"), pair("c", "y"), pair("b", "z")])),
+            ("w x y z", Err("`my prompt` takes 3 values".to_owned())),
         ] {
             assert_eq!(entry.fill(&parse_prompt_line(line)), values, "{line}");
         }

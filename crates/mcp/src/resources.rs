@@ -93,16 +93,30 @@ pub(crate) async fn read(
             Some(text) => clip(text, longest),
             None => {
                 let mime = field("mimeType").unwrap_or("application/octet-stream");
-                format!("[Binary content: {mime}]")
+                let size = size_of_base64(field("blob").unwrap_or_default());
+                format!("[Binary resource content {mime}, {size} bytes]")
             }
         }
     });
     Ok(texts.collect::<Vec<_>>().join("\n"))
 }
 
+/// Bytes that a base64 text stands for.
+fn size_of_base64(text: &str) -> usize {
+    let letters = text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').count();
+    letters * 3 / 4
+}
+
 #[cfg(test)]
 mod tests {
-    use super::covers;
+    use super::{covers, size_of_base64};
+
+    #[test]
+    fn the_size_of_a_blob_is_that_of_its_bytes() {
+        for (text, bytes) in [("", 0), ("QQ==", 1), ("QUI=", 2), ("QUJD", 3), ("QUJD\nQQ", 4)] {
+            assert_eq!(size_of_base64(text), bytes, "{text}");
+        }
+    }
 
     #[test]
     fn patterns_cover_addresses() {

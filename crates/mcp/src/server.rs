@@ -147,7 +147,7 @@ impl Server {
     pub(crate) fn give_up_waiting(self: &Arc<Self>) {
         if std::mem::replace(&mut self.state().unknown, false) {
             let server = Arc::clone(self);
-            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, None));
+            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, Err("")));
         }
     }
 
@@ -174,7 +174,7 @@ impl Server {
         ServerStatus {
             config: self.config.clone(),
             status: state.status,
-            error: state.error.as_ref().map(ToString::to_string),
+            error: state.error.as_ref().map(ToString::to_string).or_else(|| state.earlier()),
             handshake: state.handshake,
             implementation: state.catalog.implementation.clone(),
             tail: self.tail.text(),
@@ -192,6 +192,9 @@ impl Server {
         }
         match (state.status, &state.error) {
             (Status::Disconnected | Status::NeedsSignIn, Some(error)) => Some(error.to_string()),
+            (Status::Connecting | Status::Disconnected, _) if state.earlier.is_some() => {
+                state.earlier()
+            }
             (Status::Connecting, _) if late && !state.live => Some("no answer yet".to_owned()),
             _ => state.catalog.cut.clone(),
         }
@@ -312,6 +315,7 @@ impl Server {
             state.link = Some(Link { peer: peer.clone(), stop });
             state.status = Status::Connected;
             state.error = None;
+            state.earlier = None;
             state.failed_at = None;
             state.handshake = Some(handshake);
             state.notes = self.config.notes.clone();
@@ -357,7 +361,7 @@ impl Server {
         if changed || first {
             let server = Arc::clone(self);
             tokio::task::spawn_blocking(move || {
-                server.shared.cache.put(&server.key, Some(&catalog));
+                server.shared.cache.put(&server.key, Ok(&catalog));
             });
         }
         // Also when nothing changed: somebody may wait for it to be known.
@@ -366,11 +370,12 @@ impl Server {
     }
 
     fn failed(self: &Arc<Self>, error: McpError) {
+        let why = error.to_string();
         let forget = {
             let mut state = self.state();
             state.link = None;
             state.status = match &error {
-                McpError::SignIn => Status::NeedsSignIn,
+                McpError::SignIn { .. } => Status::NeedsSignIn,
                 _ => Status::Disconnected,
             };
             state.error = Some(error);
@@ -379,7 +384,7 @@ impl Server {
         };
         if forget && !self.closing.load(Ordering::Acquire) {
             let server = Arc::clone(self);
-            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, None));
+            tokio::task::spawn_blocking(move || server.shared.cache.put(&server.key, Err(&why)));
         }
         self.shared.changed();
     }

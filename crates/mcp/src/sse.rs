@@ -50,7 +50,7 @@ impl Sse {
             response = get(&client, &url, &headers, Some(bearer)).await?;
         }
         if response.status() == StatusCode::UNAUTHORIZED {
-            return Err(McpError::SignIn);
+            return Err(McpError::SignIn { again: false });
         }
         if !response.status().is_success() {
             return Err(failed(format!("the server answers with {}", response.status())));

@@ -171,9 +171,10 @@ impl Of {
             McpError::Server { code, message } => {
                 return self.reading().error(&format!("{message} (error {code})"));
             }
-            McpError::SignIn => format!(
-                "The MCP server `{name}` wants a sign-in: the user can run `/mcp auth {name}` or \
-                 `parallax mcp auth {name}`"
+            McpError::SignIn { again } => format!(
+                "The MCP server `{name}` wants a sign-in{}: the user can run `/mcp auth {name}` or \
+                 `parallax mcp auth {name}`",
+                if *again { " again, the last one no longer counts" } else { "" }
             ),
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),
             other => {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use parallax_headless::one_line;
+use parallax_protocol::Object;
 use parallax_sdk::Launch;
 use parallax_sdk::extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
 use serde_json::{Value, json};
@@ -71,7 +72,10 @@ pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool
         ("Context files", context.iter().map(|path| path.display().to_string()).collect()),
         ("MCP servers", extension.manifest.servers.keys().cloned().collect()),
         ("Excluded tools", extension.manifest.exclude_tools.clone()),
-        ("Agent skills", skills.iter().map(|(name, text)| format!("{name}: {text}")).collect()),
+        (
+            "Agent skills",
+            skills.iter().map(|skill| format!("{}: {}", skill.name, skill.description)).collect(),
+        ),
     ];
     for (title, names) in groups.into_iter().filter(|(_, names)| !names.is_empty()) {
         let _ = writeln!(text, " {title}:");
@@ -104,13 +108,17 @@ pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<b
         paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     };
     let metadata = extension.install.as_ref().map(|install| {
-        json!({
+        let mut fields = json!({
             "source": install.source,
             "type": install.kind.as_str(),
             "ref": install.reference,
             "releaseTag": install.release_tag,
             "autoUpdate": install.auto_update,
-        })
+        });
+        if let Value::Object(fields) = &mut fields {
+            fields.retain(|_, value| !value.is_null());
+        }
+        fields
     });
     let values: Vec<Value> = extension
         .values
@@ -127,7 +135,13 @@ pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<b
     let skills: Vec<Value> = launch
         .skills_of(extension)
         .into_iter()
-        .map(|(name, description)| json!({"name": name, "description": description}))
+        .map(|skill| {
+            json!({
+                "name": skill.name,
+                "description": skill.description,
+                "location": skill.file.to_string_lossy(),
+            })
+        })
         .collect();
     json!({
         "name": extension.name(),
@@ -145,12 +159,38 @@ pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<b
         "intact": intact,
         "contextFiles": paths(extension.context_files()),
         "installMetadata": metadata,
-        // Names only: what servers are started with may be secret.
-        "mcpServers": extension.manifest.servers.keys().collect::<Vec<_>>(),
+        "mcpServers": servers(extension),
         "excludeTools": extension.manifest.exclude_tools,
         "resolvedSettings": values,
         "skills": skills,
         "agents": launch.agents_of(extension),
         "themes": extension.manifest.themes.iter().filter_map(|theme| theme.get("name")).collect::<Vec<_>>(),
     })
+}
+
+/// The MCP servers by name, with what holds no secrets: variables, headers,
+/// arguments and the end of an address may, filled in as they are.
+fn servers(extension: &Extension) -> Object {
+    const SHOWN: [&str; 8] = [
+        "command",
+        "type",
+        "cwd",
+        "timeout",
+        "trust",
+        "description",
+        "includeTools",
+        "excludeTools",
+    ];
+    let of = |(name, server): (&String, &Value)| {
+        let mut fields = server.as_object().cloned().unwrap_or_default();
+        fields.retain(|key, _| SHOWN.contains(&key.as_str()) || key == "url" || key == "httpUrl");
+        for key in ["url", "httpUrl"] {
+            if let Some(Value::String(url)) = fields.get_mut(key) {
+                let end = url.find(['?', '#', '@']).unwrap_or(url.len());
+                url.truncate(end);
+            }
+        }
+        (name.clone(), Value::Object(fields))
+    };
+    extension.manifest.servers.iter().map(of).collect()
 }

@@ -201,11 +201,25 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     )
     .await;
     let id = session.id.clone();
-    for said in session.close().await {
+    let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
+    for said in session.close_until(hurry(interrupted)).await {
         // The session's own channel is closed; a reader that is gone is no failure.
         let _ = writeln!(std::io::stderr(), "warning: {said}");
     }
     code.map_err(|failure| Failed { failure, format, session: Some(id) })
+}
+
+/// How long the end of a run that was interrupted may take.
+const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Comes when nobody waits for hooks of the session's end any more.
+async fn hurry(interrupted: bool) {
+    if interrupted {
+        return tokio::time::sleep(SHORT_FAREWELL).await;
+    }
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Keeps a file-size limit (`ulimit -f`) from killing the program: with the

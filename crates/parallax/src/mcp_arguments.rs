@@ -165,7 +165,8 @@ impl AddArguments {
                 "--" => {
                     rest.extend(words.by_ref().cloned());
                 }
-                "--trust" => options.push(word.clone()),
+                "--trust" | "--trust=true" => options.push("--trust".to_owned()),
+                "--trust=false" | "--no-trust" => options.retain(|option| option != "--trust"),
                 "--help" | "-h" if rest.len() < 2 => options.push(word.clone()),
                 // A value may begin with a dash: it is bound to its option.
                 _ if VALUED.contains(&word.as_str()) => match words.next() {
@@ -176,6 +177,8 @@ impl AddArguments {
                     None => options.push(word.clone()),
                 },
                 _ if name.starts_with("--") && VALUED.contains(&name) => options.push(word.clone()),
+                // `-s=user` too.
+                _ if VALUED.contains(&name) => options.push(word.replacen('=', "", 1)),
                 _ => rest.push(word.clone()),
             }
         }
@@ -211,6 +214,10 @@ mod tests {
         let add = read(&["s", "npx", "-y", "pkg", "--port", "3", "-e", "K=v=w", "-s", "user"]);
         assert_eq!(add.args, ["-y", "pkg", "--port", "3"]);
         assert_eq!((add.env, add.scope), (vec!["K=v=w".to_owned()], McpScope::User));
+        let add = read(&["--trust=true", "-s=user", "-e=K=v", "a", "cmd", "-p=1"]);
+        assert_eq!((add.name.as_str(), add.trust, add.scope), ("a", true, McpScope::User));
+        assert_eq!((add.env, add.args), (vec!["K=v".to_owned()], vec!["-p=1".to_owned()]));
+        assert!(!read(&["--trust", "--trust=false", "a", "cmd"]).trust);
         let add = read(&["-e", "-K=-v", "s", "cmd", "--trust", "--", "-s", "user", "--help"]);
         assert_eq!((add.env, add.trust), (vec!["-K=-v".to_owned()], true));
         assert_eq!(add.args, ["-s", "user", "--help"]);

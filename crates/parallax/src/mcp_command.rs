@@ -129,6 +129,12 @@ fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
 }
 
 fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failure> {
+    if name.starts_with('-') {
+        return Err(refused(format!(
+            "`{}` is no name for a server: a name does not begin with `-`",
+            one_line(name)
+        )));
+    }
     McpServer::read(name, &Value::Object(server.clone()), McpSource::User)
         .map_err(|error| refused(error.to_string()))?;
     let launch = launch()?;
@@ -164,11 +170,38 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
         None => Edited::NotThere,
     };
+    let left = if edited == Edited::Removed { self::launch()? } else { launch };
+    let left = places(&left, name);
     let name = one_line(name);
-    Ok(say(&match edited {
+    let mut text = match edited {
         Edited::Removed => format!("Server \"{name}\" removed from {} settings.\n", word(scope)),
         _ => format!("Server \"{name}\" not found in {} settings.\n", word(scope)),
-    }))
+    };
+    if !left.is_empty() {
+        // Writing into a text cannot fail.
+        let _ = writeln!(
+            text,
+            "It stands in {}, so it stays: take it out there, or switch it off with `parallax mcp \
+             disable {name}`.",
+            left.join(" and in ")
+        );
+    }
+    Ok(say(&text))
+}
+
+/// Where a server is written down, for people.
+fn places(launch: &Launch, name: &str) -> Vec<String> {
+    let found = launch.mcp_servers();
+    let Some(server) = found.servers.iter().find(|server| server.name == name) else {
+        return Vec::new();
+    };
+    let files = launch.files_of_server(name).into_iter();
+    let mut places: Vec<String> =
+        files.map(|file| format!("`{}`", one_line(&file.display().to_string()))).collect();
+    if places.is_empty() {
+        places.push(source(&server.source));
+    }
+    places
 }
 
 fn word(scope: McpScope) -> &'static str {

@@ -9,7 +9,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
-use parallax_sdk::custom_commands::{Commands, Expanded, Prepared};
+use parallax_sdk::custom_commands::{Commands, Expanded, Prepared, own_of};
 use parallax_sdk::telling::{Asked, Told};
 use parallax_sdk::{
     Answers, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording, SessionChoice,
@@ -197,8 +197,8 @@ impl Typed {
         }
         let preparing = tokio::task::spawn_blocking(move || {
             if let Slash::Command { name, arguments } = classify(&text)
-                && commands.catalog().find(name).is_none()
-                && let Some(prompt) = own_prompt(&launch, name, arguments)?
+                && !commands.takes(name)
+                && let Some(prompt) = own_prompt(&launch, own_of(name).unwrap_or(name), arguments)?
             {
                 return Ok(Read::Prompt(prompt));
             }

@@ -22,6 +22,19 @@ pub fn wrap(text: &str) -> String {
     wrapped
 }
 
+/// A message for people: the same without the marks, which say something to
+/// models only.
+pub fn without_marks(message: &str) -> String {
+    let is_mark = |line: &str| {
+        let inside = line.trim().strip_prefix('<').and_then(|line| line.strip_suffix('>'));
+        inside.is_some_and(|name| name.strip_prefix('/').unwrap_or(name) == TAG)
+    };
+    if !message.contains(TAG) {
+        return message.to_owned();
+    }
+    message.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")
+}
+
 /// Whether `text` begins with `<`, perhaps a `/`, and our tag's name; blanks
 /// and characters without a width may stand between.
 fn opens_our_tag(text: &str) -> bool {
@@ -38,6 +51,13 @@ fn opens_our_tag(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_see_no_marks() {
+        let message = format!("{}\n(of a server)", wrap("no such file"));
+        assert_eq!(without_marks(&message), "no such file\n(of a server)");
+        assert_eq!(without_marks("a <b>\n"), "a <b>\n");
+    }
 
     #[test]
     fn text_cannot_close_the_element() {

@@ -61,7 +61,8 @@ impl Launch {
         folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
         let mut warnings = Vec::new();
         let known = Acknowledged::of(&config.homes, &config.cwd, &mut warnings);
-        let mut set = find_agents(built_in::agents(), &folders, &config.settings, &known);
+        let built_in = built_in::agents(&self.model_table().resolve(&self.model_name()));
+        let mut set = find_agents(built_in, &folders, &config.settings, &known);
         set.warnings.extend(warnings);
         for agent in set.agents.iter_mut().chain(&mut set.unacknowledged) {
             if let AgentTier::Extension(name) = &agent.tier
@@ -390,7 +391,16 @@ impl Agents for SessionAgents {
             true => skills::section(&self.launch.skills()),
             false => String::new(),
         };
-        let system = prompt::system(found, task, &skills, &memory.system);
+        let core = match built_in::works_as_session(found) {
+            true => {
+                let names: Vec<String> =
+                    tools.iter().map(|tool| tool.spec().name.clone()).collect();
+                self.launch.core_prompt(self.workspace.root(), &names)
+            }
+            false => String::new(),
+        };
+        let around = prompt::Around { core: &core, skills: &skills, memory: &memory.system };
+        let system = prompt::system(found, task, &around);
         AgentKit { tools, system: system.into(), preface: memory.preface, problems, close }
     }
 }

@@ -9,6 +9,7 @@ mod begin;
 mod catalog;
 mod files;
 mod making;
+mod names;
 mod prepared;
 mod prompts;
 mod shell;
@@ -27,7 +28,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_tools::ShellOptions;
 
-pub use catalog::{Catalog, CommandInfo, is_reserved};
+pub use catalog::{Catalog, CommandInfo};
+pub use names::{OWN, OWN_PREFIX, RESERVED, is_own, is_reserved, own_of};
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
 pub use prepared::{Expanded, Prepared};
 pub use prompts::PromptCommand;
@@ -125,6 +127,21 @@ impl Commands {
         let mut known = self.shared.catalog.write().unwrap_or_else(PoisonError::into_inner);
         *known = Some(Arc::clone(&catalog));
         catalog
+    }
+
+    /// Whether a file or a skill is called like this, in the place of a command
+    /// of ours too. Blocking when the files were not read yet.
+    pub fn takes(&self, name: &str) -> bool {
+        self.catalog().find(name).is_some() || self.skills().iter().any(|it| it.name == name)
+    }
+
+    /// Commands whose names are not what their authors would expect, one sentence
+    /// each.
+    pub fn notices(&self) -> Vec<String> {
+        let mut notices = self.catalog().notices().to_vec();
+        let skills = self.skills().into_iter().filter(|skill| is_own(&skill.name));
+        notices.extend(skills.map(|it| catalog::instead(&it.name, &format!("skill {}", it.name))));
+        notices
     }
 
     /// Prepares a typed line (`/name arguments`) for a mode: reads the template,

@@ -13,7 +13,7 @@ mod update;
 use std::sync::Arc;
 
 use parallax_config::extensions::ExtensionChoice;
-use parallax_config::skills::{SkillTier, read_skill, skill_files};
+use parallax_config::skills::{Skill, SkillTier, read_skill, skill_files};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, failure};
@@ -48,12 +48,18 @@ impl Launch {
         Arc::clone(self.extensions.get_or_init(read))
     }
 
-    /// The skills of an extension, each with its description. Blocking.
-    pub fn skills_of(&self, extension: &Extension) -> Vec<(String, String)> {
+    /// The skills of an extension, its variables filled into what they say of
+    /// themselves. Blocking.
+    pub fn skills_of(&self, extension: &Extension) -> Vec<Skill> {
         let tier = SkillTier::Extension(extension.name().to_owned());
         let files = skill_files(&extension.folder.join("skills"));
         let skills = files.iter().filter_map(|file| read_skill(file, &tier).ok());
-        skills.map(|skill| (skill.name, skill.description)).collect()
+        skills
+            .map(|mut skill| {
+                skill.description = extension.variables.fill_shown(&skill.description);
+                skill
+            })
+            .collect()
     }
 
     /// The names of an extension's files of agents. Blocking.

@@ -158,6 +158,12 @@ pub enum ProbeState {
 }
 
 impl Launch {
+    /// The settings files in which a server stands, lowest first.
+    pub fn files_of_server(&self, name: &str) -> Vec<PathBuf> {
+        let origins = self.config.settings.origins(&format!("mcpServers.{name}"));
+        origins.iter().map(|origin| origin.file.clone()).collect()
+    }
+
     /// The homes of the user.
     pub fn config_homes(&self) -> &parallax_config::Homes {
         &self.config.homes

@@ -15,6 +15,7 @@ use parallax_protocol::budget::BudgetUse;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::Failure;
+use parallax_protocol::hooks::{HookEvent, Hooks};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
@@ -65,6 +66,7 @@ pub struct OpenSession {
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
     ledger: Ledger,
+    end_hooks: bool,
 }
 
 impl OpenSession {
@@ -124,10 +126,33 @@ impl OpenSession {
         self.end(Op::Shutdown).await
     }
 
+    /// The same, but the hooks of its end are given up when `hurry` comes.
+    pub async fn close_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
+        self.end_until(Op::Shutdown, hurry).await
+    }
+
     /// The same for a session whose place a new one takes
     /// ([`SessionChoice::Clear`]).
-    pub async fn clear(self) -> Vec<String> {
-        self.end(Op::Clear).await
+    pub async fn clear_until(self, hurry: impl Future<Output = ()>) -> Vec<String> {
+        self.end_until(Op::Clear, hurry).await
+    }
+
+    /// Whether hooks hear of its end, which may take them a while.
+    pub fn has_end_hooks(&self) -> bool {
+        self.end_hooks
+    }
+
+    async fn end_until(self, order: Op, hurry: impl Future<Output = ()>) -> Vec<String> {
+        let ops = self.ops();
+        let ending = self.end(order);
+        tokio::pin!(ending, hurry);
+        tokio::select! {
+            said = &mut ending => return said,
+            () = &mut hurry => {}
+        }
+        // Gone already is as good.
+        let _ = ops.send(Op::Interrupt).await;
+        ending.await
     }
 
     async fn end(self, order: Op) -> Vec<String> {
@@ -250,6 +275,8 @@ impl Launch {
             trace: (!self.options.ephemeral).then(|| artifacts.join(hooks::TRACE)),
         })?;
         warnings.extend(notices);
+        let hears = |hooks: &Arc<dyn Hooks>| hooks.listens(HookEvent::SessionEnd, false);
+        let end_hooks = hooks.as_ref().is_some_and(hears);
         let files = self.prompt_files()?;
         warnings.extend(files.warnings.iter().cloned());
         let prompt = system::Material {
@@ -349,6 +376,7 @@ impl Launch {
             servers,
             agents,
             ledger,
+            end_hooks,
         };
         Ok((session, events))
     }

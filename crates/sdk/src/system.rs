@@ -81,15 +81,7 @@ impl Material {
             tools: declared,
             ..self.flags
         };
-        let text = assemble(flags, &|suffix| match self
-            .files
-            .sections
-            .get(&suffix.to_ascii_lowercase())
-        {
-            _ if self.off.contains(suffix) => Wording::Off,
-            Some(text) => Wording::Text(text),
-            None => Wording::BuiltIn,
-        });
+        let text = sections(flags, &self.files, &self.off);
         let text = text.replace("{notes}", &self.notes.display().to_string());
         match flags.plan {
             true => text.replace("{plans}", &self.plans.display().to_string()),
@@ -141,6 +133,15 @@ impl Material {
             }
         }
     }
+}
+
+/// The sections, with the user's in their places.
+fn sections(flags: Flags<'_>, files: &PromptFiles, off: &HashSet<String>) -> String {
+    assemble(flags, &|suffix| match files.sections.get(&suffix.to_ascii_lowercase()) {
+        _ if off.contains(suffix) => Wording::Off,
+        Some(text) => Wording::Text(text),
+        None => Wording::BuiltIn,
+    })
 }
 
 /// What a prompt was made for: the mode, the declared tools, the agents' section.
@@ -227,6 +228,18 @@ impl Launch {
     /// prompt. Blocking.
     pub fn has_own_prompt(&self) -> bool {
         self.prompt_files().is_ok_and(|files| files.whole.is_some())
+    }
+
+    /// The sections as a run without a terminal has them, for an agent that works
+    /// as the session does, with those tools. Blocking.
+    pub(crate) fn core_prompt(&self, root: &Path, tools: &[String]) -> String {
+        let sandbox = self.confinement();
+        let flags = Flags { git: in_git(root), sandbox, tools, ..Flags::default() };
+        // What is wrong with the files was told when the session was opened.
+        let files = self.prompt_files().unwrap_or_default();
+        let text = sections(flags, &files, &self.switched_off_sections());
+        let notes = self.homes().notes(&self.options.directory);
+        text.replace("{notes}", &notes.display().to_string())
     }
 
     /// What the user wrote about the system prompt. Blocking.

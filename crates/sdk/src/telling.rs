@@ -8,7 +8,7 @@ use parallax_protocol::store::Record;
 use serde_json::{Value, json};
 
 use crate::about::{INBOX, PRIVACY};
-use crate::custom_commands::is_reserved;
+use crate::custom_commands::{is_own, is_reserved, own_of};
 use crate::extending::command_groups;
 use crate::launch::failure;
 use crate::open::OpenSession;
@@ -52,10 +52,6 @@ const TELLING: &[&str] = &[
     "/tools [desc]",
 ];
 
-/// Commands of the terminal that [`is_reserved`] does not hold, since files may
-/// have their names.
-const TERMINAL_ONLY: &[&str] = &["context", "continue", "diff", "fork", "load", "mode", "undo"];
-
 impl OpenSession {
     /// What a typed line (`/name arguments`) tells; `None` for a name that is
     /// not one of the program's own, or one of a prompt (`/commit`). Blocking.
@@ -63,10 +59,16 @@ impl OpenSession {
     /// # Errors
     /// A command that needs a terminal, or that cannot say.
     pub fn tell(&self, name: &str, arguments: &str) -> Option<Result<Told, Failure>> {
-        // Of these names files may make commands of their own.
-        if !is_reserved(name) && self.commands.catalog().find(name).is_some() {
+        // Names that Gemini CLI does not have belong to files first.
+        if !is_reserved(name) && self.commands.takes(name) {
             return None;
         }
+        if !is_reserved(name)
+            && let Some(text) = self.commands.prompt_help(name, arguments)
+        {
+            return Some(Ok(Told { data: json!({"text": text}), text: format!("{text}\n") }));
+        }
+        let name = own_of(name).unwrap_or(name);
         let word = arguments.split_whitespace().next().unwrap_or_default();
         let told = match (name, word) {
             ("about", _) => Ok(self.tell_about()),
@@ -74,7 +76,7 @@ impl OpenSession {
             ("chat" | "resume", "list") => Ok(self.tell_chats()),
             ("commands", "" | "list") => Ok(self.tell_commands()),
             ("directory" | "dir", "" | "show") => Ok(self.tell_directories()),
-            ("extensions", "" | "list") => Ok(self.tell_extensions()),
+            ("extensions" | "extension", "" | "list") => Ok(self.tell_extensions()),
             ("help" | "?", _) => Ok(help()),
             ("hooks", "" | "list" | "show" | "panel") => self.tell_hooks(),
             ("mcp", "" | "list" | "ls" | "nodesc" | "desc" | "schema") => {
@@ -91,12 +93,14 @@ impl OpenSession {
             ("privacy", _) => Ok(Told { text: PRIVACY.to_owned(), data: json!({"text": PRIVACY}) }),
             ("skills", "" | "list") => Ok(self.tell_skills()),
             ("todos", _) => Ok(self.tell_todos()),
-            ("stats" | "usage", "" | "session" | "model" | "tools") => Ok(self.tell_stats()),
+            ("stats" | "usage" | "cost", "" | "session" | "model" | "tools") => {
+                Ok(self.tell_stats())
+            }
             ("tools", "" | "desc" | "descriptions" | "nodesc") => {
                 Ok(self.tell_tools(word.starts_with("desc")))
             }
-            ("init" | "parallax", _) => return None,
-            _ if is_reserved(name) || TERMINAL_ONLY.contains(&name) => Err(needs_terminal(name)),
+            ("init" | "parallax" | "commit" | "commit:no-push" | "commit:pr", _) => return None,
+            _ if is_reserved(name) || is_own(name) => Err(needs_terminal(name)),
             _ => return None,
         };
         Some(told)
@@ -155,6 +159,7 @@ impl OpenSession {
                 data.push(json!({"name": name, "description": what, "source": title}));
             }
         }
+        rows.extend(self.commands.notices());
         rows.extend(catalog.problems().map(str::to_owned));
         Told { text: or_none(rows, "There are no commands of your own."), data: data.into() }
     }

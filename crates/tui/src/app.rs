@@ -194,6 +194,10 @@ pub(crate) struct App {
     pub(crate) terminal_background: Option<(u8, u8, u8)>,
     /// Commands of people's own, by name, with what they are for.
     pub(crate) custom: Vec<(String, String)>,
+    /// Whether these were read for the session.
+    custom_known: bool,
+    /// What was told of their names.
+    custom_notices: Vec<String>,
     /// Prompts of MCP servers, which are commands too.
     pub(crate) prompts: Vec<PromptCommand>,
     pub(crate) commands: Option<Commands>,
@@ -307,6 +311,8 @@ impl App {
             unfolding: None,
             terminal_background: None,
             custom: Vec::new(),
+            custom_known: false,
+            custom_notices: Vec::new(),
             prompts: Vec::new(),
             commands: None,
             changed_hooks: false,

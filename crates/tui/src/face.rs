@@ -110,7 +110,7 @@ pub async fn run(options: FaceOptions) -> Result<Left, parallax_protocol::event:
     face.start();
     let mut signals = crate::signals::Signals::listen();
     let result = face.talk(&mut input, &mut jobs, &mut signals).await;
-    face.close().await;
+    face.close(result, &mut signals).await;
     Ok(result)
 }
 

@@ -10,7 +10,7 @@ const MOST: usize = 20;
 /// Reads the text of a file.
 ///
 /// # Errors
-/// TOML that is none, a missing prompt, a field of another type.
+/// TOML that is none, a missing prompt, a prompt or a description of another type.
 pub(super) fn read(text: &str) -> Result<Written, Wrong> {
     let at = |start: usize| {
         let before = text.get(..start).unwrap_or(text);
@@ -40,10 +40,10 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
             ("description", DeValue::String(text)) => written.description = text.to_string(),
             ("description", _) => return Err(wrong("a text")),
             ("args", DeValue::Array(items)) => {
-                const WHAT: &str = "a list of names, or of tables with `name`, `required`, `enum`";
-                for item in items.iter().take(MOST) {
-                    let argument = argument(item.get_ref()).ok_or_else(|| wrong(WHAT))?;
-                    written.arguments.push(argument);
+                let arguments = items.iter().take(MOST).map(|item| argument(item.get_ref()));
+                match arguments.collect::<Option<Vec<_>>>() {
+                    Some(arguments) => written.arguments = arguments,
+                    None => written.unused.push("args".to_owned()),
                 }
             }
             ("model" | "agent", DeValue::String(name)) => {
@@ -53,15 +53,18 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                     _ => written.wishes.agent = name,
                 }
             }
-            ("model" | "agent", _) => return Err(wrong("a text")),
             ("tools", DeValue::Array(items)) => {
                 let names = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
-                let names: Option<Vec<String>> = names.collect();
-                written.wishes.tools = Some(names.ok_or_else(|| wrong("a list of names"))?);
+                match names.collect::<Option<Vec<String>>>() {
+                    Some(names) => written.wishes.tools = Some(names),
+                    None => written.unused.push("tools".to_owned()),
+                }
             }
-            ("tools", _) => return Err(wrong("a list of names")),
-            (key @ ("mode" | "timeout"), value) => {
-                let text = match value {
+            (
+                key @ ("mode" | "timeout"),
+                DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_),
+            ) => {
+                let text = match value.get_ref() {
                     DeValue::String(text) => text.to_string(),
                     DeValue::Integer(number) => number.as_str().to_owned(),
                     DeValue::Float(number) => number.as_str().to_owned(),
@@ -69,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                 };
                 written.wishes.take(key, &text).map_err(&wrong)?;
             }
-            // Of another program, perhaps.
+            // Of another program, perhaps, also where the name is one of ours.
             (other, _) => written.unused.push(other.to_owned()),
         }
     }

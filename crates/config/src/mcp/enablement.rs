@@ -16,12 +16,13 @@ const FILE: &str = "mcp-server-enablement.json";
 /// Whether an entry of a list (`mcp.allowed`, say) means the server: letter case
 /// aside, and `ext:<extension>:<name>` is an old way to write `<name>`.
 pub fn same_name(entry: &str, name: &str) -> bool {
-    let entry = entry.trim();
-    let plain = entry
-        .strip_prefix("ext:")
-        .and_then(|rest| rest.split_once(':'))
-        .map_or(entry, |(_, name)| name);
+    let plain = old_form(entry).unwrap_or_else(|| entry.trim());
     plain.to_lowercase() == name.trim().to_lowercase()
+}
+
+/// The name in an entry that is written the old way.
+pub(crate) fn old_form(entry: &str) -> Option<&str> {
+    entry.trim().strip_prefix("ext:")?.split_once(':').map(|(_, name)| name)
 }
 
 /// Where it stands which servers are switched off.

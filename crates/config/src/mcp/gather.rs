@@ -10,7 +10,7 @@ use crate::expand::Expander;
 use crate::jsonc;
 use crate::layers::Layer;
 use crate::load::Config;
-use crate::mcp::enablement::{EnablementFiles, same_name};
+use crate::mcp::enablement::{EnablementFiles, old_form, same_name};
 use crate::mcp::server::{Gate, McpServer, McpSource, ServerError};
 
 /// The servers that an extension brings.
@@ -140,6 +140,14 @@ impl Config {
                 Gate::Open
             };
             server.trust &= self.trust.trusted;
+        }
+        for entry in allowed.iter().flatten().chain(&excluded).chain(&choice.disabled) {
+            let Some(plain) = old_form(entry) else { continue };
+            if found.servers.iter().any(|server| same_name(entry, &server.name)) {
+                found.warnings.push(format!(
+                    "`{entry}` is an old way to name an MCP server: write `{plain}`"
+                ));
+            }
         }
         for entry in allowed.iter().flatten() {
             if by_flag && !found.servers.iter().any(|server| same_name(entry, &server.name)) {

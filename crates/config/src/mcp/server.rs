@@ -166,18 +166,6 @@ pub struct OAuthSettings {
     pub token_param_name: Option<String>,
 }
 
-/// Who vouches for us at the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AuthProvider {
-    /// OAuth as the server announces it.
-    #[default]
-    DynamicDiscovery,
-    /// The application default credentials of Google Cloud.
-    GoogleCredentials,
-    /// An identity token of a service account.
-    ServiceAccountImpersonation,
-}
-
 /// Where a server was written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpSource {
@@ -241,12 +229,6 @@ pub struct McpServer {
     pub exclude: Vec<String>,
     /// Settings of OAuth.
     pub oauth: OAuthSettings,
-    /// Who vouches for us.
-    pub auth_provider: AuthProvider,
-    /// For impersonation: for whom the token is.
-    pub target_audience: Option<String>,
-    /// For impersonation: which account.
-    pub target_service_account: Option<String>,
     /// Where it was written down.
     pub source: McpSource,
     /// Whether it may start.
@@ -292,6 +274,29 @@ impl McpServer {
             Some(Value::String(text)) if text == "true" || text == "false" => Some(text == "true"),
             Some(_) => return Err(failed("`sandbox` must be `true` or `false`")),
         };
+        // It would be called without any credentials.
+        match text(fields, "authProviderType").as_deref() {
+            None | Some("dynamic_discovery") => {}
+            Some(other @ ("google_credentials" | "service_account_impersonation")) => {
+                return Err(failed(&format!(
+                    "credentials of Google Cloud (`authProviderType`: `{other}`) cannot be used \
+                     here, so it is not called; take the field out and give a token under \
+                     `headers`: `\"Authorization\": \"Bearer $TOKEN\"`, with the token of `gcloud auth \
+                     application-default print-access-token`"
+                )));
+            }
+            Some(other) => {
+                return Err(failed(&format!("`authProviderType` cannot be `{other}`")));
+            }
+        }
+        let oauth = oauth(fields);
+        if oauth.token_param_name.is_some() {
+            notes.push(
+                "`oauth.tokenParamName` has no effect: tokens go into a header, never into an \
+                 address, where others would read them"
+                    .to_owned(),
+            );
+        }
         Ok(Self {
             name: name.to_owned(),
             endpoint,
@@ -302,17 +307,7 @@ impl McpServer {
             description: text(fields, "description"),
             include: fields.get("includeTools").filter(|it| it.is_array()).map(texts),
             exclude: fields.get("excludeTools").map(texts).unwrap_or_default(),
-            oauth: oauth(fields),
-            auth_provider: match text(fields, "authProviderType").as_deref() {
-                None | Some("dynamic_discovery") => AuthProvider::DynamicDiscovery,
-                Some("google_credentials") => AuthProvider::GoogleCredentials,
-                Some("service_account_impersonation") => AuthProvider::ServiceAccountImpersonation,
-                Some(other) => {
-                    return Err(failed(&format!("`authProviderType` cannot be `{other}`")));
-                }
-            },
-            target_audience: text(fields, "targetAudience"),
-            target_service_account: text(fields, "targetServiceAccount"),
+            oauth,
             source,
             gate: Gate::Open,
             notes,

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use rmcp::transport::auth::AuthorizationManager;
+use parallax_config::mcp::McpServer;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
+};
 use tokio::sync::Mutex;
 
-use crate::oauth::store::{ServerTokens, TokenFiles};
+use crate::oauth::store::{Renewal, ServerTokens, TokenFiles};
 
 /// Whether an address is of this machine or a private network.
 fn is_local(url: &str) -> bool {
@@ -23,15 +26,12 @@ fn is_local(url: &str) -> bool {
 
 /// A manager for the server at that address. Its user chose a server on this
 /// machine: then what it names may be on this machine too.
-pub(crate) async fn manager(tokens: ServerTokens) -> Result<AuthorizationManager, String> {
-    let url = tokens.url.clone();
-    let manager = match is_local(&url) {
-        true => AuthorizationManager::new_allowing_private_addresses(url.as_str()).await,
-        false => AuthorizationManager::new(url.as_str()).await,
+pub(crate) async fn manager(url: &str) -> Result<AuthorizationManager, AuthError> {
+    let mut manager = match is_local(url) {
+        true => AuthorizationManager::new_allowing_private_addresses(url).await?,
+        false => AuthorizationManager::new(url).await?,
     };
-    let mut manager = manager.map_err(|error| error.to_string())?;
     manager.set_allow_missing_issuer(true);
-    manager.set_credential_store(tokens);
     Ok(manager)
 }
 
@@ -44,22 +44,67 @@ pub(crate) struct Bearer {
 /// A manager with the tokens on disk; `None` when there are none for the server.
 pub(crate) async fn stored(
     files: &TokenFiles,
-    server: &str,
+    server: &McpServer,
     url: &str,
 ) -> Option<AuthorizationManager> {
-    if !files.has(server, url) {
-        return None;
-    }
-    let tokens =
-        ServerTokens { files: files.clone(), server: server.to_owned(), url: url.to_owned() };
-    let mut manager = manager(tokens).await.ok()?;
-    match manager.initialize_from_store().await {
-        Ok(_) => Some(manager),
+    let tokens = ServerTokens::new(files, &server.name, url);
+    let known = tokens.clone();
+    let found = tokio::task::spawn_blocking(move || known.where_renewed()).await.ok()??;
+    match prepared(tokens, server, found).await {
+        Ok(manager) => manager,
         Err(error) => {
+            let server = &server.name;
             tracing::debug!(%error, server, "the tokens of an MCP server cannot be used");
             None
         }
     }
+}
+
+/// The manager, which asks the server where tokens are renewed only when nobody
+/// knows it: that is kept then.
+async fn prepared(
+    tokens: ServerTokens,
+    server: &McpServer,
+    known: Renewal,
+) -> Result<Option<AuthorizationManager>, AuthError> {
+    let settings = &server.oauth;
+    let mut manager = manager(&tokens.url).await?;
+    let mut tokens = tokens;
+    let tokens_at = tokens.url.clone();
+    let metadata = match settings.token_url.clone().or(known.token_url) {
+        Some(token_url) => {
+            let mut metadata = AuthorizationMetadata::default();
+            let authorize = settings.authorization_url.clone();
+            metadata.authorization_endpoint = authorize.unwrap_or_else(|| token_url.clone());
+            metadata.issuer = known.issuer;
+            metadata.token_endpoint = token_url;
+            metadata
+        }
+        None => {
+            let found = manager.resolve_metadata().await?;
+            if found.source.is_discovered() {
+                let (keeping, url) = (tokens.clone(), found.metadata.token_endpoint.clone());
+                drop(tokio::task::spawn_blocking(move || keeping.note_token_url(&url)).await);
+            }
+            found.metadata
+        }
+    };
+    tokens.token_url = Some(metadata.token_endpoint.clone());
+    manager.set_metadata(metadata);
+    manager.set_credential_store(tokens);
+    if !manager.initialize_from_store().await? {
+        return Ok(None);
+    }
+    if let (Some(id), Some(secret)) = (&settings.client_id, &settings.client_secret)
+        && known.client_id.as_ref() == Some(id)
+    {
+        // The library keeps a client's name, not its secret; nothing comes back
+        // to this address when a token is renewed.
+        let config =
+            OAuthClientConfig::new(id.clone(), tokens_at).with_client_secret(secret.expose());
+        manager.configure_client(config)?;
+    }
+    Ok(Some(manager))
 }
 
 impl Bearer {

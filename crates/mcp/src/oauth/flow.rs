@@ -32,21 +32,25 @@ pub async fn sign_in(
     // The library makes clients of its own: they need the one provider of TLS.
     parallax_http::client(&parallax_http::ClientOptions::default())
         .map_err(|error| error.to_string())?;
-    let tokens =
-        ServerTokens { files: files.clone(), server: server.name.clone(), url: url.to_owned() };
-    let mut manager = manager(tokens).await?;
-    if let (Some(authorize), Some(token)) = (&settings.authorization_url, &settings.token_url) {
+    let mut manager = manager(url).await.map_err(|error| error.to_string())?;
+    let metadata = if let (Some(authorize), Some(token)) =
+        (&settings.authorization_url, &settings.token_url)
+    {
         let mut metadata = AuthorizationMetadata::default();
         metadata.authorization_endpoint.clone_from(authorize);
         metadata.token_endpoint.clone_from(token);
         metadata.registration_endpoint.clone_from(&settings.registration_url);
         metadata.issuer.clone_from(&settings.issuer);
-        manager.set_metadata(metadata);
+        metadata
     } else {
         let found = manager.resolve_metadata().await;
         let found = found.map_err(|error| format!("the server's sign-in is not found: {error}"))?;
-        manager.set_metadata(found.metadata);
-    }
+        found.metadata
+    };
+    let mut tokens = ServerTokens::new(files, &server.name, url);
+    tokens.token_url = Some(metadata.token_endpoint.clone());
+    manager.set_credential_store(tokens);
+    manager.set_metadata(metadata);
     let callback = Callback::listen(settings.redirect_uri.as_deref(), port)
         .await
         .map_err(|error| format!("no port to come back to: {error}"))?;

@@ -175,11 +175,55 @@ pub(crate) struct ServerTokens {
     pub(crate) files: TokenFiles,
     pub(crate) server: String,
     pub(crate) url: String,
+    /// Where they are renewed; kept with them.
+    pub(crate) token_url: Option<String>,
+}
+
+/// What is needed to renew a token, besides the token.
+#[derive(Debug, Clone)]
+pub(crate) struct Renewal {
+    pub(crate) token_url: Option<String>,
+    pub(crate) issuer: Option<String>,
+    pub(crate) client_id: Option<String>,
 }
 
 type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl ServerTokens {
+    pub(crate) fn new(files: &TokenFiles, server: &str, url: &str) -> Self {
+        Self {
+            files: files.clone(),
+            server: server.to_owned(),
+            url: url.to_owned(),
+            token_url: None,
+        }
+    }
+
+    /// How they are renewed; `None` when there are none. Blocking.
+    pub(crate) fn where_renewed(&self) -> Option<Renewal> {
+        let entry = self.files.find(&self.server, &self.url)?;
+        Some(Renewal {
+            token_url: entry.token_url.filter(|url| !url.is_empty()),
+            issuer: entry.issuer,
+            client_id: entry.client_id,
+        })
+    }
+
+    /// Keeps where they are renewed, for an entry of ours. Blocking.
+    pub(crate) fn note_token_url(&self, url: &str) {
+        let mut all = read(&self.files.ours);
+        let mine = |entry: &&mut Entry| {
+            let at = entry.mcp_server_url.as_deref();
+            entry.server_name == self.server && at.is_none_or(|known| same(known, &self.url))
+        };
+        let Some(entry) = all.iter_mut().find(mine) else { return };
+        entry.token_url = Some(url.to_owned());
+        // Without it the server is asked again.
+        if let Err(error) = files::write(&self.files.ours, &all) {
+            tracing::debug!(%error, "where tokens are renewed is not kept");
+        }
+    }
+
     fn load_now(&self) -> Option<StoredCredentials> {
         let entry = self.files.find(&self.server, &self.url)?;
         let entry = self.files.revealed(entry)?;
@@ -224,7 +268,7 @@ impl ServerTokens {
                 }),
             },
             client_id: Some(credentials.client_id.clone()).filter(|id| !id.is_empty()),
-            token_url: None,
+            token_url: self.token_url.clone(),
             mcp_server_url: Some(self.url.clone()),
             issuer: credentials.issuer.clone(),
             keychain: false,
@@ -290,9 +334,8 @@ mod tests {
         std::fs::write(other.path().join(FILE), theirs).expect("written");
         let files = TokenFiles::new(home.path(), &[other.path().to_owned()], Keychain::default());
         let tokens = |server: &str, url: &str| ServerTokens {
-            files: files.clone(),
-            server: server.to_owned(),
-            url: url.to_owned(),
+            token_url: Some("https://s.example/tok".to_owned()),
+            ..ServerTokens::new(&files, server, url)
         };
         assert!(tokens("t", "https://t.example/mcp/").load_now().is_some());
         assert!(tokens("t", "https://evil.example/mcp").load_now().is_none());
@@ -304,6 +347,11 @@ mod tests {
         ours.save_now(&stored).expect("saved");
         let loaded = ours.load_now().expect("there");
         assert_eq!((loaded.client_id.as_str(), loaded.granted_scopes.len()), ("client", 2));
+        let renewal = ours.where_renewed().expect("there");
+        assert_eq!(renewal.token_url.as_deref(), Some("https://s.example/tok"));
+        ours.note_token_url("https://s.example/other");
+        let renewal = ours.where_renewed().expect("there");
+        assert_eq!(renewal.token_url.as_deref(), Some("https://s.example/other"));
         let file = home.path().join(FILE);
         let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -317,10 +365,9 @@ mod tests {
     fn where_there_is_a_keychain_the_file_holds_no_token() {
         let home = tempfile::tempdir().expect("a folder");
         let program = testkit::keychain::secret_tool(home.path()).expect("a program");
-        let tokens = |keychain: Keychain| ServerTokens {
-            files: TokenFiles::new(home.path(), &[], keychain),
-            server: "s".to_owned(),
-            url: "https://s.example/mcp".to_owned(),
+        let tokens = |keychain: Keychain| {
+            let files = TokenFiles::new(home.path(), &[], keychain);
+            ServerTokens::new(&files, "s", "https://s.example/mcp")
         };
         let keychain = || Keychain::secret_tool(home.path(), program.clone());
         let response =

@@ -27,6 +27,8 @@ pub(super) struct State {
     /// Whether nothing is known of the server, so that waiting may help.
     pub(super) unknown: bool,
     pub(super) error: Option<McpError>,
+    /// Why it did not answer an earlier session, until it answers.
+    pub(super) earlier: Option<String>,
     pub(super) failed_at: Option<Instant>,
     pub(super) handshake: Option<Duration>,
     pub(super) starts: Starts,
@@ -53,6 +55,7 @@ impl State {
             live: false,
             unknown: false,
             error: None,
+            earlier: None,
             failed_at: None,
             handshake: None,
             starts: Starts::default(),
@@ -66,8 +69,18 @@ impl State {
                 state.status = Status::Cached;
             }
             Some(Known::Nothing) => state.unknown = true,
-            Some(Known::Failed) | None => {}
+            Some(Known::Failed(why)) => state.earlier = Some(why),
+            None => {}
         }
         state
+    }
+
+    /// What is told of an earlier failure.
+    pub(super) fn earlier(&self) -> Option<String> {
+        let why = self.earlier.as_deref()?;
+        Some(match why {
+            "" => "no answer yet, and none in an earlier session".to_owned(),
+            why => format!("no answer yet; in an earlier session: {why}"),
+        })
     }
 }

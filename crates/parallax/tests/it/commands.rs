@@ -49,6 +49,21 @@ fn a_command_becomes_its_prompt() {
 }
 
 #[test]
+fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
+    let world = world();
+    world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").unwrap();
+    world.home.write_home(".gemini/commands/diff.toml", "prompt = 'My diff.'").unwrap();
+    world.run_well(&["-p", "/commit"]);
+    assert_eq!(sent(&world), "Mine.");
+    world.run_well(&["-p", "/diff"]);
+    assert_eq!(sent(&world), "My diff.");
+    world.run_well(&["-p", "/parallax:commit"]);
+    assert!(sent(&world).contains("push"), "{}", sent(&world));
+    let done = world.run_well(&["-p", "/commands"]);
+    assert!(done.out().contains("the program's own is `/parallax:commit`"), "{}", done.out());
+}
+
+#[test]
 fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
     let world = world();
     world.home.write_home(".gemini/commands/git/commit.toml", "prompt = 'x'").unwrap();

@@ -101,7 +101,9 @@ fn a_person_who_is_asked_is_a_notification() {
     crate::support::until("the hook", || world.read("asked.json").ends_with('\n'));
     let heard: Value = serde_json::from_str(&world.read("asked.json")).expect("json");
     assert_eq!(heard["notification_type"], "ToolPermission");
-    assert_eq!(heard["details"]["command"], "touch made");
+    let details = &heard["details"];
+    assert_eq!((&details["type"], &details["command"]), (&json!("exec"), &json!("touch made")));
+    assert_eq!(details["rootCommand"], "touch");
     face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));

@@ -440,7 +440,80 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     assert!(std::fs::read_to_string(&tokens).expect("tokens").contains("access-2"));
+
+    // Where it is renewed stands beside it: nobody looks for that again.
+    let looked = || {
+        let lines = told(&world).into_iter();
+        lines.filter(|it| it["path"].as_str().is_some_and(|it| it.contains("well-known"))).count()
+    };
+    let before = looked();
+    world.run(&["mcp", "list"]);
+    assert_eq!(looked(), before);
     assert!(world.run(&["mcp", "auth", "test", "--forget"]).out().contains("forgotten"));
+}
+
+#[test]
+fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
+    let script = call("echo", &json!({"text": "renewed"}));
+    let world = World::new(&script);
+    let remote = Remote::start(&world, "--http", "bare401,tok");
+    let entry = |refresh: &str| {
+        json!([{
+            "serverName": "test", "clientId": "client-1", "updatedAt": 1,
+            "tokenUrl": format!("{}/tok", remote.base()), "mcpServerUrl": remote.address,
+            "token": {"accessToken": "old", "refreshToken": refresh, "expiresAt": 2,
+                      "tokenType": "Bearer"}
+        }])
+        .to_string()
+    };
+    let file = ".gemini/mcp-oauth-tokens.json";
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+
+    // A renewal that is refused: the person must sign in again.
+    world.home.write_home(file, &entry("no")).expect("written");
+    let listed = world.run(&["mcp", "list"]);
+    assert!(listed.out().contains("Needs a sign-in"), "{}", listed.out());
+    let done = world.run(&["-y", "-p", "/mcp"]);
+    assert!(done.out().contains("sign in again"), "{}", done.out());
+
+    world.home.write_home(file, &entry("refresh-0")).expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+    let is_search = |it: &Value| it["path"].as_str().is_some_and(|it| it.contains("well-known"));
+    assert!(!told(&world).iter().any(is_search), "it was looked for");
+    // The settings know it too, also for tokens that do not say it.
+    let ours = world.home.parallax().join("mcp-oauth-tokens.json");
+    let text = std::fs::read_to_string(&ours).expect("tokens");
+    assert!(text.contains("/tok\"") && text.contains("access-1"), "{text}");
+}
+
+#[test]
+fn a_server_that_did_not_answer_before_is_told_of_again() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let servers =
+        json!({"far": {"httpUrl": "http://192.0.2.1/mcp"}, "mute": stdio(&world, "mute")});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_500}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_well(&["-y", "-p", "go"]);
+    assert!(done.err().contains("`far`: no answer yet"), "{}", done.err());
+    let done = world.run_well(&["-y", "-p", "/mcp"]);
+    assert!(done.out().contains("no answer yet"), "{}", done.out());
+}
+
+#[test]
+fn a_server_that_stands_elsewhere_too_is_not_said_to_be_gone() {
+    let world = World::new("[]");
+    let file = world.home.home().join(".gemini/settings.json");
+    world
+        .home
+        .write_home(".gemini/settings.json", r#"{"mcpServers": {"h": {"command": "x"}}}"#)
+        .expect("written");
+    let done = world.run(&["mcp", "remove", "h"]);
+    assert_eq!(done.code(), 0);
+    let shown = file.display().to_string();
+    assert!(done.out().contains(&shown) && done.out().contains("mcp disable h"), "{}", done.out());
+    let refused = world.run(&["mcp", "add", "--bogus", "cmd"]);
+    assert!(refused.code() != 0 && refused.err().contains("begin with `-`"), "{}", refused.err());
 }
 
 /// One request over a plain socket; gives the head of the answer.
@@ -623,8 +696,8 @@ fn a_prompt_of_a_server_is_a_command_of_a_run() {
     let refused = world.run(&["-p", "/greet-me"]);
     assert_eq!(refused.code(), 42);
     assert!(refused.err().contains("missing: --"), "{}", refused.err());
-    let help = world.run(&["-p", "/test.greet-me help"]);
-    assert!(help.err().contains("it takes `--"), "{}", help.err());
+    let help = world.run_well(&["-p", "/test.greet-me help"]);
+    assert!(help.out().contains("it takes `--"), "{}", help.out());
     world.run_well(&["-p", "/greet-me \"Ada L\""]);
     let contents = request(&world, 0)["contents"].to_string();
     assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");

@@ -6,12 +6,27 @@ use parallax_config::agents::{Agent, AgentOutput, AgentTier};
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-pub(super) fn agents() -> Vec<Agent> {
-    vec![investigator(), cli_help(), generalist()]
+const GENERALIST: &str = "generalist";
+
+/// The agents of a session with that model.
+pub(super) fn agents(main: &str) -> Vec<Agent> {
+    vec![investigator(main), cli_help(), generalist()]
+}
+
+/// Who looks around: a quick model, where the session's is one of this service.
+fn searching(main: &str) -> Option<String> {
+    let number = main.strip_prefix("gemini-")?;
+    let old = ["1.", "1-", "2.", "2-"].iter().any(|start| number.starts_with(start));
+    Some(if old { "gemini-2.5-pro" } else { "flash" }.to_owned())
 }
 
 fn built_in(name: &str, description: &str, prompt: &str) -> Agent {
     Agent::new(name, description.trim(), AgentTier::BuiltIn, prompt.trim())
+}
+
+/// Whether an agent works as the session itself does, and is told the same.
+pub(super) fn works_as_session(agent: &Agent) -> bool {
+    agent.tier == AgentTier::BuiltIn && agent.name == GENERALIST
 }
 
 fn tools(names: &[&str]) -> Option<Vec<String>> {
@@ -25,13 +40,14 @@ fn generation(settings: Value) -> Object {
     }
 }
 
-fn investigator() -> Agent {
+fn investigator(main: &str) -> Agent {
     let text = |description: &str| json!({"type": "string", "description": description});
     let texts = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
     Agent {
         display_name: Some("Codebase Investigator".to_owned()),
         tools: tools(&["list_directory", "read_file", "glob", "grep_search"]),
         generation: generation(json!({"temperature": 0.1, "topP": 0.95})),
+        model: searching(main),
         max_turns: 50,
         output: Some(AgentOutput {
             name: "report".to_owned(),
@@ -123,11 +139,28 @@ fn generalist() -> Agent {
             }),
         }),
         ..built_in(
-            "generalist",
+            GENERALIST,
             "Does any piece of work with all tools, edits and commands included. Use it for work \
              in many steps or files that would fill this conversation with details (batch edits, \
              long outputs, searches), and for independent pieces of work at the same time.",
             include_str!("generalist.md"),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::searching;
+
+    #[test]
+    fn a_search_is_for_the_quick_model_of_the_same_service() {
+        for (main, model) in [
+            ("gemini-3-pro-preview", Some("flash")),
+            ("gemini-4-argon", Some("flash")),
+            ("gemini-2.5-flash", Some("gemini-2.5-pro")),
+            ("local", None),
+        ] {
+            assert_eq!(searching(main).as_deref(), model, "{main}");
+        }
     }
 }

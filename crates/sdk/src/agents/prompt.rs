@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use parallax_config::agents::Agent;
+use parallax_engine::prompt::SAFETY;
 
 /// Characters of all descriptions together that the system prompt holds. Beyond
 /// that only names are told.
@@ -11,11 +12,30 @@ const BUDGET: usize = 16_000;
 /// The words in a definition that stand for its task.
 const PLACES: [&str; 5] = ["${input}", "${query}", "${prompt}", "${objective}", "${question}"];
 
+/// What an agent is told besides its own prompt and its task.
+#[derive(Default)]
+pub(super) struct Around<'a> {
+    /// What comes before its own prompt: the session's for one that works as the
+    /// session does, with Safety in it.
+    pub(super) core: &'a str,
+    /// The section on skills; empty without any.
+    pub(super) skills: &'a str,
+    /// What the user wants remembered.
+    pub(super) memory: &'a str,
+}
+
 /// The system prompt of an agent that is started.
-pub(super) fn system(agent: &Agent, task: &str, skills: &str, memory: &str) -> String {
-    let mut text = agent.prompt.clone();
+pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
+    let mut own = agent.prompt.clone();
     for place in PLACES {
-        text = text.replace(place, task);
+        own = own.replace(place, task);
+    }
+    let mut text = match around.core {
+        "" => own,
+        core => format!("{}\n\n{own}", core.trim_end()),
+    };
+    if !text.contains(SAFETY.trim_end()) {
+        text = format!("{}\n\n{}", text.trim_end(), SAFETY.trim_end());
     }
     let output = match &agent.output {
         Some(output) => {
@@ -36,7 +56,7 @@ pub(super) fn system(agent: &Agent, task: &str, skills: &str, memory: &str) -> S
          whoever gave you the task must know.\n",
         agent.name
     );
-    for section in [skills, memory] {
+    for section in [around.skills, around.memory] {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(section);
@@ -87,8 +107,20 @@ mod tests {
     #[test]
     fn the_task_stands_where_the_definition_wants_it() {
         let agent = Agent::new("a", "d", AgentTier::User, "Look into ${query}.");
-        let text = system(&agent, "the bug", "", "memory");
+        let around = Around { memory: "memory", ..Around::default() };
+        let text = system(&agent, "the bug", &around);
         assert!(text.starts_with("Look into the bug.") && text.ends_with("memory"), "{text}");
+    }
+
+    #[test]
+    fn every_agent_has_the_rules_of_safety_once() {
+        let agent = Agent::new("a", "d", AgentTier::User, "Work.");
+        let core = format!("Core.\n\n{SAFETY}\nMore.\n");
+        for core in ["", core.as_str()] {
+            let text = system(&agent, "t", &Around { core, ..Around::default() });
+            assert_eq!(text.matches("A denied call stays denied").count(), 1, "{text}");
+            assert!(text.contains("<untrusted_context>"), "{text}");
+        }
     }
 
     #[test]

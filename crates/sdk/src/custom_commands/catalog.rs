@@ -8,73 +8,10 @@ use parallax_config::commands::{
     CommandWishes,
 };
 
+use super::names::{OWN_PREFIX, is_own, is_reserved};
 use super::template::{Unclosed, parse};
 use super::told;
 use crate::near::near;
-
-/// Names of Gemini CLI's own commands, which no file takes from them.
-const RESERVED: &[&str] = &[
-    "?",
-    "about",
-    "agents",
-    "auth",
-    "background",
-    "bashes",
-    "bg",
-    "bug",
-    "chat",
-    "clear",
-    "commands",
-    "compact",
-    "compress",
-    "copy",
-    "dir",
-    "directory",
-    "docs",
-    "editor",
-    "exit",
-    "export-session",
-    "extensions",
-    "footer",
-    "help",
-    "hooks",
-    "ide",
-    "init",
-    "mcp",
-    "memory",
-    "model",
-    "new",
-    "parallax",
-    "permissions",
-    "plan",
-    "policies",
-    "privacy",
-    "quit",
-    "restore",
-    "resume",
-    "rewind",
-    "settings",
-    "setup-github",
-    "shells",
-    "shortcuts",
-    "skills",
-    "stats",
-    "statusline",
-    "summarize",
-    "tasks",
-    "terminal-setup",
-    "theme",
-    "tools",
-    "upgrade",
-    "usage",
-    "vim",
-];
-
-/// Whether a command of the program has this name: a file's command is called
-/// by its longer name then.
-pub fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
-}
 
 /// A custom command as lists show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,13 +60,13 @@ impl Catalog {
         let mut taken: HashSet<String> =
             files.commands.iter().map(|file| file.name.clone()).collect();
         let mut catalog = Self::default();
-        let mut plain: HashSet<String> = RESERVED.iter().map(|name| (*name).to_owned()).collect();
+        let mut plain: HashSet<&str> = HashSet::new();
         for file in &files.commands {
             let contested = is_reserved(&file.name) || count.get(file.name.as_str()) > Some(&1);
             // An extension's command always has its extension's name too.
             let of_extension = matches!(file.source, CommandSource::Extension(_));
             let longer = (contested || of_extension).then(|| free(&longer_name(file), &mut taken));
-            let gets_plain = plain.insert(file.name.clone());
+            let gets_plain = !is_reserved(&file.name) && plain.insert(&file.name);
             let (name, aliases) = match (gets_plain, longer) {
                 (true, longer) => (file.name.clone(), longer.into_iter().collect()),
                 (false, Some(longer)) => (longer, Vec::new()),
@@ -138,6 +75,8 @@ impl Catalog {
             };
             if !gets_plain {
                 catalog.notices.push(moved(file, &name));
+            } else if is_own(&name) {
+                catalog.notices.push(instead(&name, &file.path.display().to_string()));
             }
             catalog.commands.push(info(file, name, aliases));
         }
@@ -183,7 +122,8 @@ impl Catalog {
         self.problems.iter().map(|(_, problem)| problem.as_str())
     }
 
-    /// Commands that do not have the name of their file, one sentence each.
+    /// Commands that do not have the name of their file, or that of one of ours,
+    /// one sentence each.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
@@ -252,6 +192,11 @@ fn moved(file: &CommandFile, name: &str) -> String {
     }
 }
 
+/// What has the name of a command of ours.
+pub(super) fn instead(name: &str, what: &str) -> String {
+    format!("`/{name}` is `{what}`; the program's own is `/{OWN_PREFIX}{name}`")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,6 +258,18 @@ mod tests {
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].starts_with("/x/a.toml:4:3: unclosed injection"), "{problems:?}");
         assert!(catalog.find("a").is_some());
+    }
+
+    #[test]
+    fn a_file_wins_over_what_gemini_cli_does_not_have() {
+        let catalog = catalog(vec![
+            file("diff", CommandSource::User, "u"),
+            file("commit:pr", CommandSource::Project, "p"),
+        ]);
+        assert_eq!(catalog.find("diff").map(|it| it.template.as_str()), Some("u"));
+        assert_eq!(catalog.find("commit:pr").map(|it| it.template.as_str()), Some("p"));
+        let told = "`/diff` is `/x/diff.toml`; the program's own is `/parallax:diff`";
+        assert!(catalog.notices().iter().any(|notice| notice == told), "{:?}", catalog.notices());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use parallax_mcp::{PromptEntry, parse_prompt_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::tool::ToolSource as _;
 
-use super::{Commands, Prepared, is_reserved};
+use super::{Commands, Prepared, is_own, is_reserved};
 use crate::launch::failure;
 
 /// A prompt of a server, as a command.
@@ -40,6 +40,7 @@ impl Commands {
             .map(|(server, entry)| {
                 let plain = entry.command();
                 let taken = is_reserved(&plain)
+                    || is_own(&plain)
                     || catalog.find(&plain).is_some()
                     || count.get(&plain) > Some(&1);
                 PromptCommand {
@@ -83,6 +84,20 @@ impl Commands {
         found
     }
 
+    /// What a prompt of a server takes, for `/NAME help`; `None` for every other
+    /// line. Blocking.
+    pub fn prompt_help(&self, name: &str, arguments: &str) -> Option<String> {
+        if arguments.trim() != "help" || self.takes(name) {
+            return None;
+        }
+        let prompt = self.prompt_of(name)?;
+        let what = match prompt.description.trim() {
+            "" => String::new(),
+            what => format!("{what}\n"),
+        };
+        Some(format!("`/{name}`: {what}{}", help(&prompt)))
+    }
+
     /// Prepares the line of a prompt; `None` when no prompt has the name.
     ///
     /// # Errors
@@ -94,9 +109,6 @@ impl Commands {
     ) -> Option<Result<Prepared, Failure>> {
         let prompt = self.prompt_of(name)?;
         let refused = |why: String| failure(FailureKind::Input, format!("`/{name}`: {why}"));
-        if arguments == "help" {
-            return Some(Err(refused(help(&prompt))));
-        }
         let values = prompt.entry.fill(&parse_prompt_line(arguments));
         Some(match values {
             Ok(values) => Ok(Prepared::of_prompt(

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{Told, joined};
 use crate::EventReader;
+use crate::custom_commands::{is_own, own_of};
 use crate::launch::failure;
 use crate::open::OpenSession;
 
@@ -27,9 +28,14 @@ impl OpenSession {
         name: &str,
         arguments: &str,
     ) -> Option<Result<Asked, Failure>> {
+        // Files may make a command of a name of ours.
+        let name = match own_of(name) {
+            Some(own) => own,
+            None if is_own(name) && self.commands.takes(name) => return None,
+            None => name,
+        };
         let order = match (name, arguments.trim()) {
-            // Files may make a command of that name.
-            ("context", "") if self.commands.catalog().find(name).is_none() => Op::DescribeContext,
+            ("context", "") => Op::DescribeContext,
             ("compress" | "compact" | "summarize", "undo") => Op::UndoCompaction,
             ("compress" | "compact" | "summarize", focus) => {
                 Op::Compact { focus: (!focus.is_empty()).then(|| focus.to_owned()) }

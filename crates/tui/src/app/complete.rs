@@ -7,7 +7,7 @@ use parallax_screen::Key;
 use parallax_sdk::{Expander, OpenSession};
 
 use super::App;
-use crate::commands::{CommandSpec, TABLE};
+use crate::commands::{CommandSpec, TABLE, called};
 use crate::completion::{
     Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, Found,
 };
@@ -82,7 +82,12 @@ impl App {
 
     /// What `/` completes.
     pub(crate) fn set_commands(&mut self) {
-        let mut commands: Vec<CommandInfo> = TABLE.iter().map(info).collect();
+        let taken = |name: &str| self.custom.iter().any(|(other, _)| other == name);
+        let ours = |spec| {
+            let (name, aliases) = called(spec, taken);
+            CommandInfo { name, aliases, ..info(spec) }
+        };
+        let mut commands: Vec<CommandInfo> = TABLE.iter().map(ours).collect();
         for (name, description) in &self.custom {
             commands.push(CommandInfo {
                 name: name.clone(),

@@ -38,9 +38,15 @@ impl App {
 
     /// Reads them anew, on a thread.
     pub(crate) fn read_commands(&mut self) {
+        self.read_commands_for(None);
+    }
+
+    /// The same, and then does what was typed in the meantime.
+    pub(super) fn read_commands_for(&mut self, typed: Option<String>) {
         let Some(commands) = self.commands.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
             let catalog = commands.reload();
+            let notices = commands.notices();
             let mut names: Vec<(String, String)> = catalog
                 .commands()
                 .iter()
@@ -50,7 +56,15 @@ impl App {
             names.extend(skills.map(|skill| (skill.name, skill.description)));
             Box::new(move |app| {
                 app.custom = names;
+                app.custom_known = true;
+                if app.custom_notices != notices && !notices.is_empty() {
+                    app.info(notices.join("\n"));
+                }
+                app.custom_notices = notices;
                 app.set_commands();
+                if let Some(typed) = typed {
+                    app.submit_typed(typed);
+                }
             })
         })));
     }
@@ -60,6 +74,11 @@ impl App {
         let Some(commands) = self.commands.clone() else { return self.too_early() };
         let (line, mode) = (line.to_owned(), self.facts.mode);
         self.effect(Effect::Run(Box::new(move || {
+            let typed = line.strip_prefix('/').unwrap_or(&line);
+            let (name, arguments) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+            if let Some(help) = commands.prompt_help(name, arguments) {
+                return Box::new(move |app| app.info(help));
+            }
             let prepared = commands.prepare(&line, mode);
             Box::new(move |app| match prepared {
                 Ok(prepared) => app.prepared_custom(prepared),

@@ -155,6 +155,7 @@ impl App {
             self.offer_to_go_on();
         }
         self.commands = Some(open.commands.clone());
+        self.custom_known = false;
         self.read_commands();
     }
 

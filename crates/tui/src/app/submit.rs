@@ -31,11 +31,19 @@ impl App {
 
     /// A prompt or a command, as typed or as the command line has it.
     pub(crate) fn submit_typed(&mut self, text: String) {
+        // Which one is meant depends on the files.
+        if text.starts_with('/') && self.commands.is_some() && !self.custom_known {
+            return self.read_commands_for(Some(text));
+        }
         match parse(&text, &self.custom_names()) {
             Parsed::Text => self.submit(text),
             Parsed::Command(spec, arguments) => {
                 self.echo(&text);
                 self.run_command(spec.command, &arguments);
+            }
+            Parsed::Custom => {
+                self.echo(&text);
+                self.run_custom(&text);
             }
             Parsed::Unknown(name, near) => self.unknown(&text, &name, &near),
             Parsed::Stray { command, word, near } => {
@@ -62,6 +70,10 @@ impl App {
                 self.composer.take_back();
                 self.toast(format!("/{} waits until the agent is done: esc stops it", spec.name));
             }
+            Parsed::Custom => {
+                self.composer.take_back();
+                self.toast("your own commands wait until the agent is done: esc stops it");
+            }
             Parsed::Unknown(name, ..) => {
                 self.composer.take_back();
                 self.toast(format!("there is no command /{name}"));
@@ -74,10 +86,6 @@ impl App {
     }
 
     fn unknown(&mut self, text: &str, name: &str, near: &[String]) {
-        if self.custom_names().iter().any(|known| known == name) {
-            self.echo(text);
-            return self.run_custom(text);
-        }
         self.echo(text);
         let mut message = format!("There is no command `/{name}`");
         match near {

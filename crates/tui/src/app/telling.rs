@@ -5,7 +5,7 @@ use parallax_screen::{Line, wrap};
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
-use crate::commands::TABLE;
+use crate::commands::{TABLE, called};
 use crate::effect::Effect;
 use crate::stats_view;
 impl App {
@@ -94,9 +94,10 @@ impl App {
             Line::styled(format!("{head:<34} "), theme.accent).and(summary.to_owned(), theme.text)
         };
         for spec in TABLE {
-            rows.push(row(spec.name.to_owned(), spec.arguments, spec.summary));
+            let (name, _) = called(spec, |name| self.custom.iter().any(|(other, _)| other == name));
+            rows.push(row(name.clone(), spec.arguments, spec.summary));
             for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
-                rows.push(row(format!("{} {}", spec.name, sub.name), sub.arguments, sub.summary));
+                rows.push(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
             }
         }
         rows.extend(self.custom_help());

@@ -1,5 +1,7 @@
 //! What a typed line means.
 
+use parallax_sdk::custom_commands::{OWN_PREFIX, is_own, own_of};
+
 use super::table::{CommandSpec, TABLE};
 
 /// Near names that an error offers.
@@ -10,6 +12,8 @@ const MAX_NEAR: usize = 3;
 pub(crate) enum Parsed {
     /// A command of the table, with what follows its name, untouched.
     Command(&'static CommandSpec, String),
+    /// One that somebody wrote.
+    Custom,
     /// No command goes by this name; these are near.
     Unknown(String, Vec<String>),
     /// The command takes no such word; these subcommands are near, or all there
@@ -20,7 +24,9 @@ pub(crate) enum Parsed {
 }
 
 /// Reads a line. Words walk down the subcommands by name or alias; what is left
-/// is the argument. `others` are names of commands that are not in the table.
+/// is the argument. `others` are names of commands that are not in the table;
+/// those take the names that Gemini CLI does not have, and ours are then called
+/// `parallax:NAME`.
 pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
     let Some(rest) = line.strip_prefix('/') else { return Parsed::Text };
     if rest.starts_with(['/', '*']) {
@@ -30,7 +36,17 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
         return Parsed::Unknown(String::new(), Vec::new());
     }
     let (name, mut rest) = word(rest);
-    let Some(mut spec) = TABLE.iter().find(|spec| spec.is(name)) else {
+    let is_other = |name: &str| others.iter().any(|other| other == name);
+    let meant = match own_of(name) {
+        Some(_) if is_other(name) => return Parsed::Custom,
+        Some(own) => own,
+        None if is_own(name) && is_other(name) => return Parsed::Custom,
+        None => name,
+    };
+    let Some(mut spec) = TABLE.iter().find(|spec| spec.is(meant)) else {
+        if is_other(name) {
+            return Parsed::Custom;
+        }
         // `/etc/hosts says …` is about a file.
         if name.contains('/') {
             return Parsed::Text;
@@ -53,6 +69,18 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
             None => return Parsed::Command(spec, rest.to_owned()),
         }
     }
+}
+
+/// What one of ours is called beside commands that people wrote: its longer name
+/// where one of them has its plain one. The second: its aliases that are left.
+pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (String, Vec<String>) {
+    let is_gone = |name: &str| is_own(name) && taken(name);
+    let name = match is_gone(spec.name) {
+        true => format!("{OWN_PREFIX}{}", spec.name),
+        false => spec.name.to_owned(),
+    };
+    let left = spec.aliases.iter().filter(|alias| !is_gone(alias));
+    (name, left.map(|alias| (*alias).to_owned()).collect())
 }
 
 /// A word behind a command that takes none, or not this one.
@@ -110,6 +138,27 @@ mod tests {
         assert_eq!(command("/new"), (Command::Clear, String::new()));
         assert_eq!(command("/model set flash"), (Command::ModelSet, "flash".to_owned()));
         assert_eq!(command("/?"), (Command::Help, String::new()));
+    }
+
+    #[test]
+    fn what_people_wrote_takes_the_names_that_gemini_cli_does_not_have() {
+        let others = ["commit".to_owned(), "cost".to_owned(), "help".to_owned()];
+        assert!(matches!(parse("/commit now", &others), Parsed::Custom));
+        assert!(matches!(parse("/cost", &others), Parsed::Custom));
+        for (line, meant) in [
+            ("/help", Command::Help),
+            ("/parallax:commit", Command::Commit),
+            ("/parallax:cost", Command::Stats),
+            ("/diff", Command::Diff),
+            ("/parallax:diff", Command::Diff),
+            ("/parallax x", Command::Parallax),
+        ] {
+            let Parsed::Command(spec, _) = parse(line, &others) else { panic!("{line}") };
+            assert_eq!(spec.command, meant, "{line}");
+        }
+        let stats = TABLE.iter().find(|spec| spec.is("stats")).unwrap();
+        let called = called(stats, |name| others.iter().any(|other| other == name));
+        assert_eq!(called, ("stats".to_owned(), vec!["usage".to_owned()]));
     }
 
     #[test]

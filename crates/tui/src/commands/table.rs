@@ -386,6 +386,8 @@ pub(crate) static TABLE: &[CommandSpec] = &[
 
 #[cfg(test)]
 mod tests {
+    use parallax_sdk::custom_commands::{OWN, RESERVED};
+
     use super::*;
 
     #[test]
@@ -403,6 +405,14 @@ mod tests {
             assert_eq!(names.len(), count, "{names:?}");
         }
         check(TABLE);
+        let names = || TABLE.iter().flat_map(|it| std::iter::once(&it.name).chain(it.aliases));
+        for name in names() {
+            let (own, reserved) = (OWN.contains(name), RESERVED.contains(name));
+            assert!(own != reserved, "{name} stands in one list of the two");
+        }
+        for name in OWN {
+            assert!(names().any(|known| known == name), "{name} is no command");
+        }
         assert!(TABLE.is_sorted_by_key(|command| command.name));
     }
 }

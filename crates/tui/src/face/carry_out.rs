@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::time::Duration;
 
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Op, Prompt, Steer};
@@ -13,6 +14,12 @@ use parallax_screen::{Frame, Progress};
 use super::{Deliver, Face, Left};
 use crate::app::App;
 use crate::effect::{Effect, Job, Then};
+use crate::signals::Signals;
+
+/// How long a session's end may take where nothing can be drawn meanwhile.
+const SHORT_FAREWELL: Duration = Duration::from_secs(5);
+/// How long the end of a session may take without a word.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A variable of the process.
 fn variable(name: &str) -> Option<OsString> {
@@ -240,9 +247,11 @@ impl Face {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
                 false => SessionChoice::New,
             });
+            // Nothing is drawn meanwhile.
+            let hurry = tokio::time::sleep(SHORT_FAREWELL);
             said = match choice {
-                SessionChoice::Clear => session.open.clear().await,
-                _ => session.open.close().await,
+                SessionChoice::Clear => session.open.clear_until(hurry).await,
+                _ => session.open.close_until(hurry).await,
             };
         }
         self.app.forget();
@@ -284,7 +293,7 @@ impl Face {
     }
 
     /// Ends the session and gives the terminal back.
-    pub(super) async fn close(mut self) {
+    pub(super) async fn close(mut self, left: Left, signals: &mut Signals) {
         let last = self.app.farewell(self.delete);
         if self.app.has_title() {
             // It told of a program that is no more.
@@ -297,7 +306,22 @@ impl Face {
         let launch = self.app.launch.take();
         let id = self.app.session.clone();
         if let Some(session) = self.session.take() {
-            for said in session.open.close().await {
+            let has_hooks = session.open.has_end_hooks();
+            let hurry = async {
+                if matches!(left, Left::Signal(_)) {
+                    return tokio::time::sleep(SHORT_FAREWELL).await;
+                }
+                if tokio::time::timeout(SILENCE, signals.next()).await.is_ok() {
+                    return;
+                }
+                if has_hooks {
+                    let words =
+                        "Hooks of the session's end are running; Ctrl+C leaves without them.";
+                    let _ = writeln!(std::io::stderr(), "{words}");
+                }
+                signals.next().await;
+            };
+            for said in session.open.close_until(hurry).await {
                 // The screen is the terminal's again.
                 let _ = writeln!(std::io::stderr(), "{said}");
             }

@@ -387,6 +387,21 @@ fn pages_are_parts_of_one_text() {
 }
 
 #[test]
+fn an_error_of_a_server_is_said_once_and_without_marks() {
+    let mut show = Show::default();
+    show.call("f", "mcp_s_fail", json!({}));
+    let mut done = tool("f", "mcp_s_fail", ToolKind::Other, "fails");
+    done.status = ToolStatus::Error;
+    let wrapped = parallax_protocol::untrusted::wrap("no such thing");
+    done.error = Some((ToolErrorKind::McpToolError, format!("{wrapped}\n(MCP tool `fail`)")));
+    done.display = Some(Display::text("no such thing"));
+    show.end(done);
+    let rows = show.take().join("\n");
+    assert_eq!(rows.matches("no such thing").count(), 1, "{rows}");
+    assert!(!rows.contains("untrusted"), "{rows}");
+}
+
+#[test]
 fn names_and_texts_cannot_steer_the_terminal() {
     let mut show = Show::default();
     let evil = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{202e}y";

@@ -10,6 +10,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::tool::{Display, FileDiff, Todo, ToolErrorKind, ToolKind};
+use parallax_protocol::untrusted::without_marks;
 
 use super::describe;
 use super::output::{Output, tail_of};
@@ -227,17 +228,23 @@ impl Tool {
             self.title.clone_from(&done.title);
         }
         // A failure's message is said once.
-        let said = done.error.as_ref().map(|(_, message)| message.trim());
-        let shown = done.display.as_ref().filter(
-            |display| !matches!(display, Display::Text { text } if said == Some(text.trim())),
-        );
+        let error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
+        let is_said = |text: &str| {
+            error.as_ref().is_some_and(|(_, message)| {
+                message.trim() == text || (!text.is_empty() && message.starts_with(text))
+            })
+        };
+        let shown = done
+            .display
+            .as_ref()
+            .filter(|display| !matches!(display, Display::Text { text } if is_said(text.trim())));
         let body = body_of(shown, done.kind);
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
         self.state = State::Done(Done {
             kind: done.kind,
             status: done.status,
             body,
-            error: done.error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
+            error: error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
             denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
             refused: done.decision == Some(CallDecision::Reject),
             exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),

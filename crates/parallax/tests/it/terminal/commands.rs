@@ -16,6 +16,19 @@ fn an_unknown_command_is_an_error_with_near_names() {
 }
 
 #[test]
+fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
+    let world = World::new(r#"[{"text":"Done.","repeat":0}]"#);
+    world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").expect("file");
+    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    seat.has_seen("`/parallax:commit`");
+    seat.prompts("/commit");
+    seat.sees("Done.");
+    let request = seat.world.server.requests().remove(0);
+    let body = String::from_utf8_lossy(&request.body).into_owned();
+    assert!(body.contains("Mine.") && !body.contains("git push"), "{body}");
+}
+
+#[test]
 fn each_says_what_it_should() {
     let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
     seat.prompts("hello");

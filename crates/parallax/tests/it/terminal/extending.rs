@@ -157,6 +157,21 @@ fn hooks_hear_that_a_session_was_cleared() {
 }
 
 #[test]
+fn hooks_of_the_end_are_told_of_and_can_be_left() {
+    let world = World::new("[]");
+    let hook = json!([{"hooks": [{"command": "sleep 60", "name": "slow"}]}]);
+    let settings = json!({"hooks": {"SessionEnd": hook}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
+    let seat = seat(world);
+    seat.prompts("/quit");
+    seat.has_seen("Ctrl+C leaves without them");
+    let begun = std::time::Instant::now();
+    seat.press(Key::Ctrl('c'));
+    seat.ends();
+    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn the_gallery_of_extensions_is_opened() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = World::new("[]");

@@ -1,0 +1,99 @@
+//! Names of the program's own commands, one list for all faces.
+
+/// Names of Gemini CLI's own commands, which no file takes from them.
+pub const RESERVED: &[&str] = &[
+    "?",
+    "about",
+    "agents",
+    "auth",
+    "background",
+    "bashes",
+    "bg",
+    "bug",
+    "chat",
+    "clear",
+    "commands",
+    "compact",
+    "compress",
+    "copy",
+    "dir",
+    "directory",
+    "docs",
+    "editor",
+    "exit",
+    "export-session",
+    "extensions",
+    "footer",
+    "help",
+    "hooks",
+    "ide",
+    "init",
+    "mcp",
+    "memory",
+    "model",
+    "new",
+    "permissions",
+    "plan",
+    "policies",
+    "privacy",
+    "quit",
+    "restore",
+    "resume",
+    "rewind",
+    "settings",
+    "setup-github",
+    "shells",
+    "shortcuts",
+    "skills",
+    "stats",
+    "statusline",
+    "summarize",
+    "tasks",
+    "terminal-setup",
+    "theme",
+    "tools",
+    "upgrade",
+    "usage",
+    "vim",
+];
+
+/// Names of the program's commands that Gemini CLI does not have: a file or a
+/// skill that somebody wrote for it takes them. Ours is then called with
+/// [`OWN_PREFIX`], which always works.
+pub const OWN: &[&str] = &[
+    "budget",
+    "commit",
+    "commit:no-push",
+    "commit:pr",
+    "context",
+    "continue",
+    "cost",
+    "diff",
+    "extension",
+    "fork",
+    "load",
+    "mode",
+    "parallax",
+    "todos",
+    "undo",
+];
+
+/// What stands before the name of a command of ours, where something else may
+/// have the plain name.
+pub const OWN_PREFIX: &str = "parallax:";
+
+/// Whether Gemini CLI has a command of this name: a file's command is called by
+/// its longer name then.
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
+/// Whether it is a command of ours that gives way: see [`OWN`].
+pub fn is_own(name: &str) -> bool {
+    OWN.contains(&name)
+}
+
+/// The plain name of `parallax:NAME`; `None` when no command of ours has it.
+pub fn own_of(name: &str) -> Option<&str> {
+    name.strip_prefix(OWN_PREFIX).filter(|name| is_own(name))
+}
