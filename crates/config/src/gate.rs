@@ -83,6 +83,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     // A program that commands would start.
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),
+    ("mcp.autoAllowInHeadless", &["false"]),
     ("mcp.sandbox", &["true"]),
     ("mcp.samplingTokens", &["0"]),
     // Hooks of the user may be guards.

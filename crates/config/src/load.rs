@@ -119,7 +119,6 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 
     let settings = Settings::from_layers(layers, &environment, &mut warnings);
     warnings.extend(crate::ui::footer_warning(&settings));
-    warnings.extend(crate::without_effect::warnings(&settings));
     let keychain = keychain(&settings, &environment, &homes);
     Ok(Config {
         cwd,

@@ -14,6 +14,7 @@ use crate::layers::{LayerFile, Origin};
 use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
 use crate::migrate::look;
+use crate::without_effect;
 
 /// What all layers say together. Built-in defaults are not in `merged`; the
 /// methods know them.
@@ -94,6 +95,7 @@ impl Settings {
                 }
             }
             warnings.extend(keys::check(&mut file.values, &file.path));
+            warnings.extend(without_effect::notice(&file.values, &file.path));
             let origin = Origin { layer: file.layer, file: file.path };
             merge::merge(&mut settings.merged, file.values, &origin, &mut settings.origins);
         }

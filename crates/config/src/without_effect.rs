@@ -1,29 +1,72 @@
-//! Settings of Gemini CLI that are read and change nothing here: said where a file
-//! sets one to something else than it does anyway.
+//! Settings of Gemini CLI that change nothing here: told where somebody set one,
+//! so that nobody relies on it.
 
+use std::path::Path;
+
+use parallax_protocol::Object;
 use serde_json::Value;
 
-use crate::settings::Settings;
+use crate::migrate::look;
 
-/// The key, and what happens in any case.
-const KEYS: [(&str, &str); 2] = [
+/// The key, the value as JSON that asks for nothing (empty: every value asks),
+/// and why the others change nothing.
+const KEYS: &[(&str, &str, &str)] = &[
+    ("ide.enabled", "false", "there is no link to editors"),
+    ("security.auth.useExternal", "false", "credentials come from settings and the environment"),
     (
         "model.skipNextSpeakerCheck",
+        "true",
         "nobody is asked whether the model has more to say; its last answer ends the turn",
     ),
     (
         "model.summarizeToolOutput",
-        "long outputs are cut, with the whole in a file (`tools.truncateToolOutputThreshold`), and \
-         no model is asked to sum them up",
+        "{}",
+        "long outputs are cut, with the whole in a file, and no model sums them up",
     ),
+    ("tools.disableLLMCorrection", "true", "edits are never repaired by a model"),
+    ("experimental.worktrees", "false", "`git worktree` makes them, and no flag does"),
+    ("experimental.extensionManagement", "true", "extensions can always be managed"),
+    ("experimental.extensionConfig", "true", "settings of extensions are always asked for"),
+    ("experimental.modelSteering", "true", "a running turn can always be steered"),
+    ("ui.terminalBackgroundPollingInterval", "", "the terminal is asked at the start"),
 ];
 
-/// What people should know of such settings.
-pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
-    let told = KEYS.iter().filter(|(key, _)| match settings.get(key) {
-        None | Some(Value::Null | Value::Bool(true)) => false,
-        Some(Value::Object(fields)) => !fields.is_empty(),
-        Some(_) => true,
-    });
-    told.map(|(key, why)| format!("the setting `{key}` has no effect here: {why}")).collect()
+/// One line for people about the keys of one file; `None` without any.
+pub(crate) fn notice(values: &Object, path: &Path) -> Option<String> {
+    let set = |(key, idle, why): &(&str, &str, &str)| {
+        let value = look(values, key).filter(|value| !value.is_null())?;
+        let asks = serde_json::from_str::<Value>(idle).map_or(true, |idle| idle != *value);
+        asks.then(|| format!("`{key}` ({why})"))
+    };
+    let named: Vec<String> = KEYS.iter().filter_map(set).collect();
+    (!named.is_empty()).then(|| {
+        let (these, have) =
+            if named.len() == 1 { ("this setting", "has") } else { ("these settings", "have") };
+        format!("{}: {these} {have} no effect here: {}", path.display(), named.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_asks_for_something_is_told() {
+        let told = |values: Value| {
+            let values = values.as_object().cloned().expect("object");
+            notice(&values, Path::new("/s.json"))
+        };
+        assert_eq!(told(json!({"ide": {"enabled": false}, "experimental": {"other": 1}})), None);
+        assert_eq!(
+            told(json!({"ide": {"enabled": true}})).as_deref(),
+            Some(
+                "/s.json: this setting has no effect here: `ide.enabled` (there is no link to editors)"
+            )
+        );
+        let two = told(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
+        let two = two.expect("a notice");
+        assert!(two.contains("these settings have no effect here") && !two.contains("--worktree"));
+    }
 }

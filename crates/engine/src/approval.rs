@@ -104,7 +104,10 @@ impl Session {
             offer(AskOutcome::Cancel, true);
             return outcomes;
         }
-        offer(AskOutcome::ProceedAlways, lasting && (has_rule || is_edit) && !is_mcp);
+        offer(
+            AskOutcome::ProceedAlways,
+            lasting && (has_rule || (is_edit && self.trusted)) && !is_mcp,
+        );
         offer(AskOutcome::ProceedAlwaysTool, lasting && has_rule && is_mcp);
         offer(AskOutcome::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
         let permanent = lasting && has_rule && self.approvals.permanent;
@@ -137,7 +140,9 @@ impl Session {
                     self.start(board, prepared, CallDecision::Accept, None, cancel);
                 }
                 AskOutcome::Cancel | AskOutcome::Retry => {
-                    board.declined |= decide.ends && decide.feedback.is_none();
+                    let silent = decide.feedback.is_none();
+                    board.declined |= silent && outcome == AskOutcome::Cancel;
+                    board.ends |= silent && decide.ends;
                     self.declined(board, prepared, decide.feedback);
                 }
                 AskOutcome::ModifyWithEditor => {
@@ -174,7 +179,7 @@ impl Session {
             _ => RuleScope::Session,
         };
         let scope = decide.scope.unwrap_or(asked_for);
-        if is_edit && decide.rule.is_none() && scope == RuleScope::Session {
+        if is_edit && self.trusted && decide.rule.is_none() && scope == RuleScope::Session {
             self.inbox.mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
             self.inbox.tell_state();
             return;

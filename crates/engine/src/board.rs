@@ -67,6 +67,8 @@ pub(crate) struct Again {
     pub(crate) arguments: Option<Object>,
     /// Whether a person changed them: the model is told.
     pub(crate) changed: bool,
+    /// What a hook changed of them, for the model.
+    pub(crate) hooked: Option<String>,
     /// What the sandbox refused before, and earlier approvals gave.
     pub(crate) permissions: Permissions,
     /// What the call came to without it.
@@ -113,6 +115,8 @@ pub(crate) struct Running {
     pub(crate) permissions: Permissions,
     /// A person changed the arguments.
     pub(crate) changed: bool,
+    /// A hook did, and what the model is told of it.
+    pub(crate) hooked: Option<String>,
     pub(crate) runs: u32,
 }
 
@@ -159,6 +163,8 @@ pub(crate) struct Board<'a> {
     /// A person refused a call and said nothing else: what was not begun is not
     /// wanted either.
     pub(crate) declined: bool,
+    /// And the model is not asked what else it could do.
+    pub(crate) ends: bool,
     /// How many calls came to more than a refusal.
     pub(crate) acted: usize,
     /// Calls that hooks put in the place of those of the model, by index, and
@@ -180,6 +186,7 @@ impl<'a> Board<'a> {
             fatal: None,
             stopped: None,
             declined: false,
+            ends: false,
             acted: 0,
             tails: HashMap::new(),
             tailed: VecDeque::new(),

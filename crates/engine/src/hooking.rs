@@ -131,6 +131,12 @@ impl Session {
         self.inbox.shutdown = false;
         tokio::select! {
             ended = tokio::time::timeout(FAREWELL, self.hook(call, &cancel)) => drop(ended),
+            () = cancel.cancelled() => return,
+        }
+        let notified = &mut self.notified;
+        let ended = async { while notified.join_next().await.is_some() {} };
+        tokio::select! {
+            ended = tokio::time::timeout(FAREWELL, ended) => drop(ended),
             () = cancel.cancelled() => {}
         }
     }
@@ -321,7 +327,7 @@ impl Session {
     }
 
     /// Tells hooks that a person is asked. Nobody waits for them.
-    pub(crate) fn hook_notify(&self, ask: &Ask) {
+    pub(crate) fn hook_notify(&mut self, ask: &Ask) {
         let Some(hooks) = self.hooks.clone() else { return };
         if !hooks.listens(HookEvent::Notification, false) {
             return;
@@ -332,9 +338,10 @@ impl Session {
             "details": asked(ask),
         }));
         let call = HookCall::new(HookEvent::Notification, "ToolPermission", input);
-        // The turn's token ends it at the latest.
-        let cancel = self.inbox.turn.clone().unwrap_or_default();
-        tokio::spawn(async move { hooks.run(call, cancel).await });
+        // It may outlive the turn, not its own limit.
+        while self.notified.try_join_next().is_some() {}
+        let cancel = CancellationToken::new();
+        self.notified.spawn(async move { drop(hooks.run(call, cancel).await) });
     }
 
     fn tool_name(&self, call: &Call) -> String {

@@ -8,6 +8,7 @@ mod answer;
 mod approval;
 mod ask;
 mod availability;
+mod background;
 mod board;
 mod budget;
 mod compaction;

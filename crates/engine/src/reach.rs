@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::ToolInput;
-use parallax_protocol::shell::ProcessControl;
+use parallax_protocol::shell::{ProcessControl, TerminalSize};
 
 /// Shared by the actor and the calls that run. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Reach {
     lines: Arc<Mutex<HashMap<ItemId, Line>>>,
+    /// The size that a face wanted last. Its window is there before a process is.
+    size: Arc<Mutex<Option<TerminalSize>>>,
 }
 
 struct Line {
@@ -30,8 +32,15 @@ impl Reach {
         self.lines().insert(item, Line { cancel, control: None });
     }
 
+    fn size(&self) -> MutexGuard<'_, Option<TerminalSize>> {
+        self.size.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// It has a process.
     pub(crate) fn control(&self, item: &ItemId, control: Arc<dyn ProcessControl>) {
+        if let Some(size) = *self.size() {
+            control.resize(size);
+        }
         if let Some(line) = self.lines().get_mut(item) {
             line.control = Some(control);
         }
@@ -45,6 +54,9 @@ impl Reach {
     /// Hands something to a call. What comes too late, or to a call without a
     /// process, is dropped, as a terminal drops it.
     pub(crate) fn input(&self, item: &ItemId, input: ToolInput) {
+        if let ToolInput::Resize(size) = input {
+            *self.size() = Some(size);
+        }
         let lines = self.lines();
         let Some(line) = lines.get(item) else { return };
         match (input, &line.control) {

@@ -37,7 +37,7 @@ pub(crate) struct Declared {
 }
 
 /// What the model is told of one tool.
-fn declaration(spec: &ToolSpec) -> Value {
+fn declaration(spec: &ToolSpec, description: &str) -> Value {
     let mut parameters = spec.parameters.clone();
     let waits = WAITING.contains(&spec.name.as_str()) || spec.name.starts_with(DISCOVERED);
     if waits && let Some(fields) = parameters.as_object_mut() {
@@ -54,7 +54,7 @@ fn declaration(spec: &ToolSpec) -> Value {
     }
     json!({
         "name": spec.name,
-        "description": spec.description.trim(),
+        "description": description,
         "parametersJsonSchema": parameters,
     })
 }
@@ -162,18 +162,18 @@ impl Registry {
         interactive: bool,
         wanted: impl Fn(&ToolSpec) -> bool,
     ) -> Declared {
-        let specs: Vec<&ToolSpec> = self
-            .visible(judge, mode, interactive)
-            .map(|tool| tool.spec())
-            .filter(|spec| wanted(spec))
+        let tools: Vec<&Arc<dyn Tool>> =
+            self.visible(judge, mode, interactive).filter(|tool| wanted(tool.spec())).collect();
+        let json: Vec<Value> = tools
+            .iter()
+            .map(|tool| declaration(tool.spec(), tool.description(mode).trim()))
             .collect();
-        let json: Vec<Value> = specs.iter().map(|spec| declaration(spec)).collect();
         Declared {
             json: match json.is_empty() {
                 true => None,
                 false => serde_json::value::to_raw_value(&json).ok().map(Arc::from),
             },
-            names: specs.iter().map(|spec| spec.name.clone()).collect(),
+            names: tools.iter().map(|tool| tool.spec().name.clone()).collect(),
         }
     }
 
@@ -189,11 +189,17 @@ impl Registry {
         })
     }
 
-    /// The text for a call of a tool that is not there, with near names.
-    pub(crate) fn not_found(&self, name: &str) -> String {
+    /// The text for a call of a tool that is not there, with near names of those
+    /// that the model is told of.
+    pub(crate) fn not_found(
+        &self,
+        name: &str,
+        judge: &dyn Judge,
+        mode: ApprovalMode,
+        interactive: bool,
+    ) -> String {
         let mut near: Vec<(usize, &str)> = self
-            .tools
-            .iter()
+            .visible(judge, mode, interactive)
             .map(|tool| (distance(name, &tool.spec().name), tool.spec().name.as_str()))
             .collect();
         near.sort_unstable();
@@ -247,7 +253,7 @@ mod tests {
     #[test]
     fn waiting_is_declared_where_a_schema_takes_it() {
         let waits = |name: &str, parameters: Value| {
-            let told = declaration(&spec(name, parameters));
+            let told = declaration(&spec(name, parameters), "");
             told["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"] == "boolean"
         };
         assert!(waits("update_topic", json!({"type": "object", "properties": {}})));

@@ -76,6 +76,11 @@ impl Session {
         let mut waiting = order(calls);
         waiting.retain(|index| !board.is_finished(*index));
         loop {
+            if board.declined {
+                board.tailed.clear();
+                let rest: Vec<usize> = waiting.drain(..).collect();
+                self.leave_out(&mut board, &rest);
+            }
             while let Some(next) = board.tailed.front().copied()
                 && !cancel.is_cancelled()
                 && self.may_start(&board, next)
@@ -90,11 +95,6 @@ impl Session {
             {
                 waiting.pop_front();
                 self.begin(&mut board, next, Again::default(), cancel).await;
-            }
-            if board.declined {
-                board.tailed.clear();
-                let rest: Vec<usize> = waiting.drain(..).collect();
-                self.leave_out(&mut board, &rest);
             }
             // Answers may have come while other calls were prepared.
             if !self.inbox.decisions.is_empty() && !cancel.is_cancelled() {
@@ -154,16 +154,21 @@ impl Session {
             if cancel.is_cancelled() {
                 return;
             }
+            again.hooked = hooked.arguments.as_ref().and_then(|changed| hook_note(&call, changed));
             again.arguments = hooked.arguments;
             asks = hooked.asks;
         }
+        let note = again.hooked.clone();
         let mut prepared = match self.prepare(&call, index, again).await {
             Ok(prepared) => prepared,
             Err((error, finish, refused)) => {
-                let (outcome, finish) = match refused {
+                let (mut outcome, finish) = match refused {
                     Some(refused) => (refused.outcome, refused.finish),
                     None => (Outcome::failure(error), *finish),
                 };
+                if let Some(note) = note {
+                    add_note(&mut outcome, &note);
+                }
                 self.finish(board, index, outcome, finish);
                 return;
             }
@@ -251,6 +256,7 @@ impl Session {
                 arguments: again.arguments,
                 permissions,
                 changed: again.changed,
+                hooked: again.hooked,
                 runs: again.runs + 1,
             },
         );
@@ -287,6 +293,9 @@ impl Session {
         if running.changed && outcome.error.is_none() {
             add_note(&mut outcome, CHANGED);
         }
+        if let Some(note) = running.hooked.as_deref().filter(|_| !again) {
+            add_note(&mut outcome, note);
+        }
         if running.runs > 1 {
             add_note(&mut outcome, RAN_AGAIN);
         }
@@ -316,6 +325,7 @@ impl Session {
             permissions: running.effects.permissions.and(&refused),
             refused: Some(Box::new(Refused { outcome, finish })),
             changed: running.changed,
+            hooked: running.hooked,
             runs: running.runs,
         };
         self.begin(board, running.index, again, cancel).await;
@@ -344,6 +354,22 @@ fn order(calls: &[Call]) -> VecDeque<usize> {
 /// Whether the call is a question to a person.
 pub(crate) fn asks_itself(prepared: &Prepared) -> bool {
     matches!(prepared.invocation.preview(), Some(Preview::Questions { .. }))
+}
+
+/// What the model is told of arguments that a hook changed; `None` when they are
+/// what they were.
+fn hook_note(call: &Call, changed: &Object) -> Option<String> {
+    let asked = call.args.clone().unwrap_or_default();
+    let differs = |(name, value): &(&String, &Value)| asked.get(*name) != Some(*value);
+    let names: Vec<String> =
+        changed.iter().filter(differs).take(8).map(|(name, _)| format!("`{name}`")).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "[System] A hook changed {} of this call before it was made: the result is not that of \
+             your arguments.",
+            names.join(", ")
+        )
+    })
 }
 
 /// Adds a line to what the model reads.

@@ -221,6 +221,8 @@ pub(crate) struct Session {
     pub(crate) mode_before: Option<ApprovalMode>,
     /// The hooks of the start, while they run.
     pub(crate) starting: JoinSet<HookOutcome>,
+    /// Hooks that are told of a question, while they run.
+    pub(crate) notified: JoinSet<()>,
     /// What the hooks of the start add to the first prompt.
     pub(crate) hook_context: Option<String>,
     pub(crate) secrets: Vec<String>,
@@ -330,6 +332,7 @@ pub(crate) fn launch(
         told_doubts: HashSet::new(),
         mode_before: None,
         starting: JoinSet::new(),
+        notified: JoinSet::new(),
         hook_context: None,
         secrets: options.secrets,
         taint: Taint::default(),

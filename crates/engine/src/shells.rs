@@ -14,6 +14,7 @@ use parallax_protocol::shell::{Shell, ShellCommand, ShellEnding, ShellOutcome};
 use parallax_protocol::tool::Run;
 use tokio::task::{Id, JoinSet};
 
+use crate::background::{Ended, Watch};
 use crate::board::CallProgress;
 use crate::history::Remarks;
 use crate::hub::EventHub;
@@ -32,7 +33,8 @@ const NOTED: &str = "[Noted.]";
 
 /// What the model is to be told of a command.
 pub(crate) struct Report {
-    command: String,
+    /// The person's own command, if it is of one.
+    command: Option<String>,
     text: String,
 }
 
@@ -53,6 +55,8 @@ pub(crate) struct Shells {
     /// Those that tell of processes in the background; they end with this.
     tellers: JoinSet<()>,
     reports: Vec<Report>,
+    /// Processes in the background that ended.
+    ended: Ended,
     started: u64,
 }
 
@@ -60,16 +64,19 @@ impl Shells {
     /// Must be made on a runtime: it listens for processes in the background.
     pub(crate) fn new(shell: Option<Arc<dyn Shell>>, hub: EventHub, reach: Reach) -> Self {
         let mut tellers = JoinSet::new();
+        let ended = Ended::default();
         if let Some(shell) = shell.clone() {
             let (mut changes, hub) = (shell.changes(), hub.clone());
+            let mut watch = Watch::new(Arc::clone(&shell), hub.clone(), ended.clone());
             tellers.spawn(async move {
                 while changes.next().await.is_some() {
                     tell(Arc::clone(&shell), TOLD_LINES, &hub).await;
+                    watch.look().await;
                 }
             });
         }
         let (tasks, running) = (JoinSet::new(), HashMap::new());
-        Self { shell, hub, reach, tasks, running, tellers, reports: Vec::new(), started: 0 }
+        Self { shell, hub, reach, tasks, running, tellers, reports: Vec::new(), ended, started: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -130,7 +137,15 @@ impl Shells {
                 duration_ms: millis(begun),
             })),
         });
-        self.reports.push(Report { command, text });
+        self.reports.push(Report { command: Some(command), text });
+    }
+
+    /// What the model is to be told by now.
+    fn take_reports(&mut self) -> Vec<Report> {
+        let mut reports = std::mem::take(&mut self.reports);
+        let ended = self.ended.take().into_iter();
+        reports.extend(ended.map(|text| Report { command: None, text }));
+        reports
     }
 
     /// Tells what runs in the background.
@@ -215,7 +230,7 @@ fn report(command: &str, outcome: &ShellOutcome) -> String {
 impl Session {
     /// What the model is to be told of commands that ended meanwhile.
     pub(crate) fn take_reports(&mut self) -> Vec<Part> {
-        let reports = std::mem::take(&mut self.inbox.shells.reports);
+        let reports = self.inbox.shells.take_reports();
         let mut parts = Vec::with_capacity(reports.len());
         for Report { mut text, .. } in reports {
             self.black_out(&mut text);
@@ -226,11 +241,11 @@ impl Session {
 
     /// Between turns: what commands came to becomes part of the history.
     pub(crate) fn keep_reports(&mut self) {
-        for Report { command, mut text } in std::mem::take(&mut self.inbox.shells.reports) {
+        for Report { command, mut text } in self.inbox.shells.take_reports() {
             self.settle(UNANSWERED);
             self.black_out(&mut text);
             let content = Content::user(vec![Part::text(text)]);
-            let remarks = Remarks { command: Some(command), ..Remarks::synthetic() };
+            let remarks = Remarks { command, ..Remarks::synthetic() };
             self.history.push(&content, remarks);
             let answer = Content::model(vec![Part::text(NOTED)]);
             self.history.push(&answer, Remarks::synthetic());

@@ -147,6 +147,17 @@ pub struct IgnoreRules {
 }
 
 impl IgnoreRules {
+    /// The rules of `.geminiignore` in these folders alone; `None` where none of
+    /// them has one. The folders must be resolved. Blocking.
+    pub fn of_gemini(roots: &[PathBuf]) -> Option<Self> {
+        static CACHE: OnceLock<Arc<IgnoreCache>> = OnceLock::new();
+        let cache = Arc::clone(CACHE.get_or_init(Arc::default));
+        let flags = IgnoreFlags { gemini: true, ..IgnoreFlags::NONE };
+        let rules = Self::new(cache, roots.to_vec(), &Filtering::default(), flags);
+        let any = rules.strong.iter().any(|(_, rules)| !rules.is_empty());
+        any.then_some(rules)
+    }
+
     pub(crate) fn new(
         cache: Arc<IgnoreCache>,
         roots: Vec<PathBuf>,

@@ -523,6 +523,9 @@ impl Face for StreamFace {
 
 fn tool_failure(done: &ToolDone) -> Option<ToolFailure> {
     match (&done.error, done.status) {
+        (Some((_, message)), ToolStatus::Cancelled) => {
+            Some(ToolFailure { r#type: "cancelled", message: message.clone() })
+        }
         (Some((kind, message)), _) => {
             Some(ToolFailure { r#type: kind.as_str(), message: message.clone() })
         }

@@ -14,13 +14,11 @@ const MOST_MEDIA: usize = 20 * 1024 * 1024;
 /// Characters that people see.
 const MOST_SHOWN: usize = 20_000;
 
-/// Whose result it is, and how much of it is kept.
+/// Whose result it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) server: &'a str,
     pub(crate) tool: &'a str,
-    /// Characters of one text; 0: all.
-    pub(crate) longest: usize,
 }
 
 #[derive(Default)]
@@ -72,7 +70,7 @@ impl Reading<'_> {
         let words = words.trim();
         let said = match words.is_empty() {
             true => "The tool failed without a reason.".to_owned(),
-            false => wrap(&clip(words, self.longest)),
+            false => wrap(words),
         };
         let message = format!("{said}\n(MCP tool `{}` of the server `{}`)", self.tool, self.server);
         let mut outcome = Outcome::failure(ToolError::new(ToolErrorKind::McpToolError, message));
@@ -127,7 +125,7 @@ impl Reading<'_> {
     }
 
     fn text(&self, text: &str, read: &mut Read) {
-        read.texts.push(wrap(&clip(text, self.longest)));
+        read.texts.push(wrap(text));
         read.shown.push(text.to_owned());
     }
 
@@ -187,7 +185,7 @@ mod tests {
     use super::*;
 
     fn outcome(result: Value) -> Outcome {
-        Reading { server: "s", tool: "t", longest: 100 }.outcome(&result)
+        Reading { server: "s", tool: "t" }.outcome(&result)
     }
 
     #[test]
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_whose_they_are_and_long_texts_are_cut() {
+    fn errors_say_whose_they_are_and_long_texts_stay_whole() {
         let failed = outcome(
             json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}),
         );
@@ -246,7 +244,8 @@ mod tests {
         assert!(error.message.starts_with("<untrusted_context>\nno such file"));
         assert!(error.message.contains("`t` of the server `s`"));
         let long = outcome(json!({"content": [{"type": "text", "text": "ä".repeat(1_000)}]}));
-        assert!(long.for_model.output.contains("900 characters left out"));
+        // Who made the call cuts it, and keeps all of it in a file.
+        assert_eq!(long.for_model.output.matches('ä').count(), 1_000);
         assert!(outcome(json!({"content": "x"})).error.is_some());
         assert_eq!(outcome(json!({"content": []})).for_model.output, "");
         assert_eq!(outcome(json!({})).for_model.output, "");

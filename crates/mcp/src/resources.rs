@@ -45,7 +45,9 @@ impl Servers {
     /// Why it cannot be read, for people.
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<String, String> {
         let of = self.find(server).ok_or_else(|| format!("there is no MCP server `{server}`"))?;
-        let read = read(of, uri, CancellationToken::new()).await.map(|text| wrap(&text));
+        let read = read(of, uri, CancellationToken::new()).await;
+        let longest = of.shared.longest_text;
+        let read = read.map(|text| wrap(&clip(&text, longest)));
         read.map_err(|error| format!("`{server}:{uri}` cannot be read: {error}"))
     }
 
@@ -86,11 +88,10 @@ pub(crate) async fn read(
     let bounds = Bounds { cancel, ..Bounds::within(server.config.timeout) };
     let result = server.ask(request, bounds, true).await?;
     let contents = result.get("contents").and_then(Value::as_array);
-    let longest = server.shared.longest_text;
     let texts = contents.into_iter().flatten().take(MOST_CONTENTS).map(|content| {
         let field = |key: &str| content.get(key).and_then(Value::as_str);
         match field("text") {
-            Some(text) => clip(text, longest),
+            Some(text) => text.to_owned(),
             None => {
                 let mime = field("mimeType").unwrap_or("application/octet-stream");
                 let size = size_of_base64(field("blob").unwrap_or_default());

@@ -95,11 +95,7 @@ impl Of {
     }
 
     fn reading(&self) -> Reading<'_> {
-        Reading {
-            server: &self.server.config.name,
-            tool: &self.entry.name,
-            longest: self.server.shared.longest_text,
-        }
+        Reading { server: &self.server.config.name, tool: &self.entry.name }
     }
 
     /// Keeps what was approved.

@@ -86,6 +86,22 @@ pub(crate) struct InScope {
     scope: Scope,
 }
 
+/// The option of what is switched for one project, where nothing else is said.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct InProject {
+    /// For which projects
+    #[arg(short = 's', long, value_enum, default_value_t = Scope::Workspace)]
+    pub(crate) scope: Scope,
+}
+
+/// The option of what is switched where it was switched before, else.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WhereItIs {
+    /// For which projects; without it, wherever it is off
+    #[arg(short = 's', long, value_enum)]
+    pub(crate) scope: Option<Scope>,
+}
+
 impl From<InScope> for SettingScope {
     fn from(option: InScope) -> Self {
         option.scope.into()

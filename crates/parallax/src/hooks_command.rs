@@ -45,9 +45,10 @@ pub(crate) enum HooksAction {
         /// Those of Claude Code (`.claude/settings.json`)
         #[arg(long, required = true)]
         from_claude: bool,
-        /// Into which settings, and from which folder
-        #[arg(long, value_enum, default_value_t = Scope::User)]
-        scope: Scope,
+        /// Into which settings, and from which folder; without it the project's,
+        /// and where there is nothing to take over yours
+        #[arg(long, value_enum)]
+        scope: Option<Scope>,
     },
     /// Switch a hook on
     Enable {
@@ -222,8 +223,13 @@ fn test(
     Ok(Said::new(text, json))
 }
 
-fn migrate(launch: &Launch, scope: Scope) -> Result<Said, Failure> {
-    let done = launch.migrate_hooks(scope.into())?;
+fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
+    let mut scope = wanted.unwrap_or(Scope::Workspace);
+    let mut done = launch.migrate_hooks(scope.into())?;
+    if wanted.is_none() && done.read.is_empty() {
+        scope = Scope::User;
+        done = launch.migrate_hooks(scope.into())?;
+    }
     let mut text = String::new();
     for (event, count) in &done.added {
         let _ = writeln!(text, "{event}: {count} hook(s) added");

@@ -12,7 +12,7 @@ use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
-use parallax_tools::run_shell_command::command_effects;
+use parallax_tools::run_shell_command::{LeftAlone, command_effects};
 use serde_json::{Value, json};
 
 use crate::arguments::{ExplainArguments, PolicyAction};
@@ -126,7 +126,8 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
         let real = resolved(root);
         let directory =
             text("dir_path").map_or_else(|| real.clone(), |path| resolved(&real.join(path)));
-        return command_effects(command, &directory, &[real]);
+        let roots = [real];
+        return command_effects(command, &directory, &roots, LeftAlone::of(&roots).as_ref());
     }
     let mut effects = Effects::default();
     for key in ["file_path", "absolute_path", "path", "dir_path"] {

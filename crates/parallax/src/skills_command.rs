@@ -10,7 +10,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::skill_files::FetchedSkills;
 use serde_json::{Value, json};
 
-use crate::extending::{InScope, Said, agree, switched};
+use crate::extending::{InProject, InScope, Said, Scope, WhereItIs, agree, switched};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, Subcommand)]
@@ -56,14 +56,14 @@ pub(crate) enum SkillsAction {
         /// The skill
         name: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: WhereItIs,
     },
     /// Switch a skill off
     Disable {
         /// The skill
         name: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: InProject,
     },
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn run(
             let said = format!("Removed: {}\n", one_line(&folder.display().to_string()));
             Ok(Said::new(said, json!({"removed": folder.to_string_lossy()})))
         }
-        SkillsAction::Enable { name, scope } => switch(launch, name, true, *scope),
-        SkillsAction::Disable { name, scope } => switch(launch, name, false, *scope),
+        SkillsAction::Enable { name, scope } => switch(launch, name, true, scope.scope),
+        SkillsAction::Disable { name, scope } => switch(launch, name, false, Some(scope.scope)),
     }
 }
 
@@ -160,9 +160,12 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
     Said::new(text, json!({"skills": list}))
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: InScope) -> Result<Said, Failure> {
+fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
     let known = launch.skills().skills.iter().any(|skill| skill.name.eq_ignore_ascii_case(name));
-    let file = launch.switch_skill(name, on, scope.into())?;
+    let file = match scope {
+        Some(scope) => launch.switch_skill(name, on, scope.into())?,
+        None => launch.enable_skill(name)?,
+    };
     let mut said = switched("skill", name, on, &file);
     if !known {
         said.text.push_str("There is no skill of that name now\n");

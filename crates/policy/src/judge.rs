@@ -85,6 +85,8 @@ impl Finding {
 }
 
 const YOLO: &str = "`--approval-mode yolo`";
+const WRITE_OUTSIDE: &str = "a rule that allows it, with `permissions = { fileSystem = { write = \
+                             [\"PATH\"] } }` for the place";
 
 impl Policy {
     /// The built-in rules and those that the options ask for.
@@ -250,6 +252,11 @@ impl Policy {
                     "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
                 }
                 "git without trust" => "the folder trusted (`parallax trust add`, `--skip-trust`)",
+                // The sandbox would refuse it in yolo too.
+                "write outside the workspace" => WRITE_OUTSIDE,
+                "redirection" if finding.decision == Decision::Allow => {
+                    "`--approval-mode auto_edit` or a rule with `allowRedirection = true`"
+                }
                 _ => YOLO,
             };
             finding.raise(doubt.name, &doubt.why, doubt.each_time, needs);
@@ -432,15 +439,19 @@ impl Policy {
     /// What the call asks to do beyond the sandbox, and no rule gives.
     fn check_permissions(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
         let wanted = &call.query.effects.permissions;
-        let of_mode = self.sandbox.mode(call.mode).grants();
-        let readonly = self.sandbox.mode(call.mode).readonly;
-        let mut granted = finding.grants.take().unwrap_or_default().and(&of_mode);
+        let row = self.sandbox.mode(call.mode);
+        let readonly = row.readonly;
+        let mut granted = finding.grants.take().unwrap_or_default().and(&row.grants());
         if call.mode == ApprovalMode::Yolo {
-            // The network and the workspace are free in this mode. Secrets, what
-            // lies outside, and the end of the sandbox are not.
-            let mut free = Permissions { outside: false, ..wanted.clone() };
-            free.file_system.read.clear();
-            free.file_system.write.retain(|path| paths::inside(path, call.folders.workspace));
+            // What protects the workspace is free in this mode, and so are the
+            // agents. Everything else is as the table says: it may have been
+            // tightened.
+            let mut free = Permissions { agents: wanted.agents, ..Permissions::default() };
+            if !readonly {
+                let inside = |path: &&PathBuf| paths::inside(path, call.folders.workspace);
+                free.file_system.write =
+                    wanted.file_system.write.iter().filter(inside).cloned().collect();
+            }
             granted = granted.and(&free);
         }
         let beyond = grants::beyond(wanted, &granted, &call.folders, readonly);
@@ -448,21 +459,37 @@ impl Policy {
             let why =
                 format!("It asks for more than the sandbox gives: {}", beyond.words().join(", "));
             trace.check("beyond the sandbox", &why);
-            let needs = if beyond.outside {
-                "a rule with `permissions = { outside = true }` and the exact command as `commandPrefix`"
-            } else if beyond.file_system.is_empty() {
-                "`--approval-mode yolo` or a rule whose `permissions` give it"
-            } else {
-                "a rule whose `permissions` give it, or the settings `security.sandbox.readable` and \
-                 `security.sandbox.writable`"
-            };
+            let needs = self.what_gives(&beyond, call.mode);
             let write = &beyond.file_system.write;
             let protected =
                 write.iter().any(|path| paths::is_protected(path, call.query.workspace));
             let each_time = protected && call.mode != ApprovalMode::Yolo;
-            finding.raise("beyond the sandbox", &why, each_time, needs);
+            finding.raise("beyond the sandbox", &why, each_time, &needs);
         }
         finding.grants = Some(granted);
+    }
+
+    /// What would give these permissions, as the end of "it needs".
+    fn what_gives(&self, beyond: &Permissions, mode: ApprovalMode) -> String {
+        if beyond.outside {
+            return "a rule with `permissions = { outside = true }` and the exact command as \
+                    `commandPrefix`"
+                .to_owned();
+        }
+        if !beyond.file_system.is_empty() {
+            return "a rule whose `permissions` give it, or the settings \
+                    `security.sandbox.readable` and `security.sandbox.writable`"
+                .to_owned();
+        }
+        if beyond.beyond(&self.sandbox.mode(ApprovalMode::Yolo).grants()).is_empty() {
+            return "`--approval-mode yolo` or a rule whose `permissions` give it".to_owned();
+        }
+        let key = if beyond.network {
+            format!("security.sandbox.network.{}", mode.as_str())
+        } else {
+            "security.sandbox.hostLoopback".to_owned()
+        };
+        format!("a rule whose `permissions` give it, or the setting `{key}` = `true`")
     }
 
     fn check_safety(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {

@@ -68,7 +68,8 @@ const RULE_KEYS: &[&str] = &[
     "allow_redirection",
     "permissions",
 ];
-const CHECKER_KEYS: &[&str] = &["priority", "name", "description", "checker"];
+const CHECKER_KEYS: &[&str] =
+    &["priority", "name", "description", "checker", "config", "required_context"];
 
 /// Why a rule does not hold.
 struct Fault {
@@ -314,7 +315,7 @@ impl<'t> Reader<'t> {
         let kind = required(checker, "type", text, &self.lines)?;
         let name = required(checker, "name", text, &self.lines)?;
         let kind = match (kind.as_str(), name.as_str()) {
-            ("in-process", "allowed-path") => self.allowed_path(checker)?,
+            ("in-process", "allowed-path") => self.allowed_path(table, checker)?,
             ("in-process", "conseca") => {
                 return Err(invalid(
                     "the checker `conseca` is not supported: two model calls for each prompt would judge what rules decide for sure; write rules instead",
@@ -335,9 +336,15 @@ impl<'t> Reader<'t> {
         Ok(Checker { name, source: self.source(line), priority, conditions, kind })
     }
 
-    fn allowed_path(&self, checker: &DeTable<'_>) -> Result<CheckerKind, Fault> {
+    /// Its `config` stands in the checker, or beside it.
+    fn allowed_path(
+        &self,
+        table: &DeTable<'_>,
+        checker: &DeTable<'_>,
+    ) -> Result<CheckerKind, Fault> {
         let mut lists = [None, None];
-        if let Some(config) = get(checker, "config", "config") {
+        let config = get(checker, "config", "config").or_else(|| get(table, "config", "config"));
+        if let Some(config) = config {
             let DeValue::Table(config) = config.get_ref() else {
                 return Err(self.wrong_type("config", config, &Expected("a table")));
             };

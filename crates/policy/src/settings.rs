@@ -36,6 +36,9 @@ pub struct PolicyOptions {
     /// MCP servers that are allowed by name (`mcp.allowed`): their tools do not
     /// ask.
     pub allowed_servers: Vec<String>,
+    /// `mcp.autoAllowInHeadless`: where nobody can be asked, tools of MCP servers
+    /// do not ask.
+    pub allow_servers_headless: bool,
     /// Skills of the program: they are activated without a question.
     pub built_in_skills: Vec<String>,
     /// `security.buildFileGuard`.
@@ -92,6 +95,16 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
             rule.conditions.modes = NOT_PLAN.to_vec();
             rules.push(rule);
         }
+    }
+
+    if options.allow_servers_headless {
+        let key = "mcp.autoAllowInHeadless";
+        let name = "MCP servers where nobody can be asked";
+        let mut rule = settings_rule(name, key, 4100, Decision::Allow);
+        rule.conditions.tools = vec![ToolPattern::of_server("*", "*")];
+        rule.conditions.modes = NOT_PLAN.to_vec();
+        rule.conditions.interactive = Some(false);
+        rules.push(rule);
     }
 
     for (agent, server) in &options.agent_servers {

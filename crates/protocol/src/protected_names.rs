@@ -7,7 +7,7 @@
 /// Settings of tools, at any depth, with all below them. `.git` is none of them:
 /// what of it is protected depends on who writes.
 pub const SETTINGS: &[&str] =
-    &[".envrc", ".gemini", ".idea", ".mcp.json", ".parallax", ".ssh", ".vscode"];
+    &[".envrc", ".gemini", ".geminiignore", ".idea", ".mcp.json", ".parallax", ".ssh", ".vscode"];
 
 /// What shells and git read when they start.
 pub const START_UP: &[&str] = &[

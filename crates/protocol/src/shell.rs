@@ -118,6 +118,18 @@ pub enum BackgroundState {
     },
 }
 
+/// What follows when a process in the background ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BackgroundCompletion {
+    /// Nothing: who wants to know looks.
+    #[default]
+    Silent,
+    /// The person and the model are told, with the place of its log.
+    Notify,
+    /// The model gets the end of its output too.
+    Inject,
+}
+
 /// Reaches the process of a running call from elsewhere. Never blocks; after
 /// the end of the process nothing happens.
 pub trait ProcessControl: Send + Sync {
@@ -143,4 +155,8 @@ pub trait Shell: Send + Sync {
     /// Yields each time one was added or has ended. Several changes may be told
     /// as one.
     fn changes(&self) -> BoxStream<'static, ()>;
+    /// What follows when one of them ends.
+    fn completion(&self) -> BackgroundCompletion {
+        BackgroundCompletion::Silent
+    }
 }

@@ -1,5 +1,6 @@
 //! Tools: what they declare, what a prepared call is, and what comes back.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -545,6 +546,11 @@ pub trait Tool: Send + Sync {
     /// Whether the model is told of it in a mode.
     fn offered(&self, _mode: ApprovalMode) -> bool {
         true
+    }
+
+    /// What the model is told of it in a mode.
+    fn description(&self, _mode: ApprovalMode) -> Cow<'_, str> {
+        Cow::Borrowed(&self.spec().description)
     }
 
     /// Whose it is, when an MCP server brought it.

@@ -15,7 +15,7 @@ use parallax_config::agents::{Acknowledged, AgentFolder, acknowledge, agent_fold
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
 use parallax_config::extensions::ExtensionVariables;
 use parallax_exec::Processes;
-use parallax_files::Workspace;
+use parallax_files::{SeenFiles, Workspace};
 use parallax_protocol::agent::{
     AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent, SessionTools,
 };
@@ -24,6 +24,7 @@ use parallax_protocol::tool::Tool;
 use parallax_tools::SandboxOptions;
 use parallax_tools::complete_task::{CompleteTask, TaskOutput};
 use parallax_tools::get_internal_docs::GetInternalDocs;
+use parallax_tools::read_many_files::ReadManyFiles;
 use serde_json::Value;
 
 use crate::launch::{Launch, failure};
@@ -117,6 +118,7 @@ impl Launch {
     pub(crate) fn session_agents(
         &self,
         workspace: &Arc<Workspace>,
+        seen: &Arc<SeenFiles>,
         processes: Processes,
         sandbox: Option<SandboxOptions>,
         versions: &Option<Arc<Versions>>,
@@ -133,6 +135,7 @@ impl Launch {
         let agents = SessionAgents {
             launch: self.clone(),
             workspace: Arc::clone(workspace),
+            seen: Arc::clone(seen),
             processes,
             sandbox,
             versions: versions.clone(),
@@ -174,6 +177,7 @@ pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
 pub struct SessionAgents {
     launch: Launch,
     workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
     processes: Processes,
     /// For servers of theirs that are to be confined.
     sandbox: Option<SandboxOptions>,
@@ -342,6 +346,16 @@ impl Agents for SessionAgents {
             let (preface, problems, close) = (None, Vec::new(), None);
             return AgentKit { tools, system: Arc::from(""), preface, problems, close };
         };
+        // Declared to nobody else: who lists it has it.
+        let many = ReadManyFiles::new(
+            Arc::clone(&self.workspace),
+            Arc::clone(&self.seen),
+            self.launch.config.settings.memory_file_names(),
+        );
+        let named_many = found.tools.is_some() && has_tool(found, &many);
+        let many: Option<Arc<dyn Tool>> = named_many.then(|| Arc::new(many) as Arc<dyn Tool>);
+        let listed = tools.declared.into_iter().chain(many);
+        let tools = SessionTools { declared: listed.collect(), ..tools };
         let unknown = unknown_tools(found, &tools.declared);
         // Tools that must be looked for come by name: what a search declares, it
         // declares for the session.

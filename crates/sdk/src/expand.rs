@@ -24,6 +24,23 @@ pub struct Expander {
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
     found: Option<Arc<dyn FolderContext>>,
+    search: FileSearch,
+}
+
+/// How files are found by a part of their name
+/// (`context.fileFiltering.enableRecursiveFileSearch`, `.enableFuzzySearch`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSearch {
+    /// Anywhere below the project; else in the folder that is typed.
+    pub recursive: bool,
+    /// By letters in their order; else by a part of the path as it is.
+    pub loose: bool,
+}
+
+impl Default for FileSearch {
+    fn default() -> Self {
+        Self { recursive: true, loose: true }
+    }
 }
 
 impl Expander {
@@ -33,7 +50,17 @@ impl Expander {
         servers: Option<Servers>,
     ) -> Self {
         let (workspace, seen) = (Arc::clone(workspace), Arc::clone(seen));
-        Self { workspace, seen, servers, agents: None, found: None }
+        Self { workspace, seen, servers, agents: None, found: None, search: FileSearch::default() }
+    }
+
+    /// Finding files as the settings say.
+    pub(crate) fn with_search(self, search: FileSearch) -> Self {
+        Self { search, ..self }
+    }
+
+    /// How files are found.
+    pub fn file_search(&self) -> FileSearch {
+        self.search
     }
 
     /// With the agents that a prompt may name.
@@ -166,7 +193,7 @@ impl Expander {
             return Some(path.to_owned());
         }
         // A bare name may stand anywhere below.
-        if path.contains('/') || path.len() < 3 {
+        if path.contains('/') || path.len() < 3 || !self.search.recursive {
             return None;
         }
         self.search(path)

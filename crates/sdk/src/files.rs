@@ -23,7 +23,8 @@ impl Expander {
     pub fn list_files(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
         let root = self.workspace.root();
         let roots = self.workspace.roots();
-        let options = WalkOptions { threads: 1, ..WalkOptions::default() };
+        let max_depth = (!self.file_search().recursive).then_some(1);
+        let options = WalkOptions { threads: 1, max_depth, ..WalkOptions::default() };
         let mut paths = Vec::new();
         for entry in parallax_files::walk(&self.workspace, &roots, &options).build().flatten() {
             if entry.depth() == 0 {
@@ -55,6 +56,7 @@ mod tests {
     use parallax_files::{SeenFiles, Workspace, WorkspaceOptions};
 
     use super::*;
+    use crate::expand::FileSearch;
 
     #[test]
     fn files_are_listed_without_what_is_ignored() {
@@ -80,6 +82,13 @@ mod tests {
             found.extend(paths);
             true
         });
+        let flat = FileSearch { recursive: false, loose: true };
+        let mut top = Vec::new();
+        expander.clone().with_search(flat).list_files(&mut |paths| {
+            top.extend(paths);
+            true
+        });
+        assert!(top.contains(&"src/".to_owned()) && !top.contains(&"src/a.rs".to_owned()));
         found.sort();
         let mut expected = vec![
             ".gitignore".to_owned(),

@@ -68,7 +68,7 @@ mod versions;
 mod yolo;
 
 pub use budget::RunLimits;
-pub use expand::Expander;
+pub use expand::{Expander, FileSearch};
 pub use launch::{Answers, Launch, LaunchOptions, Recording, SessionChoice};
 pub use mcp::{McpProbe, ProbeState};
 pub use memory::{ContextFile, ContextTier};

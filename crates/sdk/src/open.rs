@@ -25,7 +25,7 @@ use parallax_protocol::store::{NoStore, Record, Store, directories};
 use crate::agents::{SessionAgents, trusted_servers};
 use crate::custom_commands::{self, Commands};
 use crate::discovery::MoreTools;
-use crate::expand::Expander;
+use crate::expand::{Expander, FileSearch};
 use crate::found_context::FoundContext;
 use crate::history;
 use crate::launch::{Launch, SessionChoice};
@@ -229,8 +229,13 @@ impl Launch {
         });
         warnings.extend(self.sandbox_table().1);
         let versions = self.versions(&resumed.id, &workspace, &seen);
-        let (agents, notices) =
-            self.session_agents(&workspace, toolbox.processes(), shell.sandbox.clone(), &versions);
+        let (agents, notices) = self.session_agents(
+            &workspace,
+            &seen,
+            toolbox.processes(),
+            shell.sandbox.clone(),
+            &versions,
+        );
         warnings.extend(notices);
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
         let (policy, notices) = self.policy_for(Unasked {
@@ -264,7 +269,15 @@ impl Launch {
         let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
         let expander =
             Expander::new(&workspace, &seen, servers.clone()).with_agents(agents.clone());
-        let expander = expander.with_found(Arc::clone(&found) as Arc<dyn FolderContext>);
+        let expander = expander
+            .with_found(Arc::clone(&found) as Arc<dyn FolderContext>)
+            .with_search(FileSearch {
+                recursive: self
+                    .config
+                    .settings
+                    .flag("context.fileFiltering.enableRecursiveFileSearch"),
+                loose: self.config.settings.flag("context.fileFiltering.enableFuzzySearch"),
+            });
         let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),

@@ -53,6 +53,7 @@ impl Launch {
             confirmation_required: settings.confirmation_required(),
             trusted_servers,
             allowed_servers,
+            allow_servers_headless: settings.flag("mcp.autoAllowInHeadless"),
             built_in_skills: unasked.skills,
             agent_servers: unasked.agent_servers,
             build_file_guard: match settings.build_file_guard() {

@@ -45,6 +45,7 @@ impl Launch {
             ours: real(&self.config.homes.parallax),
             table: self.sandbox_table().0,
             hidden: paths(&settings.hidden),
+            hides_ignored: self.config.settings.respect_gemini_ignore(),
             readable: paths(&settings.readable),
             writable: paths(&settings.writable),
             temporary: real(artifacts).join("sandbox"),

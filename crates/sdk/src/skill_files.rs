@@ -207,6 +207,50 @@ impl Launch {
         self.switch("skills.disabled", name, on, scope)
     }
 
+    /// Switches a skill on wherever the user's or the project's settings switch it
+    /// off. Gives the last file that was written. Blocking.
+    ///
+    /// # Errors
+    /// As [`switch_skill`](Self::switch_skill).
+    pub fn enable_skill(&self, name: &str) -> Result<PathBuf, Failure> {
+        let key = "skills.disabled";
+        let mut off = Vec::new();
+        for scope in [SettingScope::Workspace, SettingScope::User] {
+            let names = self.switched_off(key, scope)?;
+            if names.iter().filter_map(Value::as_str).any(|it| it.eq_ignore_ascii_case(name)) {
+                off.push(scope);
+            }
+        }
+        // Whether it stays off somewhere is told by the last.
+        let last = off.pop().unwrap_or(SettingScope::Workspace);
+        for scope in off {
+            self.list_off(key, name, true, scope)?;
+        }
+        self.switch_skill(name, true, last)
+    }
+
+    fn switched_off(&self, key: &str, scope: SettingScope) -> Result<Vec<Value>, Failure> {
+        let list = parallax_config::setting_of(&self.config, scope, key)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        Ok(list.as_ref().and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
+    /// Writes the list with the name in it, or without.
+    fn list_off(
+        &self,
+        key: &str,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let mut names = self.switched_off(key, scope)?;
+        names.retain(|known| known.as_str().is_none_or(|known| !known.eq_ignore_ascii_case(name)));
+        if !on {
+            names.push(Value::String(name.to_owned()));
+        }
+        self.set_setting(scope, key, Some(&Value::Array(names)))
+    }
+
     /// Takes a name into a list of what is off, or out of it.
     pub(crate) fn switch(
         &self,
@@ -215,17 +259,7 @@ impl Launch {
         on: bool,
         scope: SettingScope,
     ) -> Result<PathBuf, Failure> {
-        let mut names = parallax_config::setting_of(&self.config, scope, key)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?
-            .as_ref()
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
-        names.retain(|known| known.as_str().is_none_or(|known| !known.eq_ignore_ascii_case(name)));
-        if !on {
-            names.push(Value::String(name.to_owned()));
-        }
-        let file = self.set_setting(scope, key, Some(&Value::Array(names)))?;
+        let file = self.list_off(key, name, on, scope)?;
         let again = self.reread()?;
         let still = again.config.settings.list(key);
         if on && still.iter().any(|known| known.eq_ignore_ascii_case(name)) {

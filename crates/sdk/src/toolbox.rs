@@ -8,7 +8,7 @@ use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_http::ClientOptions;
 use parallax_protocol::model::Model;
-use parallax_protocol::shell::Shell;
+use parallax_protocol::shell::{BackgroundCompletion, Shell};
 use parallax_protocol::tool::Tool;
 use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
 use parallax_tools::ask_user::AskUser;
@@ -163,8 +163,10 @@ pub(crate) fn build(
         Arc::new(ReadFile::new(work(), files())),
         Arc::new(GrepSearch::new(work(), SEARCH_LIMIT)),
         Arc::new(Glob::new(work(), SEARCH_LIMIT)),
-        Arc::new(Replace::new(work(), files())),
-        Arc::new(WriteFile::new(work(), files(), UnseenOverwrite::Warn)),
+        Arc::new(Replace::new(work(), files()).with_plans(plans.to_owned())),
+        Arc::new(
+            WriteFile::new(work(), files(), UnseenOverwrite::Warn).with_plans(plans.to_owned()),
+        ),
         Arc::new(WebFetch::new(Arc::clone(&model), Arc::clone(&main_model), fetch)),
         Arc::new(RunShellCommand::new(shell, work(), processes.clone())),
         Arc::new(ListBackgroundProcesses::new(processes.clone())),
@@ -217,6 +219,11 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
     options.inactivity_timeout = shell.inactivity_timeout;
     options.interactive_shell = shell.interactive;
     options.show_color = shell.show_color;
+    options.background_completion = match shell.background_completion.as_str() {
+        "notify" => BackgroundCompletion::Notify,
+        "inject" => BackgroundCompletion::Inject,
+        _ => BackgroundCompletion::Silent,
+    };
     options.output_efficiency = shell.efficiency_hints;
     options.truncate_threshold = settings.truncate_tool_output_threshold().unwrap_or(0);
     options.redaction = RedactionOptions {

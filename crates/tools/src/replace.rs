@@ -6,10 +6,12 @@ mod matching;
 mod nearest;
 mod source;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_files::{Access, Confined, FileError, Kind, SeenFiles, Workspace};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolSpec,
@@ -23,6 +25,7 @@ use crate::change::{
     Before, check_fresh, commit, cut, edit_effects, file_diff, load, omission_placeholder, snippet,
 };
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
+use crate::plan_files::PlanFiles;
 use crate::suggest::close_names;
 pub use distance::distance;
 pub use matching::{Found, Hit, Strategy, find};
@@ -38,6 +41,7 @@ pub struct Replace {
     spec: ToolSpec,
     workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
+    plans: PlanFiles,
 }
 
 impl Replace {
@@ -62,7 +66,14 @@ impl Replace {
             sharing: Sharing::Exclusive,
             aliases: vec!["EditTool".into()],
         };
-        Self { spec, workspace, seen }
+        Self { spec, workspace, seen, plans: PlanFiles::default() }
+    }
+
+    /// With the folder of the session's plans.
+    #[must_use]
+    pub fn with_plans(mut self, folder: PathBuf) -> Self {
+        self.plans = PlanFiles::of(folder);
+        self
     }
 
     /// The file to be changed; a relative path that leads nowhere is looked
@@ -129,7 +140,11 @@ impl Tool for Replace {
         &self.spec
     }
 
-    fn prepare(&self, mut args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn description(&self, mode: ApprovalMode) -> Cow<'_, str> {
+        self.plans.describe(&self.spec.description, mode)
+    }
+
+    fn prepare(&self, mut args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         // Declared as required for the sake of the model's care, not needed.
         args.entry("instruction").or_insert_with(|| Value::String(String::new()));
         let args = Arguments::check(args, &self.spec)?;
@@ -148,7 +163,8 @@ impl Tool for Replace {
         let allow_multiple = args
             .flag("allow_multiple")
             .unwrap_or_else(|| args.integer("expected_replacements").is_some_and(|n| n > 1));
-        let target = self.target(args.text("file_path"), !old.is_empty())?;
+        let path = self.plans.place(args.text("file_path"), scope.mode, &self.workspace);
+        let target = self.target(&path, !old.is_empty())?;
         let before = load(&target).map_err(|error| read_failure(&error))?;
         let shown = target.shown().display().to_string();
         let Some(before) = before else {

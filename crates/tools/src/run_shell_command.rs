@@ -4,8 +4,10 @@
 mod confined;
 mod confinement;
 mod control;
+mod foreseen;
 mod git;
 mod git_reads;
+mod left_alone;
 mod made;
 mod person;
 mod reads;
@@ -37,9 +39,11 @@ use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Tier};
 use serde_json::{Value, json};
 
+pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
 
 use self::confined::Entry;
+use self::confinement::Subject;
 use self::control::{Reached, show};
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure};
@@ -186,10 +190,13 @@ impl Tool for RunShellCommand {
             ));
         }
         let permissions = self.permissions(&arguments, &line, &directory, scope)?;
+        let counts = self.workspace.filtering().respect_gemini_ignore;
+        let left_alone = counts.then(|| LeftAlone::of(&roots)).flatten();
+        let effects = command_effects(&command, &directory, &roots, left_alone.as_ref());
         Ok(Box::new(Call {
             title: title(&command, given, &description, background)
                 + &justified(&permissions, arguments.optional_text("justification")),
-            effects: Effects { permissions, ..command_effects(&command, &directory, &roots) },
+            effects: Effects { permissions, ..effects },
             line,
             roots,
             command,
@@ -226,6 +233,16 @@ impl RunShellCommand {
             permissions.network |= !row.network && line.commands.iter().any(bash::needs_network);
             permissions.outside |=
                 line.commands.iter().any(|command| bash::needs_outside(command).is_some());
+            if row.allow_overrides && !permissions.outside {
+                let roots = self.workspace.roots();
+                let mode = scope.mode;
+                let subject =
+                    Subject { line, roots: &roots, layers: true, mode, permissions: &permissions };
+                let plan = confinement::plan(sandbox, &subject);
+                let files = foreseen::files(line, directory, &sandbox.home, plan);
+                let foreseen = Permissions { file_system: files, ..Permissions::default() };
+                permissions = permissions.and(&foreseen);
+            }
             if scope.mode != ApprovalMode::Yolo
                 && line.commands.iter().any(bash::writes_git_configuration)
                 && let Some(path) = repository::configuration(directory)
@@ -277,9 +294,15 @@ fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathB
 
 /// What a command, run in `directory`, would touch as far as its text and the
 /// disk tell: as a call of the tool says it. Blocking.
-pub fn command_effects(command: &str, directory: &Path, roots: &[PathBuf]) -> Effects {
+pub fn command_effects(
+    command: &str,
+    directory: &Path,
+    roots: &[PathBuf],
+    left_alone: Option<&LeftAlone>,
+) -> Effects {
     let line = bash::analyse(command);
-    let reads::Found { paths: mut reads, links } = reads::reads(command, directory, roots);
+    let reads::Found { paths: mut reads, links } =
+        reads::reads(command, directory, roots, left_alone);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shadowed = takes_programs_of(&line, &path, directory, roots);
     if shadowed {
@@ -314,7 +337,7 @@ pub fn sandboxed(
         line: bash::analyse(command),
         directory: directory.to_owned(),
         roots: roots.to_vec(),
-        places: reads::reads(command, directory, roots).paths,
+        places: reads::reads(command, directory, roots, None).paths,
         layers: !matches!(options.tier, Tier::Bubblewrap | Tier::Landlock),
         mode,
         permissions: permissions.clone(),

@@ -22,6 +22,8 @@ pub struct SandboxOptions {
     pub table: SandboxTable,
     /// More files and folders to hide.
     pub hidden: Vec<PathBuf>,
+    /// Whether what `.geminiignore` names in the workspace is hidden too.
+    pub hides_ignored: bool,
     /// Exceptions from what is hidden.
     pub readable: Vec<PathBuf>,
     /// More folders that commands may write.

@@ -7,6 +7,8 @@ use parallax_exec::TerminalSize;
 use parallax_exec::capture::CaptureLimits;
 use parallax_exec::environment::{Environment, GitConfiguration, Redaction, build};
 
+use parallax_protocol::shell::BackgroundCompletion;
+
 use crate::sandbox_options::SandboxOptions;
 
 /// The settings `tools.shell.*`, `tools.truncateToolOutputThreshold` and
@@ -23,6 +25,8 @@ pub struct ShellOptions {
     pub interactive_shell: bool,
     /// The size of that terminal at its start.
     pub terminal_size: TerminalSize,
+    /// What follows when a process in the background ends.
+    pub background_completion: BackgroundCompletion,
     /// Whether people see the colours of the output.
     pub show_color: bool,
     /// Whether the model is asked to keep outputs short.
@@ -75,6 +79,7 @@ impl ShellOptions {
             max_runtime: None,
             interactive_shell: true,
             terminal_size: TerminalSize::default(),
+            background_completion: BackgroundCompletion::default(),
             show_color: true,
             output_efficiency: true,
             truncate_threshold: 40_000,

@@ -1,9 +1,11 @@
 //! `write_file`: writes a whole file.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_files::{Access, Confined, Decoded, FileError, SeenFiles, Workspace};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Display, Effects, FileDiff, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolSpec,
@@ -18,6 +20,7 @@ use crate::change::{
     with_line_ends_of,
 };
 use crate::failure::{invalid, path_failure, write_failure};
+use crate::plan_files::PlanFiles;
 
 /// What happens when a file is to be overwritten that the model never read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +40,7 @@ pub struct WriteFile {
     workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
     unseen: UnseenOverwrite,
+    plans: PlanFiles,
 }
 
 impl WriteFile {
@@ -58,7 +62,14 @@ impl WriteFile {
             sharing: Sharing::Exclusive,
             aliases: vec!["WriteFileTool".into()],
         };
-        Self { spec, workspace, seen, unseen }
+        Self { spec, workspace, seen, unseen, plans: PlanFiles::default() }
+    }
+
+    /// With the folder of the session's plans.
+    #[must_use]
+    pub fn with_plans(mut self, folder: PathBuf) -> Self {
+        self.plans = PlanFiles::of(folder);
+        self
     }
 }
 
@@ -67,7 +78,11 @@ impl Tool for WriteFile {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn description(&self, mode: ApprovalMode) -> Cow<'_, str> {
+        self.plans.describe(&self.spec.description, mode)
+    }
+
+    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").is_empty() {
             return Err(invalid("The `file_path` parameter must not be empty"));
@@ -79,10 +94,9 @@ impl Tool for WriteFile {
                 line.trim()
             )));
         }
-        let target = self
-            .workspace
-            .resolve(args.text("file_path"), Access::Write)
-            .map_err(|error| path_failure(&error))?;
+        let path = self.plans.place(args.text("file_path"), scope.mode, &self.workspace);
+        let target =
+            self.workspace.resolve(&path, Access::Write).map_err(|error| path_failure(&error))?;
         let before = load(&target).map_err(|error| write_failure(&error))?;
         let known = self.seen.knows(target.path());
         if let Some(before) = &before {

@@ -394,7 +394,12 @@ impl App {
             InputEvent::Paste(text) => self.paste(&text),
             InputEvent::Mouse(mouse) => self.mouse(mouse),
             InputEvent::Focus(focused) => self.focused = focused,
-            InputEvent::Resize(columns, rows) => self.size = (columns, rows),
+            InputEvent::Resize(columns, rows) => {
+                self.size = (columns, rows);
+                if let Some(item) = self.shell.clone() {
+                    self.resize_shell(&item);
+                }
+            }
             InputEvent::Background(red, green, blue) => self.background_is(red, green, blue),
             // Only what was asked for.
             InputEvent::Clipboard(text) if std::mem::take(&mut self.clipboard_asked) => {
@@ -493,6 +498,11 @@ impl App {
     /// The next mode, around; yolo is not among them.
     fn cycle_mode(&mut self) {
         let next = match self.facts.mode {
+            // Where nothing is trusted, edits are asked about in any case.
+            ApprovalMode::Default if !self.facts.trusted => match self.has_plan_mode() {
+                true if !self.is_busy() => ApprovalMode::Plan,
+                _ => ApprovalMode::Default,
+            },
             ApprovalMode::Default => ApprovalMode::AutoEdit,
             ApprovalMode::AutoEdit if !self.is_busy() && self.has_plan_mode() => ApprovalMode::Plan,
             ApprovalMode::AutoEdit | ApprovalMode::Plan | ApprovalMode::Yolo => {
@@ -503,6 +513,10 @@ impl App {
     }
 
     pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
+        if mode == ApprovalMode::AutoEdit && !self.facts.trusted {
+            self.warn("The folder is not trusted, so edits are asked about (see /permissions)");
+            return;
+        }
         self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
         // Shown at once; the engine confirms it.
         self.facts.mode = mode;

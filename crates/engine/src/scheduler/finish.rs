@@ -169,7 +169,7 @@ impl Session {
             injected: Vec::new(),
             fatal: board.fatal,
             stopped: board.stopped,
-            declined: board.declined && board.acted == 0,
+            declined: board.ends && board.acted == 0,
         };
         for response in board.slots.into_iter().flatten() {
             round.results.push(raw(&response.parts));

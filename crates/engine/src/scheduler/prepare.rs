@@ -37,7 +37,8 @@ impl Session {
             return Err((error, unjudged(None), again.refused));
         }
         let Some(tool) = self.registry.get(&call.name).cloned() else {
-            let message = self.registry.not_found(&call.name);
+            let (judge, mode) = (self.judge.as_ref(), self.inbox.mode);
+            let message = self.registry.not_found(&call.name, judge, mode, self.interactive);
             let error = ToolError::new(ToolErrorKind::ToolNotRegistered, message);
             return Err((error, unjudged(None), again.refused));
         };

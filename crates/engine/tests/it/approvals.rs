@@ -84,6 +84,28 @@ async fn a_refusal_where_a_person_looks_on_ends_the_turn() {
 }
 
 #[tokio::test]
+async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
+    for (feedback, left_out) in [(None, true), (Some("not so".to_owned()), false)] {
+        let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
+        let replies = vec![calls(&[("ask_edit", 1), ("ask_edit", 2)]), says("on")];
+        let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
+        rig.prompt("go").await;
+        let asked = next_ask(&mut rig).await;
+        answer(&rig, Decide { feedback, ..Decide::new(asked.id, AskOutcome::Cancel) }).await;
+        if !left_out {
+            let asked = next_ask(&mut rig).await;
+            answer(&rig, Decide::new(asked.id, AskOutcome::ProceedOnce)).await;
+        }
+        let (_, events) = rig.finish().await;
+        let done = tools_done(&events);
+        let second = done.iter().find(|done| done.index == 1).expect("the second");
+        assert_eq!(second.for_model.contains("refused a call before"), left_out, "{second:?}");
+        // The model goes on either way: nobody looks on here.
+        assert_eq!(texts(&events), ["on"]);
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_is_not_offered_leaves_the_question_open() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), says("done")];

@@ -8,8 +8,8 @@ use parallax_protocol::event::{CallPhase, EndReason, Event, EventBody, ItemDone,
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::shell::{
-    BackgroundProcess, BackgroundState, ProcessControl, Screen, Shell, ShellCommand, ShellEnding,
-    ShellOutcome, TerminalSize,
+    BackgroundCompletion, BackgroundProcess, BackgroundState, ProcessControl, Screen, Shell,
+    ShellCommand, ShellEnding, ShellOutcome, TerminalSize,
 };
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::{Outcome, Run, Sharing};
@@ -23,12 +23,17 @@ struct FakeShell {
     let_go: Arc<Notify>,
     changed: watch::Sender<u64>,
     ended: Mutex<Vec<i32>>,
+    completion: BackgroundCompletion,
 }
 
 impl FakeShell {
     fn new() -> Arc<Self> {
+        Self::that(BackgroundCompletion::Silent)
+    }
+
+    fn that(completion: BackgroundCompletion) -> Arc<Self> {
         let (let_go, ended) = (Arc::default(), Mutex::default());
-        Arc::new(Self { let_go, changed: watch::Sender::new(0), ended })
+        Arc::new(Self { let_go, changed: watch::Sender::new(0), ended, completion })
     }
 }
 
@@ -64,6 +69,9 @@ impl Shell for FakeShell {
     fn end_background(&self, pid: i32) -> bool {
         self.ended.lock().expect("pids").push(pid);
         true
+    }
+    fn completion(&self) -> BackgroundCompletion {
+        self.completion
     }
     fn changes(&self) -> BoxStream<'static, ()> {
         let changes = self.changed.subscribe();
@@ -265,6 +273,46 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     let killed = done.iter().find(|done| done.index == 0).expect("the first call");
     assert_eq!(killed.status, parallax_protocol::event::ToolStatus::Cancelled);
     assert_eq!(texts(&events), ["done"]);
+}
+
+#[tokio::test]
+async fn a_process_begins_with_the_size_of_the_window() {
+    let keys = Arc::new(Keys::default());
+    let line = Arc::clone(&keys);
+    let run = tool("run", Sharing::Shared, move |n, run: Run| {
+        run.progress.control(Arc::new(Line(Arc::clone(&line))));
+        Box::pin(async move { Outcome::text(format!("ran {n}")) })
+    });
+    let replies = vec![calls(&[("run", 1)]), says("done")];
+    let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
+    let input = ToolInput::Resize(TerminalSize { columns: 90, rows: 20 });
+    rig.send(Op::ToolInput { item: ItemId::from("not there yet"), input }).await;
+    rig.turn("go").await;
+    assert_eq!(*keys.0.lock().expect("keys"), ["90x20"]);
+}
+
+#[tokio::test]
+async fn the_end_of_a_background_process_reaches_the_model_when_it_is_to() {
+    for (completion, told, whole) in [
+        (BackgroundCompletion::Silent, false, false),
+        (BackgroundCompletion::Notify, true, false),
+        (BackgroundCompletion::Inject, true, true),
+    ] {
+        let shell = FakeShell::that(completion);
+        let setup = Setup { shell: Some(shell.clone()), ..Setup::default() };
+        let mut rig = rig(vec![says("one")], setup);
+        shell.ended.lock().expect("pids").push(7);
+        shell.changed.send_modify(|count| *count += 1);
+        let done = |body: &EventBody| match told {
+            true => matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }),
+            false => matches!(body, EventBody::Background { .. }),
+        };
+        rig.until(done).await;
+        rig.turn("go").await;
+        let request = rig.script.contents().pop().expect("request").join("\n");
+        assert_eq!(request.contains("(PID 7) was ended by signal 15"), told, "{request}");
+        assert_eq!(request.contains("1000 wanted"), whole, "{request}");
+    }
 }
 
 #[tokio::test]

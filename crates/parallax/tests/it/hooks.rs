@@ -118,6 +118,7 @@ fn calls_are_refused_changed_and_withheld() {
     for (event, hook, read) in [
         ("BeforeTool", refuse, "A hook refused this call: not this"),
         ("BeforeTool", change, "Output: changed"),
+        ("BeforeTool", change, "[System] A hook changed `command` of this call"),
         ("AfterTool", withhold, "A hook withholds the result: too much"),
         ("AfterTool", add, "<hook_context>see &lt;this&gt;</hook_context>"),
         ("BeforeTool", r#"echo '{"decision": "ask"}'"#, "nobody can be asked here"),

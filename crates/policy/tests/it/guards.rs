@@ -146,6 +146,50 @@ fn the_sandbox_table_gives_too() {
 }
 
 #[test]
+fn a_table_that_tightens_yolo_holds() {
+    let wanted = |network, host_loopback, caches, write: &[&str]| Permissions {
+        network,
+        host_loopback,
+        caches,
+        file_system: FilePermissions {
+            read: vec![],
+            write: write.iter().map(|path| (*path).into()).collect(),
+        },
+        ..Permissions::default()
+    };
+    let cases = [
+        ("", wanted(true, true, false, &["/w/x", "/w/.git"]), Allow),
+        ("", wanted(false, false, true, &[]), Ask),
+        ("network = false", wanted(true, false, false, &[]), Ask),
+        ("network = false", wanted(false, true, false, &["/w/x"]), Allow),
+        ("hostLoopback = false", wanted(false, true, false, &[]), Ask),
+        ("hostLoopback = false", wanted(true, false, false, &[]), Allow),
+        ("readonly = true", wanted(false, false, false, &["/w/x"]), Ask),
+    ];
+    for (row, permissions, expected) in cases {
+        let text = format!("[modes.yolo]\n{row}\n");
+        let (sandbox, problems) = SandboxTable::parse(&text, "/p/sandbox.toml".as_ref(), None);
+        assert!(problems.is_empty());
+        let mut world = World::with(&PolicyOptions { sandbox, ..PolicyOptions::default() });
+        world.around.permissions = permissions.clone();
+        let verdict = world.judge(Yolo, SHELL, "make");
+        assert_eq!(verdict.decision, expected, "{row} {permissions:?} {verdict:?}");
+        let ask = crate::world::Ask {
+            mode: Yolo,
+            interactive: false,
+            trusted: true,
+            tool: SHELL,
+            target: "make",
+        };
+        let verdict =
+            crate::world::with_query(ask, &world.around, |query| world.policy.judge(query));
+        let denied = verdict.decision == Deny;
+        assert_eq!(denied, expected == Ask, "{row} {permissions:?} {verdict:?}");
+        assert!(!verdict.why.contains("approval-mode yolo"), "{verdict:?}");
+    }
+}
+
+#[test]
 fn annotations_open_plan_mode_to_a_question() {
     let mut world = World::new(&[]);
     assert_eq!(world.judge(Plan, "mcp_git_log", "").decision, Deny);

@@ -238,6 +238,13 @@ fn a_headless_denial_names_what_would_allow_it() {
         ("", default, "run_shell_command", "make > log", "it needs `--approval-mode yolo`"),
         (
             "",
+            default,
+            "run_shell_command",
+            "echo a > /opt/x",
+            "it needs a rule that allows it, with",
+        ),
+        (
+            "",
             ApprovalMode::AutoEdit,
             "write_file",
             "Cargo.toml",

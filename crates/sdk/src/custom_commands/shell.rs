@@ -8,7 +8,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, Query, Taint, Verdict};
 use parallax_protocol::tool::{Effects, ToolKind};
 use parallax_protocol::{CancellationToken, Object};
-use parallax_tools::run_shell_command::{command_effects, sandboxed};
+use parallax_tools::run_shell_command::{LeftAlone, command_effects, sandboxed};
 use serde_json::Value;
 
 use super::Shared;
@@ -30,7 +30,10 @@ pub(super) struct Judged {
 pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<Judged, String> {
     let text = strip_wrapper(text).to_owned();
     let roots = shared.workspace.roots();
-    let effects: Effects = command_effects(&text, shared.workspace.root(), &roots);
+    let counts = shared.workspace.filtering().respect_gemini_ignore;
+    let left_alone = counts.then(|| LeftAlone::of(&roots)).flatten();
+    let root = shared.workspace.root();
+    let effects: Effects = command_effects(&text, root, &roots, left_alone.as_ref());
     let mut args = Object::new();
     args.insert("command".to_owned(), Value::String(text.clone()));
     let aliases = ["ShellTool".to_owned()];

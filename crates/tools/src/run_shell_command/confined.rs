@@ -197,9 +197,10 @@ fn is_too_wide(path: &Path, home: &Path) -> bool {
     path.parent().is_none() || real(home).starts_with(path)
 }
 
-struct Ran {
-    plan: Plan,
-    missed_network: bool,
+/// A plan that a command ran with, or would.
+pub(super) struct Ran {
+    pub(super) plan: Plan,
+    pub(super) missed_network: bool,
 }
 
 impl Ran {

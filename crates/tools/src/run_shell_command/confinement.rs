@@ -9,6 +9,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, Support};
 
+use super::left_alone::LeftAlone;
 use super::secrets::{self, Found};
 use crate::sandbox_options::SandboxOptions;
 
@@ -144,7 +145,8 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
         return plan;
     }
     let yolo = subject.mode == ApprovalMode::Yolo;
-    let found = secrets::find(subject.roots);
+    let rules = options.hides_ignored.then(|| LeftAlone::of(subject.roots)).flatten();
+    let found = secrets::find(subject.roots, rules.as_ref());
     let row = options.table.mode(subject.mode);
     let approved = |command: &bash::Command| {
         command.name().is_some_and(|name| row.approved_tools.iter().any(|tool| tool == name))
@@ -164,7 +166,10 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
 
     plan.hidden = secrets::of_homes(&options.home, &options.ours);
     plan.hidden.extend(options.hidden.iter().cloned());
-    plan.hidden.extend(found.secrets.iter().cloned());
+    plan.hidden.extend(found.secrets.iter().chain(&found.left_alone).cloned());
+    // It says what is hidden: in yolo it stays as it is too.
+    let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
+    plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
     if !yolo {
         protect(options, subject, &found, &mut plan);
     }
@@ -209,6 +214,11 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
         // Where the two cannot be told apart, leave for one is leave for both.
         (true, false) if Support::tells_servers_apart() => Network::Outward,
         (false, true) if Support::tells_servers_apart() => Network::Loopback,
+        // The mode gives servers of this machine unasked: that must not bring back
+        // the network that somebody took from it.
+        (false, true) if subject.mode == ApprovalMode::Yolo && !permissions.host_loopback => {
+            Network::Own
+        }
         _ => Network::Host,
     }
 }

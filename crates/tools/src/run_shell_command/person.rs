@@ -14,7 +14,8 @@ use parallax_exec::{
 };
 use parallax_files::Workspace;
 use parallax_protocol::shell::{
-    BackgroundProcess, BackgroundState, Shell, ShellCommand, ShellEnding, ShellOutcome,
+    BackgroundCompletion, BackgroundProcess, BackgroundState, Shell, ShellCommand, ShellEnding,
+    ShellOutcome,
 };
 use parallax_protocol::tool::Run;
 use parallax_protocol::{BoxFuture, BoxStream};
@@ -93,6 +94,10 @@ impl Shell for PersonShell {
 
     fn end_background(&self, pid: i32) -> bool {
         self.processes.end_background(pid)
+    }
+
+    fn completion(&self) -> BackgroundCompletion {
+        self.options.background_completion
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {

@@ -9,6 +9,7 @@ use std::str::Chars;
 use parallax_files::{lexical, real_path};
 use parallax_policy::bash::{self, Line, RedirectionKind};
 
+use super::left_alone::LeftAlone;
 use super::secrets::is_secret_name;
 use super::{git, git_reads, repository};
 
@@ -20,8 +21,14 @@ const MOST_BASES: usize = 32;
 const MOST_LOOKUPS: usize = 4_096;
 
 /// What the command, run in `directory`, reads as far as its words tell;
-/// resolved. With the root of the disk in it when that cannot be told.
-pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found {
+/// resolved. With the root of the disk in it when that cannot be told, and when
+/// it is among what `left_alone` names: no judge knows those names.
+pub(super) fn reads(
+    command: &str,
+    directory: &Path,
+    roots: &[PathBuf],
+    left_alone: Option<&LeftAlone>,
+) -> Found {
     let mut reads = Found::default();
     let Some(mut words) = words(command) else {
         reads.push(PathBuf::from("/"));
@@ -80,14 +87,22 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found
                     reads.push(folder.to_owned());
                 }
             }
+            if left_alone.is_some_and(|rules| rules.holds(&named)) {
+                reads.push(PathBuf::from("/"));
+            }
             reads.push(real);
         }
     }
-    if searches_folders(&words) {
+    let sees_all = searches_folders(&words);
+    if sees_all || (left_alone.is_some() && runs(&words, "rg")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
         let folders = if named.is_empty() { bases.clone() } else { named };
-        folders.iter().filter_map(|folder| closed_below(folder)).for_each(|path| reads.push(path));
+        for folder in &folders {
+            closed_below(folder, sees_all, left_alone)
+                .into_iter()
+                .for_each(|path| reads.push(path));
+        }
     }
     if words.iter().any(|word| word.rsplit('/').next() == Some("diff")) {
         let named: Vec<PathBuf> =
@@ -116,9 +131,14 @@ pub(super) fn reads(command: &str, directory: &Path, roots: &[PathBuf]) -> Found
     reads
 }
 
+/// Whether a word of the line may be the program.
+fn runs(words: &[String], name: &str) -> bool {
+    words.iter().any(|word| word.rsplit('/').next() == Some(name))
+}
+
 /// Whether the line may search whole folders for text.
 fn searches_folders(words: &[String]) -> bool {
-    let runs = |name: &str| words.iter().any(|word| word.rsplit('/').next() == Some(name));
+    let runs = |name| runs(words, name);
     let recursive = |word: &String| {
         word.contains("recurs")
             || word
@@ -143,8 +163,10 @@ fn searches_folders(words: &[String]) -> bool {
 const SEARCHED_FOLDERS: usize = 500;
 const SEARCHED_LEVELS: usize = 3;
 
-/// A closed file that a recursive search of the folder would read.
-fn closed_below(folder: &Path) -> Option<PathBuf> {
+/// A closed file that a recursive search of the folder would read; the root of
+/// the disk for one that only the ignore file names. `names`: it reads hidden
+/// files.
+fn closed_below(folder: &Path, names: bool, left_alone: Option<&LeftAlone>) -> Option<PathBuf> {
     let mut folders = std::collections::VecDeque::from([(folder.to_owned(), 0)]);
     let mut seen = 0;
     while let Some((folder, level)) = folders.pop_front() {
@@ -155,8 +177,11 @@ fn closed_below(folder: &Path) -> Option<PathBuf> {
         for entry in std::fs::read_dir(folder).ok()?.flatten().take(2_000) {
             let path = entry.path();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if !is_folder && is_closed_name(&path) {
+            if names && !is_folder && is_closed_name(&path) {
                 return Some(path);
+            }
+            if left_alone.is_some_and(|rules| rules.names(&path, is_folder)) {
+                return Some(PathBuf::from("/"));
             }
             let skipped = entry.file_name() == ".git" || entry.file_name() == "node_modules";
             if is_folder && !skipped && level < SEARCHED_LEVELS {
@@ -291,7 +316,7 @@ mod tests {
         symlink("/etc", root.join("sub/deep/etcl")).expect("a link");
         let found = |command: &str| {
             let roots = [root.clone()];
-            let mut reads = reads(command, &root, &roots).paths;
+            let mut reads = reads(command, &root, &roots, None).paths;
             reads.sort();
             reads.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
         };
@@ -342,7 +367,7 @@ mod tests {
         fs::create_dir_all(root.join("ev/.git/objects")).expect("folders");
         fs::write(root.join("ev/.git/HEAD"), "").expect("a file");
         for command in ["cd $'ev' && git diff", "cd e$'v'; git diff", "cd $'e\x76'; git diff"] {
-            let found = reads(command, &root, std::slice::from_ref(&root)).paths;
+            let found = reads(command, &root, std::slice::from_ref(&root), None).paths;
             assert!(found.contains(&root.join("ev")), "{command}");
         }
     }
@@ -358,7 +383,7 @@ mod tests {
         }
         let asks = |command: &str| {
             let roots = [root.clone()];
-            reads(command, &root, &roots).paths.contains(&PathBuf::from("/"))
+            reads(command, &root, &roots, None).paths.contains(&PathBuf::from("/"))
         };
         assert!(asks("cd x && git diff") && asks("cd x/objects; git log"));
         assert!(!asks("cd x && ls") && !asks("cd y && git diff") && !asks("git diff"));
@@ -372,7 +397,7 @@ mod tests {
         std::fs::create_dir(root.join("clean")).expect("folder");
         std::fs::write(root.join("src/deep/.env"), "K=1").expect("file");
         let closed = |command: &str| {
-            reads(command, &root, std::slice::from_ref(&root))
+            reads(command, &root, std::slice::from_ref(&root), None)
                 .paths
                 .contains(&root.join("src/deep/.env"))
         };
@@ -387,6 +412,29 @@ mod tests {
     }
 
     #[test]
+    fn what_an_ignore_file_names_is_no_ordinary_read() {
+        let place = tempfile::tempdir().expect("folder");
+        let root = place.path().canonicalize().expect("folder");
+        std::fs::create_dir_all(root.join("src/deep")).expect("folders");
+        for name in ["gi", "plain", "src/deep/gi", "src/plain"] {
+            std::fs::write(root.join(name), "K").expect("file");
+        }
+        std::fs::write(root.join(".geminiignore"), "gi\n").expect("file");
+        let roots = [root.clone()];
+        let rules = LeftAlone::of(&roots);
+        let asks = |command: &str| {
+            let found = reads(command, &root, &roots, rules.as_ref());
+            found.paths.contains(&PathBuf::from("/"))
+        };
+        for command in ["cat gi", "head < gi", "rg K", "grep -r K src", "cd src && cat deep/gi"] {
+            assert!(asks(command), "{command}");
+        }
+        for command in ["cat plain", "ls", "grep K src/plain"] {
+            assert!(!asks(command), "{command}");
+        }
+    }
+
+    #[test]
     fn a_circle_of_links_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
@@ -396,9 +444,9 @@ mod tests {
             symlink(&root, name.join("up")).expect("a link");
         }
         let all: String = (0..200).map(|number| format!("cd {number}/up; ")).collect();
-        assert!(!reads(&all, &root, std::slice::from_ref(&root)).paths.is_empty());
+        assert!(!reads(&all, &root, std::slice::from_ref(&root), None).paths.is_empty());
         let names: String = (0..200).map(|number| format!(" {number}")).collect();
-        let reads = reads(&format!("cd {names}"), &root, std::slice::from_ref(&root)).paths;
+        let reads = reads(&format!("cd {names}"), &root, std::slice::from_ref(&root), None).paths;
         assert!(reads.contains(&PathBuf::from("/")), "{reads:?}");
     }
 }

@@ -26,6 +26,9 @@ pub(super) fn not_prepared(why: &str) -> Outcome {
 pub(super) fn finished(done: &Finished) -> Outcome {
     let mut text = String::new();
     let output = output_text(&done.output);
+    if done.stop == Some(Stop::Cancelled) {
+        return cancelled(done, &output);
+    }
     match done.stop {
         Some(stop) => {
             text.push_str(&stop_sentence(stop));
@@ -54,6 +57,19 @@ pub(super) fn finished(done: &Finished) -> Outcome {
         && code != 0
     {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
+    }
+    outcome
+}
+
+/// A command that a person ended: what it wrote until then, beside the failure.
+fn cancelled(done: &Finished, output: &str) -> Outcome {
+    let sentence = stop_sentence(Stop::Cancelled);
+    let message = format!("[Operation Cancelled] {sentence}");
+    let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
+    let mut outcome = Outcome::failure(error).shown(display(done));
+    if !output.is_empty() {
+        let text = format!("{sentence} The output before that:\n{output}");
+        outcome.for_model.output = untrusted::wrap(&text);
     }
     outcome
 }

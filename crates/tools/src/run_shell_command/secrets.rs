@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::protected_names;
 
+use super::left_alone::LeftAlone;
+
 /// Files and folders of the home that hold keys, tokens or conversations.
 const OF_HOME: &[&str] = &[
     ".ssh",
@@ -90,6 +92,8 @@ pub(super) const OF_GIT: &[&str] =
 const FOLDERS: usize = 400;
 const LEVELS: usize = 3;
 const TIME: Duration = Duration::from_millis(4);
+/// More places are not hidden for an ignore file: each costs a mount.
+const MOST_LEFT_ALONE: usize = 256;
 
 /// The files and folders of the homes that are hidden.
 pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
@@ -121,6 +125,8 @@ pub(super) fn is_secret_name(name: &OsStr) -> bool {
 pub(super) struct Found {
     /// Files with secrets.
     pub(super) secrets: Vec<PathBuf>,
+    /// What the user's ignore file names.
+    pub(super) left_alone: Vec<PathBuf>,
     /// Protected files and folders, `.git` aside.
     pub(super) protected: Vec<PathBuf>,
     /// Repositories: each `.git`, folder or file.
@@ -128,7 +134,7 @@ pub(super) struct Found {
 }
 
 /// Looks through the upper levels of the workspace. Links are not followed.
-pub(super) fn find(roots: &[PathBuf]) -> Found {
+pub(super) fn find(roots: &[PathBuf], rules: Option<&LeftAlone>) -> Found {
     let end = Instant::now() + TIME;
     let mut found = Found::default();
     let mut folders: VecDeque<(PathBuf, usize)> =
@@ -148,6 +154,10 @@ pub(super) fn find(roots: &[PathBuf]) -> Found {
                 found.repositories.push(entry.path());
             } else if protected_names::is_protected(&lower) {
                 found.protected.push(entry.path());
+            } else if found.left_alone.len() < MOST_LEFT_ALONE
+                && rules.is_some_and(|rules| rules.names(&entry.path(), is_folder))
+            {
+                found.left_alone.push(entry.path());
             } else if !is_folder {
                 if is_secret_name(&name) {
                     found.secrets.push(entry.path());
@@ -188,8 +198,13 @@ mod tests {
             std::fs::write(path, "").expect("a file");
         }
         std::os::unix::fs::symlink(root, root.join("again")).expect("a link");
-        let mut found = find(&[root.to_owned()]);
+        let mut found = find(&[root.to_owned()], None);
         found.repositories.sort();
+        assert!(found.left_alone.is_empty());
+        std::fs::write(root.join(".geminiignore"), "a/\n").expect("a file");
+        let rules = LeftAlone::of(&[root.to_owned()]);
+        let kept = find(&[root.to_owned()], rules.as_ref());
+        assert_eq!((kept.left_alone, kept.secrets), (vec![root.join("a")], vec![]));
         assert_eq!(found.secrets, [root.join("a/b/.env")]);
         assert_eq!(found.protected, [root.join("x/.vscode")]);
         assert_eq!(found.repositories, [root.join(".git"), root.join("sub/.git")]);

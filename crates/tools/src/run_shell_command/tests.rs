@@ -254,11 +254,12 @@ async fn cancelled_and_silent_commands_keep_their_output() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let outcome = run_until(&place.tool, json!({"command": "sleep 20"}), cancel).await;
+    let error = outcome.error.expect("a failure");
     assert_eq!(
-        inside(&outcome),
-        "The command was cancelled by user before it could complete. \
-         There was no output before that."
+        error.message,
+        "[Operation Cancelled] The command was cancelled by user before it could complete."
     );
+    assert_eq!(outcome.for_model.output, "");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parallax_screen::Key;
-use parallax_sdk::{Expander, OpenSession};
+use parallax_sdk::{Expander, FileSearch, OpenSession};
 
 use super::App;
 use crate::commands::{CommandSpec, TABLE, called};
@@ -24,6 +24,10 @@ struct Files(Expander);
 impl FileSource for Files {
     fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
         self.0.list_files(piece);
+    }
+
+    fn search(&self) -> FileSearch {
+        self.0.file_search()
     }
 }
 

@@ -4,7 +4,7 @@ use parallax_protocol::event::{
     CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart,
     Level, SteerFate, TurnEnded,
 };
-use parallax_protocol::op::{Op, ToolInput};
+use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
 use parallax_protocol::tool::{Display, ToolKind};
 
@@ -61,8 +61,10 @@ impl App {
                 let runs = state.phase == CallPhase::Executing;
                 if runs && state.kind == Some(ToolKind::Execute) {
                     self.shell_begins(&state.item, state.title.as_deref().unwrap_or_default());
-                    let input = ToolInput::Resize(self.shell_size());
-                    self.effect(Effect::Send(Op::ToolInput { item: state.item.clone(), input }));
+                }
+                // At the first sign of it, so that it starts with the right size.
+                if state.phase == CallPhase::Validating && state.kind == Some(ToolKind::Execute) {
+                    self.resize_shell(&state.item);
                 }
                 if let (true, Some(title), Some(working)) = (runs, &state.title, &mut self.working)
                 {

@@ -2,9 +2,11 @@
 //! a person that it may wait for some.
 
 use parallax_protocol::ids::ItemId;
+use parallax_protocol::op::{Op, ToolInput};
 use parallax_screen::{Line, truncate};
 
 use super::App;
+use crate::effect::Effect;
 use crate::keymap::KeyCommand;
 
 /// How long a command says nothing before it is told how to answer it, in
@@ -19,6 +21,12 @@ impl App {
         }
         self.shell = Some(item.clone());
         self.shell_title = crate::clean::one_row(title).into_owned();
+    }
+
+    /// Its terminal is as large as there is room for it.
+    pub(super) fn resize_shell(&mut self, item: &ItemId) {
+        let input = ToolInput::Resize(self.shell_size());
+        self.effect(Effect::Send(Op::ToolInput { item: item.clone(), input }));
     }
 
     /// It wrote something.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use parallax_sdk::FileSearch;
+
 use super::folder;
 use super::fuzzy::Fuzzy;
 use super::shell;
@@ -27,6 +29,10 @@ pub trait FileSource: Send + Sync {
     /// absolute, folders with a `/` at their end, ignored ones left out. Stops
     /// when a piece is answered with `false`. Runs on a thread of its own.
     fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool);
+    /// How they are searched.
+    fn search(&self) -> FileSearch {
+        FileSearch::default()
+    }
 }
 
 /// What is looked for.
@@ -85,6 +91,7 @@ impl Finder {
     ) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let own = sender.clone();
+        let search = source.search();
         std::thread::Builder::new().name("find-files".to_owned()).spawn(move || {
             Worker {
                 root,
@@ -94,7 +101,8 @@ impl Finder {
                 paths: Vec::new(),
                 listed: None,
                 growing: None,
-                fuzzy: Fuzzy::paths(),
+                fuzzy: if search.loose { Fuzzy::paths() } else { Fuzzy::parts_of_paths() },
+                search,
                 question: None,
                 last: (String::new(), Vec::new()),
             }
@@ -131,6 +139,7 @@ struct Worker<D> {
     /// The next list, while it is made.
     growing: Option<Vec<String>>,
     fuzzy: Fuzzy,
+    search: FileSearch,
     question: Option<Asked>,
     /// The last query and the numbers of what fitted it.
     last: (String, Vec<u32>),
@@ -239,6 +248,10 @@ impl<D: Fn(Found)> Worker<D> {
         let (generation, question) = (asked.generation, asked.question.clone());
         let waited = asked.at.elapsed() >= PATIENCE;
         let (paths, complete) = match &question {
+            // The list has what is at the top; below, the folder is looked at.
+            Question::Project(query) if !self.search.recursive && query.contains('/') => {
+                (folder::entries(&self.root, query, MAX_FOUND), true)
+            }
             Question::Project(query) => (self.project(query), !growing),
             Question::Folder(query) => (folder::entries(&self.root, query, MAX_FOUND), true),
             Question::Program(prefix) => {

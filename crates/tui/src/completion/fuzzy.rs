@@ -9,6 +9,7 @@ pub struct Fuzzy {
     matcher: Matcher,
     chars: Vec<char>,
     scored: Vec<(u16, u32)>,
+    kind: AtomKind,
 }
 
 impl Fuzzy {
@@ -22,14 +23,20 @@ impl Fuzzy {
         Self::with(Config::DEFAULT.match_paths())
     }
 
+    /// For paths that hold what is typed as it is.
+    pub fn parts_of_paths() -> Self {
+        Self { kind: AtomKind::Substring, ..Self::paths() }
+    }
+
     fn with(config: Config) -> Self {
-        Self { matcher: Matcher::new(config), chars: Vec::new(), scored: Vec::new() }
+        let (chars, scored, kind) = (Vec::new(), Vec::new(), AtomKind::Fuzzy);
+        Self { matcher: Matcher::new(config), chars, scored, kind }
     }
 
     /// How well a text fits; `None` when it does not. Upper case in the query
     /// makes the case count.
     pub fn score(&mut self, text: &str, query: &str) -> Option<u16> {
-        let atom = atom(query);
+        let atom = atom(query, self.kind);
         atom.score(Utf32Str::new(text, &mut self.chars), &mut self.matcher)
     }
 
@@ -43,7 +50,7 @@ impl Fuzzy {
         most: usize,
         within: Option<&mut Vec<u32>>,
     ) -> Vec<u32> {
-        let atom = atom(query);
+        let atom = atom(query, self.kind);
         let mut scored = std::mem::take(&mut self.scored);
         scored.clear();
         let mut look = |number: u32| {
@@ -77,8 +84,8 @@ impl Fuzzy {
     }
 }
 
-fn atom(query: &str) -> Atom {
-    Atom::new(query, CaseMatching::Smart, Normalization::Smart, AtomKind::Fuzzy, false)
+fn atom(query: &str, kind: AtomKind) -> Atom {
+    Atom::new(query, CaseMatching::Smart, Normalization::Smart, kind, false)
 }
 
 #[cfg(test)]
@@ -98,5 +105,8 @@ mod tests {
         assert_eq!(fuzzy.best(&paths, "main.rs", 9, Some(&mut within)), [2, 0]);
         assert_eq!(fuzzy.best(&paths, "Main", 9, None), [4]);
         assert_eq!(fuzzy.best(&paths, "zzz", 9, None), [] as [u32; 0]);
+        let mut parts = Fuzzy::parts_of_paths();
+        assert_eq!(parts.score("src/main.rs", "smain"), None);
+        assert!(parts.score("src/main.rs", "main").is_some());
     }
 }

@@ -1,0 +1,83 @@
+//! What the tools that change files know of plan mode: they write plans only, and
+//! a plan may be named by its path in their folder.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use parallax_files::Workspace;
+use parallax_protocol::policy::ApprovalMode;
+
+/// The folder of plans, where there is one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlanFiles {
+    folder: Option<PathBuf>,
+}
+
+impl PlanFiles {
+    pub(crate) fn of(folder: PathBuf) -> Self {
+        Self { folder: Some(folder) }
+    }
+
+    /// The path as it is meant: in plan mode a relative one of a file that is not
+    /// there starts from the folder of plans.
+    pub(crate) fn place<'a>(
+        &self,
+        text: &'a str,
+        mode: ApprovalMode,
+        workspace: &Workspace,
+    ) -> Cow<'a, str> {
+        let path = Path::new(text);
+        let is_plan = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md"));
+        let Some(folder) = self.folder.as_ref().filter(|_| mode == ApprovalMode::Plan) else {
+            return Cow::Borrowed(text);
+        };
+        let of_root = parallax_files::lexical(workspace.root(), path);
+        if !is_plan || path.is_absolute() || of_root.starts_with(folder) || of_root.exists() {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(folder.join(path).to_string_lossy().into_owned())
+    }
+
+    /// What the model is told of a tool in the mode.
+    pub(crate) fn describe<'a>(&self, usual: &'a str, mode: ApprovalMode) -> Cow<'a, str> {
+        match self.folder.as_ref().filter(|_| mode == ApprovalMode::Plan) {
+            None => Cow::Borrowed(usual),
+            Some(folder) => Cow::Owned(format!(
+                "PLAN MODE: this tool may only write plans, `.md` files in `{}` (a relative path \
+                 starts there); every other file is refused. {usual}",
+                folder.display()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_files::WorkspaceOptions;
+    use parallax_protocol::policy::ApprovalMode::{Default, Plan};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_may_be_named_by_its_path_in_their_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        std::fs::write(root.join("README.md"), "").expect("a file");
+        let options = WorkspaceOptions { root: root.clone(), ..WorkspaceOptions::default() };
+        let workspace = Workspace::new(options).expect("a workspace");
+        let files = PlanFiles::of(root.join("plans"));
+        let within = root.join("plans/p.md").display().to_string();
+        for (text, mode, expected) in [
+            ("p.md", Plan, within.as_str()),
+            ("p.md", Default, "p.md"),
+            ("plans/p.md", Plan, "plans/p.md"),
+            ("README.md", Plan, "README.md"),
+            ("main.rs", Plan, "main.rs"),
+            ("/x/p.md", Plan, "/x/p.md"),
+        ] {
+            assert_eq!(files.place(text, mode, &workspace), expected, "{text}");
+        }
+        assert!(files.describe("Writes.", Plan).starts_with("PLAN MODE:"));
+        assert_eq!(files.describe("Writes.", Default), "Writes.");
+    }
+}

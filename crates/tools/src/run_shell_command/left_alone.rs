@@ -1,0 +1,91 @@
+//! What the user's `.geminiignore` keeps from agents, for commands: hidden from
+//! them in the sandbox, and read only when somebody agrees.
+
+use std::path::{Path, PathBuf};
+
+use parallax_files::{IgnoreRules, RuleSource, real_path};
+
+/// Folders that hold what programs make and install. Ignore files name them to
+/// keep them out of searches; closed, they would break every build.
+const OF_BUILDS: &[&str] = &[
+    "node_modules",
+    "target",
+    "build",
+    "dist",
+    "out",
+    "coverage",
+    "venv",
+    ".venv",
+    "__pycache__",
+    ".cache",
+    ".gradle",
+    ".next",
+];
+
+/// The rules of a workspace.
+#[derive(Debug)]
+pub struct LeftAlone {
+    rules: IgnoreRules,
+    roots: Vec<PathBuf>,
+}
+
+impl LeftAlone {
+    /// The rules of these workspace folders, links resolved; `None` where there
+    /// are none. Blocking.
+    pub fn of(roots: &[PathBuf]) -> Option<Self> {
+        let rules = IgnoreRules::of_gemini(roots)?;
+        Some(Self { rules, roots: roots.to_vec() })
+    }
+
+    /// Whether the entry itself is named, nothing being said of those above it.
+    pub(super) fn names(&self, path: &Path, is_folder: bool) -> bool {
+        let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);
+        let named = self.rules.entry(path, is_folder);
+        named.is_some_and(|by| by.source == RuleSource::Gemini)
+            && !(is_folder && OF_BUILDS.iter().any(|name| of_builds(name)))
+    }
+
+    /// Whether the path, a folder above it, or what it leads to is named.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        let is_folder = path.is_dir();
+        let within = |path: &Path| {
+            let Some(root) = self.roots.iter().find(|root| path.starts_with(root)) else {
+                return false;
+            };
+            let above = path.ancestors().take_while(|part| *part != root.as_path());
+            above.enumerate().any(|(level, part)| self.names(part, level > 0 || is_folder))
+        };
+        within(path) || real_path(path).is_some_and(|real| real != path && within(&real))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LeftAlone;
+
+    #[test]
+    fn what_the_user_keeps_from_agents_is_known_but_not_what_builds_make() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        assert!(LeftAlone::of(std::slice::from_ref(&root)).is_none());
+        for name in ["notes/a", "build/k.key", "build/x", "src/a.rs"] {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
+            std::fs::write(path, "").expect("a file");
+        }
+        std::os::unix::fs::symlink("notes/a", root.join("link")).expect("a link");
+        std::fs::write(root.join(".geminiignore"), "notes/\n*.key\nbuild\n").expect("a file");
+        let left = LeftAlone::of(std::slice::from_ref(&root)).expect("rules");
+        for (name, expected) in [
+            ("notes", true),
+            ("notes/a", true),
+            ("link", true),
+            ("build/k.key", true),
+            ("build/x", false),
+            ("build", false),
+            ("src/a.rs", false),
+        ] {
+            assert_eq!(left.holds(&root.join(name)), expected, "{name}");
+        }
+    }
+}
