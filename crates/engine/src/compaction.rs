@@ -285,7 +285,7 @@ impl Session {
         let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
         else {
             self.compacting.next_at = before + mark / 4;
-            let why = "nothing in it could be made shorter: it is short, or all of it is recent";
+            let why = "Nothing to compress. It is short, or all of it is recent";
             self.tell_compaction(unchanged(cause, before, why));
             return false;
         };

@@ -16,7 +16,7 @@ use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::RuleDraft;
 use parallax_protocol::routing::RouteSource;
-use parallax_protocol::tool::{Display, Preview, ToolKind};
+use parallax_protocol::tool::{Display, Preview, ToolErrorKind, ToolKind};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -523,7 +523,7 @@ impl Face for StreamFace {
 
 fn tool_failure(done: &ToolDone) -> Option<ToolFailure> {
     match (&done.error, done.status) {
-        (Some((_, message)), ToolStatus::Cancelled) => {
+        (Some((ToolErrorKind::ExecutionFailed, message)), ToolStatus::Cancelled) => {
             Some(ToolFailure { r#type: "cancelled", message: message.clone() })
         }
         (Some((kind, message)), _) => {

@@ -250,6 +250,12 @@ impl Servers {
         self.open().any(|server| server.is_awaited())
     }
 
+    /// Those of which nothing is known yet, and may be soon.
+    pub fn starting(&self) -> Vec<String> {
+        let starting = self.open().filter(|server| server.is_awaited());
+        starting.map(|server| server.config.name.clone()).collect()
+    }
+
     /// How all servers stand.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.inner.servers.iter().map(|server| server.status()).collect()

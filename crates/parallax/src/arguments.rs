@@ -379,7 +379,7 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "SESSION")]
     pub(crate) delete_session: Option<String>,
 
-    /// Read no `.env` file of the project
+    /// Read no plain `.env` file of the project (only those in `.parallax` and `.gemini`)
     #[arg(long)]
     pub(crate) ignore_env: bool,
 

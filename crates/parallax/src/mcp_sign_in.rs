@@ -33,7 +33,7 @@ pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<E
         return Err(refused("the folder is not trusted (see `parallax trust`)".to_owned()));
     }
     let port = launch.oauth_port();
-    let face = Terminal { no_browser };
+    let face = Terminal { no_browser: no_browser || launch.without_browser() };
     parallax_mcp::sign_in(&server, &files, port, &face)
         .await
         .map_err(|why| refused(format!("`{name}`: {why}")))?;

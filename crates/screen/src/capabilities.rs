@@ -42,6 +42,8 @@ pub struct Capabilities {
     pub synchronized: bool,
     /// The kitty keyboard protocol is on.
     pub kitty_keyboard: bool,
+    /// Pasted text is marked as such (mode 2004).
+    pub marks_pastes: bool,
     /// The terminal has answered.
     pub answers: bool,
 }
@@ -66,6 +68,7 @@ impl Capabilities {
             links: false,
             synchronized: false,
             kitty_keyboard: false,
+            marks_pastes: false,
             answers: false,
         };
         capabilities.identified(terminal);
@@ -93,6 +96,9 @@ impl Capabilities {
             terminal,
             T::Alacritty | T::Foot | T::Ghostty | T::Iterm | T::Kitty | T::WezTerm
         );
+        // All that have a name, and are not as old as these.
+        self.marks_pastes |=
+            !matches!(terminal, T::Screen | T::LinuxConsole | T::Dumb | T::Unknown);
     }
 
     /// The terminal has said its name and version.
@@ -261,5 +267,15 @@ mod tests {
         assert_eq!(remote.reflows(), Some(false));
         remote.named("xterm.js(5.6.0)");
         assert_eq!(remote.reflows(), Some(true));
+    }
+
+    #[test]
+    fn a_terminal_without_a_name_is_not_known_to_mark_what_is_pasted() {
+        let mut remote = detect(&[("TERM", "xterm-256color")]);
+        assert!(!remote.marks_pastes);
+        remote.named("XTerm(390)");
+        assert!(remote.marks_pastes);
+        assert!(detect(&[("TERM_PROGRAM", "Apple_Terminal")]).marks_pastes);
+        assert!(!detect(&[("STY", "1.pts"), ("TERM", "screen")]).marks_pastes);
     }
 }

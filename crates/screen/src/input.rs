@@ -28,6 +28,8 @@ pub struct Input {
     /// Missing where no runtime is: sizes are then seen when a frame is drawn.
     window_changes: Option<Signal>,
     continues: Option<Signal>,
+    /// When the event that was taken last came.
+    came: Instant,
 }
 
 impl Input {
@@ -39,6 +41,7 @@ impl Input {
             window_changes: listen(SignalKind::window_change()),
             // SIGCONT: the program goes on after it was stopped.
             continues: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())),
+            came: Instant::now(),
         }
     }
 
@@ -46,7 +49,7 @@ impl Input {
     /// again without losing any.
     pub async fn next(&mut self) -> Option<InputEvent> {
         loop {
-            if let Some(event) = self.shared.take_event() {
+            if let Some(event) = self.try_next() {
                 return Some(event);
             }
             if self.shared.has_ended() {
@@ -69,7 +72,15 @@ impl Input {
 
     /// The next event if there is one.
     pub fn try_next(&mut self) -> Option<InputEvent> {
-        self.shared.take_event()
+        let (event, came) = self.shared.take_event()?;
+        self.came = came;
+        Some(event)
+    }
+
+    /// When the event that was taken last was read from the terminal; it may have
+    /// waited since. The pace of what is typed is told by this alone.
+    pub fn came(&self) -> Instant {
+        self.came
     }
 }
 

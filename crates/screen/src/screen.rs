@@ -251,7 +251,7 @@ impl Screen {
             bytes.extend_from_slice(b"\x1b[8m\x1b[?u");
             bytes.extend_from_slice(ASK_BACKGROUND);
             bytes.extend_from_slice(
-                b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
+                b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2004$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
             );
             // Colour changes and the focus are told.
             bytes.extend_from_slice(b"\x1b[?2031h\x1b[?1004h");

@@ -43,7 +43,8 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct State {
-    events: VecDeque<InputEvent>,
+    /// With when each came.
+    events: VecDeque<(InputEvent, Instant)>,
     capabilities: Capabilities,
     /// Questions are sent and modes are set.
     probes: bool,
@@ -161,22 +162,24 @@ impl Shared {
 
     // --- the input end
 
-    pub fn take_event(&self) -> Option<InputEvent> {
+    /// The next event, with when it came.
+    pub fn take_event(&self) -> Option<(InputEvent, Instant)> {
         let mut state = self.state();
-        let event = state.events.pop_front()?;
+        let (event, came) = state.events.pop_front()?;
         let was_full = state.events.len() + 1 == QUEUE_CAP;
         drop(state);
         if was_full {
             self.wake();
         }
-        Some(match event {
+        let event = match event {
             // The size may have changed again since.
             InputEvent::Resize(..) => {
                 let (columns, rows) = self.size();
                 InputEvent::Resize(columns, rows)
             }
             event => event,
-        })
+        };
+        Some((event, came))
     }
 
     pub fn has_ended(&self) -> bool {
@@ -212,6 +215,7 @@ impl Shared {
         if decoded.is_empty() {
             return;
         }
+        let came = Instant::now();
         let mut state = self.state();
         let mut replies = Vec::new();
         for item in decoded.drain(..) {
@@ -221,7 +225,10 @@ impl Shared {
                     if event == InputEvent::Focus(true) && state.probes {
                         replies.extend_from_slice(ASK_BACKGROUND);
                     }
-                    state.events.push_back(event);
+                    if matches!(event, InputEvent::Paste(_)) {
+                        state.capabilities.marks_pastes = true;
+                    }
+                    state.events.push_back((event, came));
                 }
                 Decoded::Answer(answer) => state.take(answer, &mut replies),
             }
@@ -244,7 +251,7 @@ impl Shared {
     /// The terminal is gone.
     pub fn end(&self) {
         let mut state = self.state();
-        state.events.push_back(InputEvent::Closed);
+        state.push(InputEvent::Closed);
         state.ended = true;
         state.parked = true;
         drop(state);
@@ -430,6 +437,10 @@ impl Shared {
 }
 
 impl State {
+    fn push(&mut self, event: InputEvent) {
+        self.events.push_back((event, Instant::now()));
+    }
+
     fn take(&mut self, answer: Answer, replies: &mut Vec<u8>) {
         match answer {
             Answer::Kitty => {
@@ -440,6 +451,7 @@ impl State {
             }
             Answer::ModifyOtherKeys(level) => self.modify_keys_level = level,
             Answer::Mode { mode: 2026, known } => self.capabilities.synchronized = known,
+            Answer::Mode { mode: 2004, known } => self.capabilities.marks_pastes |= known,
             Answer::Mode { .. } => {}
             Answer::Attributes => {
                 self.capabilities.answers = true;
@@ -494,7 +506,7 @@ impl State {
                 let is_false =
                     self.capabilities.terminal == Terminal::Tmux && color == (255, 255, 255);
                 if !is_false && self.background.replace(color) != Some(color) {
-                    self.events.push_back(InputEvent::Background(red, green, blue));
+                    self.push(InputEvent::Background(red, green, blue));
                 }
             }
         }
@@ -509,7 +521,7 @@ impl State {
     fn resize_ready(&mut self, column: Option<u16>) {
         self.resize = Resize::Ready(column);
         // The size is filled in when the event is taken.
-        self.events.push_back(InputEvent::Resize(0, 0));
+        self.push(InputEvent::Resize(0, 0));
     }
 }
 

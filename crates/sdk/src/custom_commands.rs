@@ -184,7 +184,9 @@ impl Commands {
         };
         let mut offered: Vec<&str> = names.iter().copied().filter(is_longer).collect();
         offered.sort_unstable();
-        offered.extend(crate::near::near(name, names.iter().copied()));
+        let own = crate::telling::built_in().map(|name| -> &str { name });
+        let known = names.iter().copied().chain(own);
+        offered.extend(crate::near::near(name, known));
         let mut seen = HashSet::new();
         offered.retain(|name| seen.insert(*name));
         if !offered.is_empty() {

@@ -17,6 +17,7 @@ use parallax_config::skills::{Skill, SkillTier, read_skill, skill_files};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, failure};
+use crate::near::near;
 
 /// Where extensions are shown to people.
 pub const GALLERY: &str = "https://geminicli.com/extensions/";
@@ -46,6 +47,32 @@ impl Launch {
             Arc::new(self.config.extensions(&choice))
         };
         Arc::clone(self.extensions.get_or_init(read))
+    }
+
+    /// Names given with `--extensions` that no extension has: a slip there switches
+    /// all of them off. One sentence each.
+    pub(crate) fn extensions_of_no_name(&self) -> Vec<String> {
+        let wanted = &self.options.extensions;
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let known = self.extensions();
+        let names = || known.all.iter().map(|extension| extension.name());
+        let is_known = |name: &&String| {
+            name.is_empty() || *name == "none" || names().any(|it| it.eq_ignore_ascii_case(name))
+        };
+        let unknown = wanted.iter().filter(|name| !is_known(name));
+        unknown
+            .map(|name| {
+                let near: Vec<String> =
+                    near(name, names()).iter().map(|it| format!("`{it}`")).collect();
+                let meant = match near.is_empty() {
+                    true => String::new(),
+                    false => format!("; did you mean {}?", near.join(" or ")),
+                };
+                format!("There is no extension `{name}`{meant}")
+            })
+            .collect()
     }
 
     /// The skills of an extension, its variables filled into what they say of

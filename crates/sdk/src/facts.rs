@@ -93,6 +93,20 @@ impl Launch {
     /// # Errors
     /// No folder, or one that is not trusted.
     pub fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
+        let (real, trusted) = self.folder_and_trust(typed)?;
+        if !trusted {
+            let why =
+                format!("`{0}` is not trusted; `/permissions trust {0}` trusts it", real.display());
+            return Err(failure(FailureKind::Input, why));
+        }
+        Ok(real)
+    }
+
+    /// The same, with whether the folder is trusted. Blocking.
+    ///
+    /// # Errors
+    /// It is no folder, or cannot be reached.
+    pub fn folder_and_trust(&self, typed: &str) -> Result<(PathBuf, bool), Failure> {
         let path = self.options.directory.join(self.expand_home(Path::new(typed)));
         let told = |why: String| failure(FailureKind::Input, why);
         let real = path
@@ -101,13 +115,8 @@ impl Launch {
         if !real.is_dir() {
             return Err(told(format!("`{}` is no folder", real.display())));
         }
-        if !self.trust_of(&real)?.trusted {
-            return Err(told(format!(
-                "`{0}` is not trusted; `/permissions trust {0}` trusts it",
-                real.display()
-            )));
-        }
-        Ok(real)
+        let trusted = self.trust_of(&real)?.trusted;
+        Ok((real, trusted))
     }
 
     /// Lets the project's rules count as they are now. Blocking.

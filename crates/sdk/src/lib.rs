@@ -38,7 +38,7 @@ mod mcp;
 pub mod mcp_view;
 mod memory;
 mod model;
-mod near;
+pub mod near;
 mod open;
 pub mod past;
 pub mod plans;

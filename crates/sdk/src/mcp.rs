@@ -176,6 +176,12 @@ impl Launch {
         parallax_mcp::TokenFiles::new(&homes.parallax, theirs, self.config.keychain.clone())
     }
 
+    /// Whether no browser is to be opened (`NO_BROWSER`): addresses are told only.
+    pub fn without_browser(&self) -> bool {
+        let set = self.config.user_variable("NO_BROWSER");
+        set.is_some_and(|value| !matches!(value.trim(), "" | "0" | "false"))
+    }
+
     /// The port that a browser comes back to (`OAUTH_CALLBACK_PORT`).
     pub fn oauth_port(&self) -> Option<u16> {
         self.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()

@@ -103,6 +103,12 @@ impl McpView {
         self.servers.status().into_iter().map(row).collect()
     }
 
+    /// Servers that were never seen and are still starting: a request now goes
+    /// without their tools.
+    pub fn starting(&self) -> Vec<String> {
+        self.servers.starting()
+    }
+
     /// Resources of all servers: `server:uri`, and what each is.
     pub fn resources(&self) -> Vec<(String, String)> {
         self.servers.resources()
@@ -151,7 +157,7 @@ impl McpView {
         let server = found.servers.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(|| told("its settings are gone".to_owned()))?;
         let (files, port) = (self.launch.token_files(), self.launch.oauth_port());
-        let face = Browser { show: Arc::new(show) };
+        let face = Browser { show: Arc::new(show), opens: !self.launch.without_browser() };
         block(async {
             sign_in(&server, &files, port, &face).await?;
             self.servers.connect(&name).await
@@ -246,12 +252,15 @@ fn row(status: parallax_mcp::ServerStatus) -> McpRow {
 /// Shows the address to the person, and to their browser.
 struct Browser {
     show: Arc<dyn Fn(&str) + Send + Sync>,
+    opens: bool,
 }
 
 impl SignIn for Browser {
     fn show(&self, address: &str) {
         (self.show)(address);
-        parallax_exec::program::open_address(address);
+        if self.opens {
+            parallax_exec::program::open_address(address);
+        }
     }
 
     fn pasted(&self) -> BoxFuture<'static, Option<String>> {

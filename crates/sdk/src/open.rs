@@ -198,6 +198,7 @@ impl Launch {
         let mut warnings = self.warnings.clone();
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
+        warnings.extend(self.extensions_of_no_name());
         let resumed = history::open(&self)?;
         warnings.extend(resumed.notices.iter().cloned());
         let (workspace, artifacts, notices) = self.workspace(&resumed)?;

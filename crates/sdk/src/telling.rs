@@ -8,7 +8,7 @@ use parallax_protocol::store::Record;
 use serde_json::{Value, json};
 
 use crate::about::{INBOX, PRIVACY};
-use crate::custom_commands::{is_own, is_reserved, own_of};
+use crate::custom_commands::{OWN, RESERVED, is_own, is_reserved, own_of};
 use crate::extending::command_groups;
 use crate::launch::failure;
 use crate::open::OpenSession;
@@ -51,6 +51,15 @@ const TELLING: &[&str] = &[
     "/todos",
     "/tools [desc]",
 ];
+
+/// Names of Gemini CLI's commands that are none here.
+const NONE_HERE: &[&str] = &["?", "ide", "setup-github", "upgrade"];
+
+/// The names of the program's own commands, for telling what may have been meant.
+pub fn built_in() -> impl Iterator<Item = &'static str> {
+    let reserved = RESERVED.iter().filter(|name| !NONE_HERE.contains(name));
+    reserved.chain(OWN).copied()
+}
 
 impl OpenSession {
     /// What a typed line (`/name arguments`) tells; `None` for a name that is

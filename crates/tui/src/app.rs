@@ -2,6 +2,7 @@
 //! It draws nothing by itself ([`view`]) and does no I/O.
 
 mod agents;
+mod argument_names;
 mod arrival;
 mod browser;
 mod budget;
@@ -59,7 +60,7 @@ use parallax_sdk::custom_commands::{Commands, PromptCommand};
 use parallax_sdk::session_stats::SessionStats;
 
 pub(crate) use overlay::{Overlay, Purpose};
-use parallax_sdk::settings::UiSettings;
+use parallax_sdk::settings::{SettingScope, UiSettings};
 pub(crate) use view::{Layout, cut};
 
 use crate::completion::Completion;
@@ -132,6 +133,8 @@ pub(crate) struct App {
     pub(crate) shell_focus: bool,
     /// What it is, in a row.
     shell_title: String,
+    /// Its last row is not ended, as that of a question.
+    shell_asks: bool,
     /// When it last wrote something or was given a key, in milliseconds of the
     /// app's clock.
     shell_spoke_at: u64,
@@ -154,10 +157,14 @@ pub(crate) struct App {
     pub(crate) stopped: bool,
     focused: bool,
     armed: Option<(Armed, u64)>,
+    /// `y` was pressed in a question.
+    yes: bool,
     /// The key that is armed to suspend took a step of the text back.
     undone: bool,
     effects: Vec<Effect>,
     begun: Instant,
+    /// When the input that is being handled came.
+    came: Instant,
     now_ms: u64,
     pub(crate) size: (u16, u16),
     /// What is seen of the transcript, in full screen.
@@ -173,6 +180,8 @@ pub(crate) struct App {
     title: String,
     /// What the engine told of the session.
     pub(crate) session: String,
+    /// The one before it, if anything was said in that.
+    session_before: Option<String>,
     pub(crate) background: Vec<parallax_protocol::shell::BackgroundProcess>,
     /// The prompts are being asked for, for a list to go back to.
     wants_prompts: bool,
@@ -184,8 +193,11 @@ pub(crate) struct App {
     past_prompts: Vec<parallax_protocol::event::PromptEntry>,
     /// The sessions of the browser.
     browsed: std::sync::Arc<[parallax_sdk::SessionEntry]>,
+    session_order: browser::Order,
     /// What takes effect when it is asked for once more.
     confirm: Option<String>,
+    /// Where a setting that is changed is written.
+    scope: SettingScope,
     /// The list of settings, while a dialog that it opened has its place.
     pub(crate) settings_list: Option<ListDialog>,
     /// Ctrl+O: the newest item that was cut when the walk back began, and the one
@@ -213,6 +225,8 @@ pub(crate) struct App {
     /// Questions of MCP servers, the first of them open.
     server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
+    /// What may stand behind the command that is being written.
+    names: argument_names::Names,
     /// Stops the commands of the one that is being prepared.
     expanding: Option<CancellationToken>,
     /// What `@` completes besides files, each with what it is.
@@ -276,6 +290,7 @@ impl App {
             shell: None,
             shell_focus: false,
             shell_title: String::new(),
+            shell_asks: false,
             shell_spoke_at: 0,
             compacting: false,
             shortens: false,
@@ -288,9 +303,11 @@ impl App {
             stopped: false,
             focused: true,
             armed: None,
+            yes: false,
             undone: false,
             effects: Vec::new(),
             begun: Instant::now(),
+            came: Instant::now(),
             now_ms: 0,
             size,
             anchor: Anchor::Bottom,
@@ -300,13 +317,16 @@ impl App {
             frozen: false,
             title: String::new(),
             session: String::new(),
+            session_before: None,
             background: Vec::new(),
             wants_prompts: false,
             wants_context: false,
             context_picture: None,
             past_prompts: Vec::new(),
             browsed: std::sync::Arc::default(),
+            session_order: browser::Order::default(),
             confirm: None,
+            scope: SettingScope::User,
             settings_list: None,
             unfolding: None,
             terminal_background: None,
@@ -322,6 +342,7 @@ impl App {
             agents: None,
             server_questions: VecDeque::new(),
             waiting_command: None,
+            names: argument_names::Names::default(),
             expanding: None,
             mentioned_agents: Vec::new(),
             mentioned_resources: Vec::new(),
@@ -360,6 +381,9 @@ impl App {
         if self.toast.as_ref().is_some_and(|(_, until)| *until <= self.now_ms) {
             self.toast = None;
         }
+        if self.shell.is_some() {
+            self.retitle();
+        }
         self.fill_list();
         if !self.server_questions.is_empty() {
             self.next_server_question();
@@ -382,9 +406,10 @@ impl App {
         spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
     }
 
-    /// Something comes in from the terminal.
-    pub(crate) fn input(&mut self, event: InputEvent) {
+    /// Something came in from the terminal, at a time.
+    pub(crate) fn input(&mut self, event: InputEvent, came: Instant) {
         self.tick();
+        self.came = came;
         match event {
             InputEvent::Key(key) => {
                 self.arrival.by_key = true;
@@ -525,8 +550,10 @@ impl App {
     /// The window's title, when it is another than before.
     fn retitle(&mut self) {
         use parallax_sdk::settings::TitleMode;
+        let silent = self.silent_title();
         let state = match (&self.working, self.questions.is_empty()) {
             (_, false) => title::State::Asking,
+            _ if silent.is_some() => silent.unwrap_or(title::State::Slow),
             (Some(working), _) => title::State::Working(working.subject.clone()),
             (None, _) if self.shell.is_some() => title::State::Working(self.shell_title.clone()),
             (None, _) => title::State::Ready,

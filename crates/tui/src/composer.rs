@@ -143,6 +143,11 @@ impl Composer {
         self.guard.off = true;
     }
 
+    /// Whether Enter, coming at this time, would be part of pasted text.
+    pub fn holds_enter(&self, at: Instant) -> bool {
+        self.guard.is_pasted(at)
+    }
+
     /// Whether pasted paths of existing files become `@path` (they do).
     pub fn set_paths_become_words(&mut self, become_words: bool) {
         self.keep_paths = !become_words;
@@ -211,15 +216,20 @@ impl Composer {
     }
 
     /// Takes pasted text. Paths of existing files (dragged in) become `@path`.
-    pub fn paste(&mut self, text: &str) {
-        self.paste_at(text, Instant::now());
+    pub fn paste_at(&mut self, text: &str, now: Instant) {
+        self.take_pasted(text, now);
         if self.takes_no_text() {
             // What was selected or half typed was meant for another text.
             self.text_exchanged();
         }
     }
 
-    pub(super) fn paste_at(&mut self, text: &str, now: Instant) {
+    #[cfg(test)]
+    fn paste(&mut self, text: &str) {
+        self.paste_at(text, Instant::now());
+    }
+
+    fn take_pasted(&mut self, text: &str, now: Instant) {
         self.guard.pasted(now);
         if let Some(mut search) = self.search.take() {
             search.paste(text, self.history().entries());

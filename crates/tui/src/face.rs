@@ -10,7 +10,7 @@ mod session;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::event::{Event, EventBody};
-use parallax_screen::{Input, Screen};
+use parallax_screen::{Input, InputEvent, Screen};
 use parallax_sdk::LaunchOptions;
 use tokio::sync::mpsc;
 
@@ -92,7 +92,7 @@ pub(crate) struct Face {
 }
 
 enum Woken {
-    Input(Option<parallax_screen::InputEvent>),
+    Input(Option<InputEvent>),
     Event(Option<Event>),
     Job(Option<Then>),
     Signal(u8),
@@ -129,10 +129,10 @@ impl Face {
             self.draw_when_due();
             match self.wake(input, jobs, signals).await {
                 Woken::Input(Some(event)) => {
-                    self.app.input(event);
+                    self.input(event, input.came());
                     // What came with it belongs to the same frame.
                     while let Some(event) = input.try_next() {
-                        self.app.input(event);
+                        self.input(event, input.came());
                     }
                     self.draw_now();
                 }
@@ -162,6 +162,13 @@ impl Face {
                 }
             }
         }
+    }
+
+    fn input(&mut self, event: InputEvent, came: Instant) {
+        if self.screen.capabilities().marks_pastes {
+            self.app.composer.bracketed_paste_confirmed();
+        }
+        self.app.input(event, came);
     }
 
     /// Waits for whatever comes first; without anything that moves, without a

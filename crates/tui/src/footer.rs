@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) vim: String,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
+    /// Markdown is shown as it is written.
+    pub(crate) raw_markdown: bool,
     /// A system prompt of the user's own takes the place of the built-in one.
     pub(crate) own_prompt: bool,
     /// Share of the window from which the context is compressed.
@@ -70,7 +72,9 @@ pub(crate) fn rows(
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
     let own = if facts.own_prompt { OWN_PROMPT } else { "" };
-    let signs = [(facts.vim.as_str(), theme.accent.bold()), (own, theme.warning)];
+    let raw = if facts.raw_markdown { "raw markdown" } else { "" };
+    let signs =
+        [(facts.vim.as_str(), theme.accent.bold()), (own, theme.warning), (raw, theme.warning)];
     for (sign, style) in signs.into_iter().filter(|(sign, _)| !sign.is_empty()) {
         let gap = usize::from(used > 0);
         if used + gap + text_width(sign) <= width {
@@ -222,7 +226,9 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 fn hostname() -> String {
-    let name = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    let file = |path: &str| std::fs::read_to_string(path).ok();
+    let known = file("/proc/sys/kernel/hostname").or_else(|| file("/etc/hostname"));
+    let name = known.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
     name.trim().chars().filter(|char| !char.is_control()).take(40).collect()
 }
 

@@ -7,7 +7,7 @@ mod help;
 pub mod key_text;
 mod platform;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use parallax_screen::Key;
 
@@ -21,6 +21,8 @@ pub struct Keymap {
     keys: HashMap<KeyCommand, Vec<Key>>,
     /// The commands of a key, in the order of the table.
     commands: HashMap<Key, Vec<KeyCommand>>,
+    /// What the person bound; it takes the key from what it meant there.
+    own: HashSet<(Key, KeyCommand)>,
     warnings: Vec<String>,
 }
 
@@ -43,14 +45,21 @@ impl Keymap {
             keys.insert(command, defaults.collect());
         }
         let (changes, mut warnings) = file::read(file);
+        let mut own = HashSet::new();
         for change in changes {
             let bound = keys.entry(change.command).or_default();
             let before = bound.len();
             bound.retain(|key| *key != change.key);
+            let is_new = bound.len() == before;
+            own.remove(&(change.key, change.command));
             if !change.remove {
+                // A default said once more takes nothing away.
+                if is_new {
+                    own.insert((change.key, change.command));
+                }
                 // The person's own key is the one that the help shows first.
                 bound.insert(0, change.key);
-            } else if bound.len() == before {
+            } else if is_new {
                 let label = key_text::label(change.key, platform);
                 warnings.push(format!("`{}` is not bound to {label}", change.command.id()));
             }
@@ -61,7 +70,7 @@ impl Keymap {
                 commands.entry(*key).or_default().push(command);
             }
         }
-        Self { platform, keys, commands, warnings }
+        Self { platform, keys, commands, own, warnings }
     }
 
     /// What was wrong in `keybindings.json`, one sentence each.
@@ -77,6 +86,7 @@ impl Keymap {
     /// The commands of a key where it was pressed, the first to be tried first.
     /// Commands that count only there come before those that count elsewhere too.
     pub fn commands_for(&self, key: Key, context: Context) -> impl Iterator<Item = KeyCommand> {
+        let key = key_text::normal(key);
         let found = |key| self.commands.get(&key_text::normal(key)).map(Vec::as_slice);
         // Most terminals send one and the same byte for these three.
         let alike = || ['7', '/'].into_iter().find_map(|char| found(Key::ctrl(char)));
@@ -84,7 +94,11 @@ impl Keymap {
             None if key == Key::ctrl('_') => alike().unwrap_or_default(),
             commands => commands.unwrap_or_default(),
         };
-        commands.iter().copied().filter(move |command| command.contexts().meets(context))
+        let here = move |command: &KeyCommand| command.contexts().meets(context);
+        let is_own = move |command: &KeyCommand| self.own.contains(&(key, *command));
+        let taken = commands.iter().any(|command| here(command) && is_own(command));
+        let counts = move |command: &KeyCommand| here(command) && (!taken || is_own(command));
+        commands.iter().copied().filter(counts)
     }
 
     /// The first command of a key where it was pressed.
@@ -117,7 +131,10 @@ impl Keymap {
             for (at, first) in commands.iter().enumerate() {
                 for second in commands.iter().skip(at + 1) {
                     let meant = defaults.is(*key, *first) && defaults.is(*key, *second);
-                    if !meant && first.contexts().meets(second.contexts()) {
+                    let is_own = |command: &KeyCommand| self.own.contains(&(*key, *command));
+                    // One of the person's own takes the key from a default.
+                    let taken = is_own(first) != is_own(second);
+                    if !meant && !taken && first.contexts().meets(second.contexts()) {
                         let label = key_text::label(*key, self.platform);
                         found.push(format!(
                             "{label} runs both `{}` and `{}`",
@@ -208,8 +225,25 @@ mod tests {
     #[test]
     fn a_new_conflict_is_told_and_a_meant_one_is_not() {
         assert_eq!(Keymap::load(Platform::Linux, "").conflicts(), [] as [String; 0]);
-        let file = r#"[{ "command": "app.toggleMarkdown", "key": "ctrl+t" }]"#;
+        let file = r#"[{ "command": "app.toggleMarkdown", "key": "ctrl+9" },
+            { "command": "app.showFullTodos", "key": "ctrl+9" }]"#;
         let conflicts = Keymap::load(Platform::Linux, file).conflicts();
-        assert_eq!(conflicts, ["Ctrl+T runs both `app.showFullTodos` and `app.toggleMarkdown`"]);
+        assert_eq!(conflicts, ["Ctrl+9 runs both `app.showFullTodos` and `app.toggleMarkdown`"]);
+    }
+
+    #[test]
+    fn a_key_of_ones_own_means_nothing_else_there() {
+        let file = r#"[{ "command": "input.submit", "key": "ctrl+t" }]"#;
+        let keymap = Keymap::load(Platform::Linux, file);
+        let of = |context| keymap.commands_for(Key::ctrl('t'), context).collect::<Vec<_>>();
+        assert_eq!(of(Context::COMPOSER), [KeyCommand::Submit]);
+        // Where nothing is sent it is what it was.
+        assert_eq!(of(Context::DIALOG), [KeyCommand::ShowFullTodos]);
+        assert_eq!(keymap.conflicts(), [] as [String; 0]);
+        let again = r#"[{ "command": "input.submit", "key": "enter" }]"#;
+        let keymap = Keymap::load(Platform::Linux, again);
+        let enter = Key::plain(KeyCode::Enter);
+        let of = keymap.commands_for(enter, Context::COMPOSER).collect::<Vec<_>>();
+        assert_eq!(of, [KeyCommand::Confirm, KeyCommand::Submit]);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use parallax_screen::{Line, Span, truncate, wrap};
 use parallax_sdk::session_stats::SessionStats;
+use parallax_sdk::stats::Decisions;
 
 use crate::footer::{count, dollars};
 use crate::status::time;
@@ -28,6 +29,9 @@ pub(crate) struct StatsLook<'a> {
     pub(crate) theme: &'a Theme,
     /// For a screen reader: no bars, no columns.
     pub(crate) plain: bool,
+    /// The session's id, and how one is signed in; empty: not told.
+    pub(crate) session: &'a str,
+    pub(crate) auth: &'a str,
 }
 
 impl StatsLook<'_> {
@@ -67,6 +71,11 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let theme = look.theme;
     let tools = &stats.totals.tools;
     let mut rows = vec![Line::styled("Session", theme.accent.bold())];
+    for (label, value) in [("id", look.session), ("sign-in", look.auth)] {
+        if !value.is_empty() {
+            rows.push(row(label, value.to_owned(), theme));
+        }
+    }
     let calls = format!(
         "{} (✓ {} ✗ {}){}",
         tools.total_calls,
@@ -75,6 +84,16 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         stats.success_rate().map(|rate| format!(" {:.0}% well", rate * 100.0)).unwrap_or_default()
     );
     rows.push(row("tool calls", calls, theme));
+    if let Some(agreement) = stats.agreement() {
+        let decisions = &tools.total_decisions;
+        let told = format!(
+            "{:.0}% ({} of {} calls)",
+            agreement * 100.0,
+            decisions.accept + decisions.auto_accept,
+            decisions.accept + decisions.auto_accept + decisions.reject
+        );
+        rows.push(row("allowed", told, theme));
+    }
     let files = &stats.totals.files;
     rows.push(row(
         "lines",
@@ -125,7 +144,7 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
 
 /// A bar for each turn: what was cached, what was new, what came back.
 fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
-    let StatsLook { width, theme, plain } = look;
+    let StatsLook { width, theme, plain, .. } = look;
     let skipped = stats.turns.len().saturating_sub(PLOTTED);
     let turns = stats.turns.get(skipped..).unwrap_or_default();
     let most =
@@ -180,7 +199,7 @@ fn output(tokens: &parallax_sdk::stats::Tokens) -> u64 {
 /// Columns of the table of models.
 const MODEL_COLUMNS: usize = 92;
 /// Columns of the table of tools, without its bars.
-const TOOL_COLUMNS: usize = 58;
+const TOOL_COLUMNS: usize = 70;
 
 fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let theme = look.theme;
@@ -240,6 +259,16 @@ fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     rows
 }
 
+/// How often a call was allowed and refused, by a rule or a person; empty: it
+/// was never decided.
+fn decided(decisions: &Decisions) -> String {
+    let allowed = decisions.accept + decisions.auto_accept;
+    match allowed + decisions.reject {
+        0 => String::new(),
+        _ => format!("{allowed}/{}", decisions.reject),
+    }
+}
+
 fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let StatsLook { width, theme, .. } = look;
     let by_name = &stats.totals.tools.by_name.0;
@@ -250,8 +279,14 @@ fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         let told = by_name.iter().map(|(name, tool)| {
             let mean = Duration::from_millis(tool.duration_ms / tool.count.max(1)).as_secs_f64();
             let numbers = format!(
-                ": {} calls, {} went well, {} did not, {mean:.2}s each",
-                tool.count, tool.success, tool.fail
+                ": {} calls, {} went well, {} did not, {mean:.2}s each{}",
+                tool.count,
+                tool.success,
+                tool.fail,
+                match decided(&tool.decisions).as_str() {
+                    "" => String::new(),
+                    decided => format!(", allowed/not {decided}"),
+                }
             );
             let name = truncate(name, 60).to_owned();
             Line::styled(name, theme.accent.bold()).and(numbers, theme.text)
@@ -259,22 +294,26 @@ fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
         return told.collect();
     }
     let mut rows = vec![Line::styled(
-        format!("{:<26} {:>5} {:>5} {:>5} {:>8}  time", "Tool", "calls", "well", "not", "mean"),
+        format!(
+            "{:<26} {:>5} {:>5} {:>5} {:>11} {:>8}  time",
+            "Tool", "calls", "well", "not", "allowed/not", "mean"
+        ),
         theme.accent.bold(),
     )];
     let longest = by_name.iter().map(|(_, tool)| tool.duration_ms).max().unwrap_or(0).max(1);
-    let room = width.saturating_sub(58).clamp(4, 40) as u64;
+    let room = width.saturating_sub(TOOL_COLUMNS).clamp(4, 40) as u64;
     for (name, tool) in by_name {
         let mean = Duration::from_millis(tool.duration_ms / tool.count.max(1)).as_secs_f64();
         let cells = (tool.duration_ms * room).div_ceil(longest);
         rows.push(
             Line::styled(
                 format!(
-                    "{:<26} {:>5} {:>5} {:>5} {:>7.2}s  ",
+                    "{:<26} {:>5} {:>5} {:>5} {:>11} {:>7.2}s  ",
                     truncate(name, 26),
                     tool.count,
                     tool.success,
                     tool.fail,
+                    decided(&tool.decisions),
                     mean
                 ),
                 theme.text,
@@ -318,7 +357,7 @@ mod tests {
 
     fn texts(width: usize, plain: bool) -> Vec<String> {
         let theme = Theme::default();
-        let look = StatsLook { width, theme: &theme, plain };
+        let look = StatsLook { width, theme: &theme, plain, session: "s-1", auth: "a key" };
         rows(&stats(), Part::Session, look).iter().map(Line::text).collect()
     }
 

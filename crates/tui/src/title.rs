@@ -11,6 +11,8 @@ const COLUMNS: usize = 80;
 pub(crate) enum State {
     Ready,
     Asking,
+    /// At a command that has said nothing for long.
+    Slow,
     /// With the subject of its thought.
     Working(String),
 }
@@ -20,6 +22,7 @@ pub(crate) fn title(state: &State, place: &str, subject: bool) -> String {
     let text = match state {
         State::Ready => format!("◇  Ready ({place})"),
         State::Asking => format!("✋  Action Required ({place})"),
+        State::Slow => format!("⏲  Working… ({place})"),
         State::Working(what) if subject && !what.is_empty() => {
             let room = COLUMNS.saturating_sub(6 + text_width(place));
             format!("✦  {} ({place})", truncate(what, room))
@@ -50,6 +53,7 @@ mod tests {
         for state in [
             State::Ready,
             State::Asking,
+            State::Slow,
             State::Working(long.clone()),
             State::Working(String::new()),
         ] {

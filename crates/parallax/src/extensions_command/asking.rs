@@ -47,10 +47,10 @@ impl Person {
         match self.line() {
             Some(answer) => match answer.trim().to_lowercase().as_str() {
                 "" | "y" | "yes" => Ok(()),
-                _ => Err(not_agreed("nothing was changed")),
+                _ => Err(not_agreed("Installation aborted: nothing was changed")),
             },
             None => Err(not_agreed(
-                "nobody answered, so nothing was changed: repeat it with `--consent` to agree",
+                "Installation aborted, since nobody answered: repeat it with `--consent` to agree",
             )),
         }
     }

@@ -71,6 +71,9 @@ fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
     let told = refused(&world, &["-p", "/git:comit now"]);
     assert!(told.contains("There is no command `/git:comit`"), "{told}");
     assert!(told.contains("`/git:commit`") && told.contains("put a blank before"), "{told}");
+    // The program's own commands are near, too; what only sounds like it is not.
+    let told = refused(&world, &["-p", "/abuot"]);
+    assert!(told.contains("(there is `/about`)"), "{told}");
     let told = refused(&world, &["-p", "/broken"]);
     assert!(told.contains("broken.toml:1:"), "{told}");
 }

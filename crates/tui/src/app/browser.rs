@@ -22,6 +22,56 @@ const LEAST_TYPED: usize = 2;
 /// Prompts of a session that its preview begins with.
 const PREVIEWED: usize = 2;
 
+/// What the browser is sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum By {
+    #[default]
+    Used,
+    Began,
+    /// The file's: it grows with the messages.
+    Size,
+    Name,
+}
+
+impl By {
+    fn next(self) -> Self {
+        match self {
+            Self::Used => Self::Began,
+            Self::Began => Self::Size,
+            Self::Size => Self::Name,
+            Self::Name => Self::Used,
+        }
+    }
+}
+
+/// The order of the browser's list.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Order {
+    by: By,
+    reversed: bool,
+}
+
+impl Order {
+    fn title(self) -> String {
+        let (first, last) = match self.by {
+            By::Used => ("used last first", "used last last"),
+            By::Began => ("newest first", "oldest first"),
+            By::Size => ("longest first", "shortest first"),
+            By::Name => ("by name", "by name, from the end"),
+        };
+        format!("Sessions · {}", if self.reversed { last } else { first })
+    }
+}
+
+fn session_item(entry: &SessionEntry) -> ListItem {
+    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
+}
+
+/// Bytes of a session's file.
+fn size(entry: &SessionEntry) -> u64 {
+    std::fs::metadata(&entry.path).map_or(0, |metadata| metadata.len())
+}
+
 impl App {
     /// Sessions of the project, newest first.
     pub(crate) fn sessions_dialog(&mut self) {
@@ -34,18 +84,44 @@ impl App {
                     app.overlay = None;
                     return app.info("No earlier sessions of this project.");
                 }
-                let item = |entry: &SessionEntry| {
-                    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
-                };
-                let list = ListDialog::new("Sessions", sessions.iter().map(item).collect())
-                    .searched()
-                    .hint("type to search titles and contents · enter go on with it · delete removes it · esc back");
+                let order = Order::default();
+                let items = sessions.iter().map(session_item).collect();
+                let list = ListDialog::new(order.title(), items).searched().hint(
+                    "type to search titles and contents · enter go on with it · ctrl+s sorts, \
+                     ctrl+r the other way round · delete removes it · esc back",
+                );
+                app.session_order = order;
                 let first = sessions.first().map(|entry| entry.id.clone());
                 app.browsed = Arc::from(sessions);
                 app.open(Overlay::list(Purpose::Sessions, list));
                 app.preview_session(&first.unwrap_or_default());
             })
         })));
+    }
+
+    /// Ctrl+S and Ctrl+R: the sessions in another order.
+    pub(super) fn sort_sessions(&mut self, reverse: bool) {
+        self.session_order = match reverse {
+            true => Order { reversed: !self.session_order.reversed, ..self.session_order },
+            false => Order { by: self.session_order.by.next(), reversed: false },
+        };
+        let order = self.session_order;
+        let mut sessions = self.browsed.to_vec();
+        match order.by {
+            By::Used => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used)),
+            By::Began => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.start)),
+            By::Size => sessions.sort_by_key(|entry| std::cmp::Reverse(size(entry))),
+            By::Name => sessions.sort_by_key(|entry| entry.title.to_lowercase()),
+        }
+        if order.reversed {
+            sessions.reverse();
+        }
+        let items = sessions.iter().map(session_item).collect();
+        self.browsed = Arc::from(sessions);
+        if let Some(list) = self.sessions_list() {
+            list.retitle(order.title());
+            list.replace(items);
+        }
     }
 
     /// Loads the last words of a session, to be shown beneath the list.

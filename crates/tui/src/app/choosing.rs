@@ -3,6 +3,7 @@
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::Launch;
+use parallax_sdk::settings::SettingScope;
 use parallax_sdk::trust::TrustLevel;
 use serde_json::Value;
 
@@ -11,6 +12,10 @@ use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
+
+/// The title of the list of themes.
+pub(super) const COLOURS: &str = "Colours";
+
 impl App {
     pub(super) fn editor_dialog(&mut self) {
         self.ask(Launch::editors, |app, editors| {
@@ -108,6 +113,9 @@ impl App {
         if theme::is_without_colour() {
             return self.error("NO_COLOR is set: there are no themes without colours.");
         }
+        if self.settings_list.is_none() {
+            self.scope = SettingScope::User;
+        }
         let items = theme::names(&self.settings.custom_themes).into_iter().map(|(name, light)| {
             let sample = theme::named(&name, &self.settings.custom_themes)
                 .map(|theme| super::theme_sample::rows(&theme, self.width().min(72)))
@@ -115,9 +123,9 @@ impl App {
             let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
             item.previewed(sample)
         });
-        let list = ListDialog::new("Colours", items.collect())
+        let list = ListDialog::new(self.scoped(COLOURS), items.collect())
             .searched()
-            .hint("↑↓ shows it at once · enter keeps it · esc as before")
+            .hint("↑↓ shows it at once · enter keeps it · tab for whom · esc as before")
             .at(&self.theme.name);
         let before = Box::new(self.theme.clone());
         self.open(Overlay::list(Purpose::Theme(before), list));

@@ -34,6 +34,7 @@ impl FileSource for Files {
 impl App {
     /// Follows the text.
     pub(super) fn complete(&mut self) {
+        self.gather_names();
         self.completion.update(&self.composer);
         self.keys_rest_at = self.now_ms + REST_MS;
     }
@@ -141,6 +142,7 @@ impl App {
                 add.completer = Some(Arc::new(move |typed| folders(&root, typed)));
             }
         }
+        self.offer_names(&mut commands);
         self.completion.set_commands(commands);
         // What is being typed may be one of them.
         self.complete();
@@ -186,6 +188,7 @@ fn info(spec: &CommandSpec) -> CommandInfo {
         aliases: spec.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
         description: spec.summary.to_owned(),
         auto_execute: spec.runs_at_once(),
+        section: (!spec.section.is_empty()).then(|| spec.section.to_owned()),
         subcommands: spec.subcommands.iter().filter(|sub| !sub.hidden).map(info).collect(),
         ..CommandInfo::default()
     }

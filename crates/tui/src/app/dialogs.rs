@@ -4,16 +4,22 @@ use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Key, KeyCode};
+use parallax_screen::{Key, KeyCode, Modifiers};
 use parallax_sdk::SessionChoice;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::edit_arguments::ProposedChange;
 use parallax_sdk::trust::TrustAnswer;
 
 use super::App;
+use super::choosing::COLOURS;
 use super::overlay::{Body, Overlay, Purpose};
+use super::settings::SETTINGS;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem, Response};
 use crate::effect::Effect;
+
+/// What the dialog about signing in does not offer.
+const OTHER_WAYS: &str = "Login with Google is not offered. Vertex AI of a project, and gateways, \
+                          are set in the environment: docs/models-and-keys.md.";
 
 impl App {
     /// Opens a dialog in place of the one that may be open.
@@ -61,6 +67,7 @@ impl App {
                 self.after_theme();
             }
             Purpose::Key(_) => self.auth_dialog(None),
+            Purpose::AddFolder(folders) => self.folder_trust_said(folders, false),
             Purpose::SettingValue(_) => self.settings_again(),
             Purpose::RewindHow(_) => self.rewind_dialog(),
             Purpose::DeleteSession(_) => self.sessions_dialog(),
@@ -149,6 +156,7 @@ impl App {
                 let value = serde_json::Value::String(id.to_owned());
                 self.keep_setting("general.preferredEditor", Some(value));
             }
+            Purpose::AddFolder(folders) => self.folder_trust_said(folders, id == "yes"),
             Purpose::Permissions => {
                 self.overlay = None;
                 self.permissions_chosen(id);
@@ -206,9 +214,17 @@ impl App {
                 let list = ListDialog::new("Delete this session?", items);
                 self.open(Overlay::list(Purpose::DeleteSession(id.to_owned()), list));
             }
+            Purpose::Sessions if key == Key::ctrl('s') => self.sort_sessions(false),
+            Purpose::Sessions if key == Key::ctrl('r') => self.sort_sessions(true),
             Purpose::Context if delete => self.leave_out(id),
             Purpose::Context if key.typed() == Some('p') => self.pin(id),
             Purpose::Queue if delete => self.drop_queued(id),
+            Purpose::Queue if key == Key::with(KeyCode::Up, Modifiers::SHIFT) => {
+                self.move_queued(id, true);
+            }
+            Purpose::Queue if key == Key::with(KeyCode::Down, Modifiers::SHIFT) => {
+                self.move_queued(id, false);
+            }
             Purpose::Tasks if delete || key == Key::ctrl('k') => {
                 if let Ok(pid) = id.parse() {
                     self.effect(Effect::Send(Op::EndBackground { pid }));
@@ -222,6 +238,8 @@ impl App {
                 self.footer_moved(id, key.code == KeyCode::Left);
             }
             Purpose::Settings if key == Key::ctrl('l') => self.reset_setting(id),
+            Purpose::Settings if key.code == KeyCode::Tab => self.switch_scope(SETTINGS),
+            Purpose::Theme(_) if key.code == KeyCode::Tab => self.switch_scope(COLOURS),
             Purpose::AgentSettings(name) if key == Key::ctrl('l') => {
                 let name = name.clone();
                 self.reset_agent_setting(&name, id);
@@ -238,10 +256,9 @@ impl App {
             ListItem::new("demo", "Try it without a key", "an offline demo: scripted answers"),
         ];
         let mut list = ListDialog::new("How shall Parallax reach a model?", items);
-        if let Some(why) = why {
-            let line = parallax_screen::Line::styled(why.to_owned(), self.theme.secondary);
-            list = list.intro(vec![line]);
-        }
+        let line =
+            |text: &str| parallax_screen::Line::styled(text.to_owned(), self.theme.secondary);
+        list = list.intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
         self.open(Overlay::list(Purpose::Auth, list));
     }
 

@@ -37,6 +37,9 @@ impl App {
                 self.turn_prompt.clone_from(prompt);
                 self.stopped = false;
                 self.begin();
+                if self.stats.turns.len() == 1 {
+                    self.tell_of_starting_servers();
+                }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
                 if let Some(at) = self.read_for.iter().position(|(prompt, _)| prompt == text) {
@@ -73,6 +76,7 @@ impl App {
             }
             EventBody::ItemScreen { item, screen } if self.shell.as_ref() == Some(item) => {
                 self.shell_application_cursor = screen.application_cursor;
+                self.shell_asks = screen.cursor.is_some_and(|(_, column)| column > 0);
                 self.shell_spoke(item);
             }
             EventBody::Ask(ask) => {

@@ -221,6 +221,9 @@ impl App {
         let Some((.., consent)) = self.waiting_consent.pop_front() else { return };
         match id {
             "yes" => self.consented(consent),
+            _ if matches!(consent, Consent::Install(_)) => {
+                self.info("Installation aborted: nothing was changed.");
+            }
             _ => self.info("Nothing was changed."),
         }
         self.next_consent();
@@ -231,7 +234,7 @@ impl App {
             move |launch| match consent {
                 Consent::Install(fetched) => {
                     launch.install_extension(&fetched)?;
-                    Ok(format!("`{}` is installed.", fetched.manifest.name))
+                    Ok(format!("Extension `{}` installed successfully.", fetched.manifest.name))
                 }
                 Consent::Link(folder) => {
                     launch.link_extension(&folder)?;

@@ -5,7 +5,7 @@
 use parallax_protocol::event::Question;
 use parallax_protocol::op::{AskOutcome, Op, ToolInput};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::Key;
+use parallax_screen::{Key, KeyCode};
 
 use super::overlay::{Overlay, Purpose};
 use super::{AGAIN_MS, App, Armed};
@@ -47,7 +47,7 @@ impl App {
         {
             question.paste(text);
         } else {
-            self.composer.paste(text);
+            self.composer.paste_at(text, self.came);
             self.complete();
         }
     }
@@ -86,16 +86,26 @@ impl App {
     }
 
     fn question_key(&mut self, key: Key) {
-        if self.everywhere_key(key) {
+        if self.everywhere_key(key, Context::DIALOG) {
             return;
         }
         let typing = self.questions.front().is_some_and(|question| question.is_typing());
         if self.keymap.commands_for(key, Context::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
-        if !typing && begins_text(key, "ejk") {
+        // `y` stands on yes, and Enter takes it; with more letters it was a text.
+        let yes = std::mem::take(&mut self.yes);
+        let says_yes = key.typed() == Some('y') && self.composer.is_empty() && !yes;
+        if !typing && (yes || !says_yes) && begins_text(key, if yes { "" } else { "ejk" }) {
             self.writes();
+            if yes {
+                self.composer.buffer_mut().insert("y");
+            }
             return self.composer_key(key);
+        }
+        if !typing && says_yes && self.questions.front_mut().is_some_and(|it| it.stand_on_yes()) {
+            self.yes = true;
+            return;
         }
         let dialog_key = self.dialog_key(key, typing);
         let Some(question) = self.questions.front_mut() else { return };
@@ -122,8 +132,8 @@ impl App {
     }
 
     /// Keys that mean the same wherever they are pressed, questions included.
-    fn everywhere_key(&mut self, key: Key) -> bool {
-        for command in self.keymap.commands_for(key, Context::DIALOG).collect::<Vec<_>>() {
+    fn everywhere_key(&mut self, key: Key, context: Context) -> bool {
+        for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
                 KeyCommand::ShowErrorDetails => self.debug.toggle(),
                 KeyCommand::ClearScreen => self.effect(Effect::Redraw),
@@ -156,6 +166,11 @@ impl App {
                 }
                 KeyCommand::ToggleMarkdown => {
                     self.transcript.options.raw_markdown ^= true;
+                    self.facts.raw_markdown = self.transcript.options.raw_markdown;
+                    self.toast(match self.facts.raw_markdown {
+                        true => "markdown is shown as it is written, from the next answer on",
+                        false => "markdown is drawn",
+                    });
                     true
                 }
                 KeyCommand::ShowMoreLines => {
@@ -253,7 +268,7 @@ impl App {
         }
         self.complete();
         if !cleared {
-            self.toast("press ctrl+c again to leave");
+            self.toast("Press Ctrl+C again to exit");
         }
     }
 
@@ -265,6 +280,8 @@ impl App {
             self.interrupt();
         } else if !self.composer.is_empty() {
             self.toast("press escape again to clear");
+        } else if self.ready {
+            self.toast("press escape again to go back to an earlier prompt");
         }
     }
 
@@ -350,14 +367,19 @@ impl App {
     }
 
     pub(super) fn composer_key(&mut self, key: Key) {
-        if self.everywhere_key(key) || self.completion_key(key) {
+        if self.everywhere_key(key, Context::COMPOSER) {
             return;
         }
-        if key.typed().is_some() || key.code == parallax_screen::KeyCode::Backspace {
+        // Enter of a pasted line takes nothing from a list.
+        let pasted = key.code == KeyCode::Enter && self.composer.holds_enter(self.came);
+        if !pasted && self.completion_key(key) {
+            return;
+        }
+        if key.typed().is_some() || key.code == KeyCode::Backspace {
             self.writes();
         }
         self.surround();
-        let action = self.composer.key(key, &self.keymap);
+        let action = self.composer.key_at(key, &self.keymap, self.came);
         self.composer_action(action, key);
     }
 

@@ -81,7 +81,8 @@ impl App {
             self.overlay = None;
             return;
         }
-        let list = ListDialog::new("What waits", items).hint("enter edits · x removes · esc back");
+        let list = ListDialog::new("What waits", items)
+            .hint("enter edits · shift+↑↓ moves · x removes · esc back");
         self.open(Overlay::list(Purpose::Queue, list));
     }
 
@@ -96,6 +97,19 @@ impl App {
     pub(super) fn drop_queued(&mut self, id: &str) {
         self.unqueue(id);
         self.queue_dialog();
+    }
+
+    /// Moves one of those for after the turn.
+    pub(super) fn move_queued(&mut self, id: &str, up: bool) {
+        let at: Option<usize> = id.strip_prefix('q').and_then(|at| at.parse().ok());
+        let Some(at) = at else { return self.toast("what is for this turn is under way already") };
+        let to = if up { at.checked_sub(1) } else { Some(at + 1) };
+        let Some(to) = to.filter(|to| *to < self.queued.len()) else { return };
+        self.queued.swap(at, to);
+        self.queue_dialog();
+        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+            *list = list.clone().at(&format!("q{to}"));
+        }
     }
 
     fn unqueue(&mut self, id: &str) -> Option<String> {

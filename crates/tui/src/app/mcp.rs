@@ -36,6 +36,25 @@ impl App {
     }
 
     /// Connects all servers anew.
+    /// The first prompt waits for no server; that one is missing is told.
+    pub(super) fn tell_of_starting_servers(&mut self) {
+        let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
+        self.ask_session(names, |app, names| {
+            let names: Vec<String> =
+                names.iter().flatten().map(|name| format!("`{}`", clean(name))).collect();
+            let (are, their) = match names.as_slice() {
+                [] => return,
+                [_] => ("server is", "its"),
+                _ => ("servers are", "their"),
+            };
+            app.info(format!(
+                "MCP {are} still starting: {}. This request goes without {their} tools; the next \
+                 one that can has them.",
+                names.join(", ")
+            ));
+        });
+    }
+
     pub(super) fn mcp_reload(&mut self) {
         self.toast("the MCP servers are started again");
         self.with_servers(

@@ -44,6 +44,8 @@ pub(crate) enum Purpose {
     Footer,
     Permissions,
     Mode,
+    /// Is the first of these folders to be trusted and added?
+    AddFolder(Vec<PathBuf>),
     /// This mode although the folder is one that holds everything.
     Yolo(ApprovalMode),
     Tasks,

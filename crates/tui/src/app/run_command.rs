@@ -1,16 +1,22 @@
 //! What the commands of `/` do.
 
+use std::path::PathBuf;
+
 use parallax_protocol::op::Op;
+use parallax_screen::Line;
 use parallax_sdk::about::{INBOX, PRIVACY};
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_sdk::terminal_setup::EditorKeys;
+use parallax_sdk::trust::TrustLevel;
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use serde_json::Value;
 
 use super::App;
 use super::mcp::Detail;
+use super::overlay::{Overlay, Purpose};
 use super::telling::plain_rows;
 use crate::commands::Command;
+use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::stats_view;
 
@@ -39,7 +45,10 @@ impl App {
             Command::ChatResume => self.resume_tag(arguments),
             Command::ChatDelete => self.delete_chat(arguments),
             Command::ChatShare => self.share_chat(arguments),
-            Command::Clear => self.effect(Effect::Open(SessionChoice::Clear)),
+            Command::Clear => {
+                self.scroll_away();
+                self.effect(Effect::Open(SessionChoice::Clear));
+            }
             Command::Commit => self.submit(COMMIT.to_owned()),
             Command::CommitNoPush => self.submit(COMMIT_NO_PUSH.to_owned()),
             Command::CommitPr => self.submit(COMMIT_PR.to_owned()),
@@ -172,6 +181,13 @@ impl App {
         usize::from(self.size.0).saturating_sub(1).max(1)
     }
 
+    /// What was said moves out of sight, as far as one scrolls back; nothing is lost.
+    fn scroll_away(&mut self) {
+        if !self.settings.screen_reader {
+            self.say(vec![Line::EMPTY; usize::from(self.size.1)]);
+        }
+    }
+
     fn sign_out(&mut self) {
         self.ask(Launch::forget_key, |app, forgotten| match forgotten {
             Ok(true) => app.auth_dialog(Some("The key is forgotten.")),
@@ -188,19 +204,59 @@ impl App {
         let paths: Vec<String> = paths.split(',').map(|path| path.trim().to_owned()).collect();
         self.ask(
             move |launch| {
-                let path = |typed: &String| launch.folder_to_add(typed);
+                let path = |typed: &String| launch.folder_and_trust(typed);
                 paths.iter().map(path).collect::<Vec<_>>()
             },
             |app, folders| {
+                let mut strange = Vec::new();
                 for folder in folders {
                     match folder {
-                        Ok(path) => {
-                            app.info(format!("Added {}", path.display()));
-                            app.effect(Effect::Send(Op::AddDirectory(path)));
-                        }
+                        Ok((path, true)) => app.add_directory(path),
+                        Ok((path, false)) => strange.push(path),
                         Err(failure) => app.error(failure.message),
                     }
                 }
+                app.ask_folder_trust(strange);
+            },
+        );
+    }
+
+    fn add_directory(&mut self, path: PathBuf) {
+        self.info(format!("Added {}", path.display()));
+        self.effect(Effect::Send(Op::AddDirectory(path)));
+    }
+
+    /// Asks about folders that nobody has trusted yet, one after the other.
+    fn ask_folder_trust(&mut self, folders: Vec<PathBuf>) {
+        let Some(folder) = folders.first() else { return };
+        let items = vec![
+            ListItem::new("yes", "Trust it and add it", "files of it may be read as instructions"),
+            ListItem::new("no", "Leave it out", ""),
+        ];
+        let title = format!("Do you want to trust this folder? {}", folder.display());
+        let list = ListDialog::new(title, items);
+        self.open(Overlay::list(Purpose::AddFolder(folders), list));
+    }
+
+    /// The answer to that, for the first of them.
+    pub(super) fn folder_trust_said(&mut self, mut folders: Vec<PathBuf>, trusted: bool) {
+        self.overlay = None;
+        if folders.is_empty() {
+            return;
+        }
+        let folder = folders.remove(0);
+        if !trusted {
+            self.info(format!("{} was not added.", folder.display()));
+            return self.ask_folder_trust(folders);
+        }
+        self.ask(
+            move |launch| launch.set_trust(&folder, Some(TrustLevel::TrustFolder)).map(|_| folder),
+            |app, said| {
+                match said {
+                    Ok(folder) => app.add_directory(folder),
+                    Err(failure) => app.error(failure.message),
+                }
+                app.ask_folder_trust(folders);
             },
         );
     }

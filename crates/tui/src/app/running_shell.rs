@@ -8,10 +8,16 @@ use parallax_screen::{Line, truncate};
 use super::App;
 use crate::effect::Effect;
 use crate::keymap::KeyCommand;
+use crate::title::State;
 
 /// How long a command says nothing before it is told how to answer it, in
 /// milliseconds.
 const SILENCE_MS: u64 = 5_000;
+/// How long one that asks something (its last row is not ended) is silent before
+/// the window's title tells.
+const ASKS_MS: u64 = 30_000;
+/// And one that asks nothing.
+const SLOW_MS: u64 = 120_000;
 
 impl App {
     /// A command began.
@@ -20,6 +26,7 @@ impl App {
             self.shell_spoke_at = self.now_ms;
         }
         self.shell = Some(item.clone());
+        self.shell_asks = false;
         self.shell_title = crate::clean::one_row(title).into_owned();
     }
 
@@ -47,10 +54,31 @@ impl App {
         self.can_be_silent() && self.now_ms >= self.shell_spoke_at + SILENCE_MS
     }
 
-    /// In how many milliseconds that will be so.
+    /// In how many milliseconds that, or what the title tells of it, will be so.
     pub(super) fn silent_in_ms(&self) -> Option<u64> {
-        let at = self.shell_spoke_at + SILENCE_MS;
-        (self.can_be_silent() && self.now_ms < at).then(|| at - self.now_ms)
+        let told = if self.can_be_silent() { Some(SILENCE_MS) } else { None };
+        let titled = if self.shell.is_some() && !self.shell_focus {
+            [Some(ASKS_MS), Some(SLOW_MS)]
+        } else {
+            [None, None]
+        };
+        let due = told.into_iter().chain(titled.into_iter().flatten());
+        due.map(|after| self.shell_spoke_at + after)
+            .filter(|at| *at > self.now_ms)
+            .map(|at| at - self.now_ms)
+            .min()
+    }
+
+    /// What the window's title tells of a command that has been silent for long.
+    pub(super) fn silent_title(&self) -> Option<State> {
+        if self.shell.is_none() || self.shell_focus {
+            return None;
+        }
+        match self.now_ms.saturating_sub(self.shell_spoke_at) {
+            silent if silent >= ASKS_MS && self.shell_asks => Some(State::Asking),
+            silent if silent >= SLOW_MS => Some(State::Slow),
+            _ => None,
+        }
     }
 
     fn can_be_silent(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The dialog of settings: search, toggle, choose, type.
 
-use parallax_sdk::settings::{FooterItem, Kind, SettingRow};
+use parallax_sdk::settings::{FooterItem, Kind, SettingRow, SettingScope};
 use serde_json::Value;
 
 use super::App;
@@ -8,13 +8,36 @@ use super::lists::clean;
 use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
+/// The title of the list.
+pub(super) const SETTINGS: &str = "Settings";
 /// The one setting whose words are checked here.
 const FOOTER: &str = "ui.footer.items";
 
 impl App {
     pub(super) fn settings_dialog(&mut self) {
         self.settings_list = None;
+        self.scope = SettingScope::User;
         self.settings_again();
+    }
+
+    /// Where a change goes, as the titles of lists say it.
+    pub(super) fn scoped(&self, what: &str) -> String {
+        match self.scope {
+            SettingScope::User => format!("{what} · user: for all projects"),
+            SettingScope::Workspace => format!("{what} · workspace: for this project"),
+        }
+    }
+
+    /// Tab: changes go to the other file.
+    pub(super) fn switch_scope(&mut self, what: &str) {
+        self.scope = match self.scope {
+            SettingScope::User => SettingScope::Workspace,
+            SettingScope::Workspace => SettingScope::User,
+        };
+        let title = self.scoped(what);
+        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+            list.retitle(title);
+        }
     }
 
     /// The list of settings after a dialog that it opened: at the same place, with
@@ -27,9 +50,10 @@ impl App {
                 list.replace(items);
                 list
             }
-            None => ListDialog::new("Settings", items)
-                .searched()
-                .hint("type to search · enter changes · ctrl+l back to the default · esc leaves"),
+            None => ListDialog::new(self.scoped(SETTINGS), items).searched().hint(
+                "type to search · enter changes · tab for whom · ctrl+l back to the default · esc \
+                 leaves",
+            ),
         };
         self.open(Overlay::list(Purpose::Settings, list));
     }
@@ -109,7 +133,7 @@ impl App {
                 return self.open(Overlay::field(Purpose::SettingValue(key.to_owned()), dialog));
             }
         };
-        self.keep_setting(key, Some(next));
+        self.keep_setting_in(self.scope, key, Some(next));
     }
 
     /// A value was typed.
@@ -118,7 +142,7 @@ impl App {
         match value(row.kind, text).and_then(|value| check(key, value)) {
             Ok(value) => {
                 self.settings_again();
-                self.keep_setting(key, value);
+                self.keep_setting_in(self.scope, key, value);
             }
             Err(why) => {
                 if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
@@ -129,7 +153,7 @@ impl App {
     }
 
     pub(super) fn reset_setting(&mut self, key: &str) {
-        self.keep_setting(key, None);
+        self.keep_setting_in(self.scope, key, None);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the face takes from settings and launches.
 
 use parallax_screen::Line;
+use parallax_sdk::session_stats::SessionStats;
 use parallax_sdk::settings::{SettingScope, UiSettings};
 use parallax_sdk::{Launch, OpenSession};
 use serde_json::Value;
@@ -9,6 +10,7 @@ use super::App;
 use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
 use crate::effect::{Effect, Job};
+use crate::footer::Facts;
 use crate::transcript::{Thoughts, ViewOptions};
 
 /// Prompts that are kept in reach.
@@ -45,7 +47,6 @@ impl App {
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
         self.composer.set_escapes_at(self.settings.escape_pasted_at);
-        self.composer.bracketed_paste_confirmed();
         self.facts.mode = launch.mode();
         self.facts.model = launch.model_name();
         self.facts.trusted = launch.is_trusted();
@@ -103,7 +104,7 @@ impl App {
         ];
         if !self.settings.hide_tips {
             rows.push(Line::EMPTY);
-            let keys = if self.settings.shortcuts_hint { "? for keys · " } else { "" };
+            let keys = if self.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
             let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
             rows.push(Line::styled(tips, theme.secondary));
         }
@@ -117,6 +118,9 @@ impl App {
 
     /// A session is open: what it was before is shown.
     pub(crate) fn opened(&mut self, open: &OpenSession) {
+        if self.session != open.id.as_str() {
+            self.count_anew();
+        }
         self.session = open.id.to_string();
         let again = std::mem::take(&mut self.again);
         // Extensions may have brought or taken some.
@@ -196,6 +200,18 @@ impl App {
         }
     }
 
+    /// Another session begins: what the one before cost is not this one's.
+    fn count_anew(&mut self) {
+        if !self.stats.turns.is_empty() {
+            self.session_before = Some(self.session.clone());
+        }
+        self.stats = SessionStats::default();
+        let Facts { sent, received, cost, lines_added, lines_removed, .. } = Facts::default();
+        let facts = &mut self.facts;
+        (facts.sent, facts.received, facts.cost) = (sent, received, cost);
+        (facts.lines_added, facts.lines_removed) = (lines_added, lines_removed);
+    }
+
     /// Nothing of the session before is left on the screen's live part.
     pub(crate) fn forget(&mut self) {
         self.typed.clear();
@@ -240,15 +256,20 @@ impl App {
     pub(super) fn keep_theme(&mut self, name: &str) {
         self.show_theme(name);
         self.settings.theme = Some(name.to_owned());
-        self.keep_setting("ui.theme", Some(Value::String(name.to_owned())));
+        self.keep_setting_in(self.scope, "ui.theme", Some(Value::String(name.to_owned())));
     }
 
     /// Writes a setting of the user's and lets it count.
     pub(super) fn keep_setting(&mut self, key: &str, value: Option<Value>) {
+        self.keep_setting_in(SettingScope::User, key, value);
+    }
+
+    /// The same in a file of the user's or of the project.
+    pub(super) fn keep_setting_in(&mut self, scope: SettingScope, key: &str, value: Option<Value>) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         let key = key.to_owned();
         self.effect(Effect::Run(Box::new(move || {
-            let written = launch.set_setting(SettingScope::User, &key, value.as_ref());
+            let written = launch.set_setting(scope, &key, value.as_ref());
             let fresh = written.and_then(|file| launch.reread().map(|launch| (file, launch)));
             Box::new(move |app| match fresh {
                 Ok((_, launch)) => app.settings_changed(launch),

@@ -161,7 +161,8 @@ impl App {
 
     fn stats_look(&self) -> stats_view::StatsLook<'_> {
         let plain = self.settings.screen_reader;
-        stats_view::StatsLook { width: self.width(), theme: &self.theme, plain }
+        let (session, auth) = (self.session.as_str(), self.facts.auth.as_str());
+        stats_view::StatsLook { width: self.width(), theme: &self.theme, plain, session, auth }
     }
 
     pub(super) fn tools(&mut self, described: bool) {
@@ -192,19 +193,26 @@ impl App {
     /// The last words: what the session was, and how to go on with it.
     pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
-        if !self.stats.turns.is_empty() {
-            let part = stats_view::Part::Session;
-            rows = stats_view::rows(&self.stats, part, self.stats_look());
-            // After `/clear` the newest session may hold no prompt.
-            let id = parallax_protocol::ids::SessionId::new(self.session.clone());
-            let is_kept = self.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id));
-            let hint = match deleted {
-                true => Some("this session is deleted".to_owned()),
-                false => is_kept.then(|| format!("go on with: parallax --resume {id}")),
-            };
-            let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
-            rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));
+        if !self.session.is_empty() {
+            rows.push(Line::styled("Agent powering down. Goodbye!", self.theme.accent));
         }
+        let kept = |id: &&String| {
+            let id = parallax_protocol::ids::SessionId::new((*id).clone());
+            self.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id))
+        };
+        // After `/clear` the newest session may hold no prompt.
+        let has_turns = !self.stats.turns.is_empty();
+        let last = if has_turns { Some(&self.session) } else { self.session_before.as_ref() };
+        if has_turns {
+            let part = stats_view::Part::Session;
+            rows.extend(stats_view::rows(&self.stats, part, self.stats_look()));
+        }
+        let hint = match (deleted, last.filter(kept)) {
+            (true, _) => has_turns.then(|| "this session is deleted".to_owned()),
+            (false, id) => id.map(|id| format!("go on with: parallax --resume {id}")),
+        };
+        let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
+        rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));
         rows
     }
 }

@@ -57,7 +57,7 @@ impl Bench {
     }
 
     fn press(&mut self, key: Key) {
-        self.app.input(InputEvent::Key(key));
+        self.app.input(InputEvent::Key(key), std::time::Instant::now());
     }
 
     /// What stands on the screen now, and what went to the scrollback with it.
@@ -369,7 +369,7 @@ fn asked_over(text: &str) -> Bench {
     bench.keys(text);
     bench.app.begun -= std::time::Duration::from_secs(5);
     asks(&mut bench);
-    bench.shows("Run this command?");
+    bench.shows("Allow execution of this command?");
     bench.app.begun -= std::time::Duration::from_secs(5);
     bench.ops();
     bench

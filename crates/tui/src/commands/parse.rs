@@ -1,11 +1,14 @@
 //! What a typed line means.
 
 use parallax_sdk::custom_commands::{OWN_PREFIX, is_own, own_of};
+use parallax_sdk::near::near;
 
 use super::table::{CommandSpec, TABLE};
 
-/// Near names that an error offers.
-const MAX_NEAR: usize = 3;
+/// Commands that a part of their name means, too.
+const CUT_SHORT: [&str; 2] = ["chat", "resume"];
+/// A shorter part is a slip.
+const SHORTEST: usize = 2;
 
 /// A line that begins with `/`.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
         None if is_own(name) && is_other(name) => return Parsed::Custom,
         None => name,
     };
-    let Some(mut spec) = TABLE.iter().find(|spec| spec.is(meant)) else {
+    let Some(mut spec) = find(meant, others) else {
         if is_other(name) {
             return Parsed::Custom;
         }
@@ -51,9 +54,8 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
         if name.contains('/') {
             return Parsed::Text;
         }
-        let known = TABLE.iter().map(|spec| spec.name.to_owned());
-        let near = near(name, known.chain(others.iter().cloned()));
-        return Parsed::Unknown(name.to_owned(), near);
+        let known = TABLE.iter().map(|spec| spec.name).chain(others.iter().map(String::as_str));
+        return Parsed::Unknown(name.to_owned(), owned(near(name, known)));
     };
     let mut path = name.to_owned();
     loop {
@@ -83,15 +85,32 @@ pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (Strin
     (name, left.map(|alias| (*alias).to_owned()).collect())
 }
 
+/// The command of a name. `/resume` and `/chat` may be cut short, as far as
+/// nothing else begins so.
+fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
+    let exact = TABLE.iter().find(|spec| spec.is(name));
+    if exact.is_some() || name.len() < SHORTEST || others.iter().any(|other| other == name) {
+        return exact;
+    }
+    let names = TABLE.iter().flat_map(|spec| spec.aliases.iter().copied().chain([spec.name]));
+    let mut begun =
+        names.chain(others.iter().map(String::as_str)).filter(|it| it.starts_with(name));
+    let only = begun.next().filter(|it| CUT_SHORT.contains(it) && begun.next().is_none())?;
+    TABLE.iter().find(|spec| spec.name == only)
+}
+
 /// A word behind a command that takes none, or not this one.
 fn stray(spec: &CommandSpec, command: String, word: &str) -> Parsed {
-    let listed =
-        || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name.to_owned());
+    let listed = || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name);
     let mut near = near(word, listed());
     if near.is_empty() {
         near = listed().collect();
     }
-    Parsed::Stray { command, word: word.to_owned(), near }
+    Parsed::Stray { command, word: word.to_owned(), near: owned(near) }
+}
+
+fn owned(names: Vec<&str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// The first word, and what follows it.
@@ -99,21 +118,6 @@ fn word(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
     (word, rest.trim_start())
-}
-
-/// Names that differ little or begin alike, nearest first.
-fn near(name: &str, known: impl Iterator<Item = String>) -> Vec<String> {
-    let allowed = (name.chars().count() / 2).clamp(1, 3);
-    let mut near: Vec<(usize, String)> = known
-        .filter_map(|known| {
-            let distance = parallax_sdk::distance(name, &known);
-            let begins = name.len() > 1 && known.starts_with(name);
-            (distance <= allowed || begins).then_some((distance, known))
-        })
-        .collect();
-    near.sort();
-    near.dedup();
-    near.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]
@@ -159,6 +163,16 @@ mod tests {
         let stats = TABLE.iter().find(|spec| spec.is("stats")).unwrap();
         let called = called(stats, |name| others.iter().any(|other| other == name));
         assert_eq!(called, ("stats".to_owned(), vec!["usage".to_owned()]));
+    }
+
+    #[test]
+    fn chat_and_resume_may_be_cut_short() {
+        assert_eq!(command("/resum list"), (Command::ChatList, String::new()));
+        assert_eq!(command("/cha"), (Command::Chat, String::new()));
+        // Other commands begin so, or may.
+        assert!(matches!(parse("/re", &[]), Parsed::Unknown(..)));
+        assert!(matches!(parse("/stat", &[]), Parsed::Unknown(..)));
+        assert!(matches!(parse("/cha", &["chart".to_owned()]), Parsed::Unknown(..)));
     }
 
     #[test]

@@ -123,6 +123,8 @@ pub(crate) struct CommandSpec {
     pub(crate) hidden: bool,
     /// It is sent to the model.
     pub(crate) prompts: bool,
+    /// The heading that it stands under in the list.
+    pub(crate) section: &'static str,
 }
 
 const fn plain(name: &'static str, command: Command, summary: &'static str) -> CommandSpec {
@@ -136,6 +138,7 @@ const fn plain(name: &'static str, command: Command, summary: &'static str) -> C
         subcommands: &[],
         hidden: false,
         prompts: false,
+        section: "",
     }
 }
 
@@ -173,6 +176,11 @@ impl CommandSpec {
         self
     }
 
+    const fn under(mut self, section: &'static str) -> Self {
+        self.section = section;
+        self
+    }
+
     /// Whether Enter in the list runs it, for want of anything to be typed.
     pub(crate) fn runs_at_once(&self) -> bool {
         self.arguments.is_empty() && !self.prompts
@@ -184,25 +192,38 @@ impl CommandSpec {
     }
 }
 
-const CHAT_LIST: CommandSpec = plain("list", Command::ChatList, "Saved conversations");
+const CHAT_LIST: CommandSpec =
+    plain("list", Command::ChatList, "Saved conversations").under(CHECKPOINTS);
 const CHAT_SAVE: CommandSpec =
-    plain("save", Command::ChatSave, "Save the conversation under a tag").takes("TAG");
+    plain("save", Command::ChatSave, "Save the conversation under a tag")
+        .takes("TAG")
+        .under(CHECKPOINTS);
 const CHAT_RESUME: CommandSpec =
     plain("resume", Command::ChatResume, "Go on with a saved conversation")
         .aka(&["load"])
-        .takes("TAG");
+        .takes("TAG")
+        .under(CHECKPOINTS);
 const CHAT_DELETE: CommandSpec =
-    plain("delete", Command::ChatDelete, "Delete a saved conversation").takes("TAG");
+    plain("delete", Command::ChatDelete, "Delete a saved conversation")
+        .takes("TAG")
+        .under(CHECKPOINTS);
 const CHAT_SHARE: CommandSpec = plain(
     "share",
     Command::ChatShare,
     "Write the conversation to a file (.md, .json, .html or .jsonl)",
 )
-.takes("[FILE]");
+.takes("[FILE]")
+.under(CHECKPOINTS);
+
+/// Headings below `/chat` and `/resume`: sessions are kept by themselves, others
+/// under a name.
+const AUTO: &str = "auto";
+const CHECKPOINTS: &str = "checkpoints";
 
 /// Saved conversations; also below `checkpoints`, where fingers know them.
 const TAGS: &[CommandSpec] = &[CHAT_LIST, CHAT_SAVE, CHAT_RESUME, CHAT_DELETE, CHAT_SHARE];
 const CHATS: &[CommandSpec] = &[
+    plain("browse", Command::Chat, "Sessions, kept by themselves").under(AUTO),
     CHAT_LIST,
     CHAT_SAVE,
     CHAT_RESUME,
@@ -414,5 +435,13 @@ mod tests {
             assert!(names().any(|known| known == name), "{name} is no command");
         }
         assert!(TABLE.is_sorted_by_key(|command| command.name));
+    }
+
+    #[test]
+    fn every_name_can_be_told_where_no_terminal_is() {
+        let known: Vec<&str> = parallax_sdk::telling::built_in().collect();
+        for command in TABLE {
+            assert!(known.contains(&command.name), "{}", command.name);
+        }
     }
 }

@@ -115,16 +115,38 @@ fn a_backslash_or_a_modifier_makes_enter_a_new_line() {
 #[test]
 fn fast_enter_is_pasted_text_unless_the_terminal_marks_it() {
     let mut desk = Desk::new();
-    desk.type_in("a");
+    let pour = |desk: &mut Desk, text: &str| {
+        for char in text.chars() {
+            desk.after(Duration::from_millis(1), Key::plain(KeyCode::Char(char)));
+        }
+    };
+    pour(&mut desk, "aa");
     desk.after(Duration::from_millis(5), Key::plain(KeyCode::Enter));
-    assert_eq!(desk.text(), "a\n");
+    assert_eq!(desk.text(), "aa\n");
     desk.composer.paste_at("b", desk.now);
     desk.after(Duration::from_millis(35), Key::plain(KeyCode::Enter));
-    assert_eq!(desk.text(), "a\nb\n");
+    assert_eq!(desk.text(), "aa\nb\n");
     desk.composer.bracketed_paste_confirmed();
-    desk.type_in("c");
+    pour(&mut desk, "cc");
     let action = desk.after(Duration::from_millis(5), Key::plain(KeyCode::Enter));
-    assert_eq!(action, ComposerAction::Submit(submission("a\nb\nc")));
+    assert_eq!(action, ComposerAction::Submit(submission("aa\nb\ncc")));
+}
+
+#[test]
+fn enter_of_a_fast_hand_sends() {
+    // Two keys hit nearly at once, after a pace that a hand has.
+    let mut desk = Desk::new();
+    for letter in "yes".chars() {
+        desk.after(Duration::from_millis(45), Key::plain(KeyCode::Char(letter)));
+    }
+    let action = desk.after(Duration::from_millis(8), Key::plain(KeyCode::Enter));
+    assert_eq!(action, ComposerAction::Submit(submission("yes")));
+    // Text at a machine's pace, and Enter when it was read.
+    for letter in "yes".chars() {
+        desk.after(Duration::from_millis(1), Key::plain(KeyCode::Char(letter)));
+    }
+    let action = desk.after(Duration::from_millis(31), Key::plain(KeyCode::Enter));
+    assert_eq!(action, ComposerAction::Submit(submission("yes")));
 }
 
 #[test]
@@ -255,7 +277,7 @@ fn the_history_is_searched() {
 #[test]
 fn rows_show_the_part_around_the_cursor() {
     let mut desk = Desk::new();
-    assert_eq!(desk.rows(60, 3), ["> Type your message or @path/to/file"]);
+    assert_eq!(desk.rows(60, 3), [">  Type your message or @path/to/file"]);
     desk.composer.set_text("one two three four\nfive\nsix\nseven");
     assert_eq!(desk.rows(15, 9), ["> one two ", "  three four", "  five", "  six", "  seven"]);
     assert_eq!(desk.rows(15, 2), ["  six", "  seven"]);

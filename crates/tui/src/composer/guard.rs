@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-/// Enter this soon behind a typed character belongs to pasted text.
+/// Enter this soon behind a typed character belongs to pasted text, if that
+/// character came as soon behind another: two keys may be hit at once by hand,
+/// three are not.
 const AFTER_TYPING: Duration = Duration::from_millis(30);
 /// Enter this soon behind pasted text belongs to it.
 const AFTER_PASTE: Duration = Duration::from_millis(40);
@@ -14,12 +16,15 @@ pub struct PasteGuard {
     /// The terminal is known to mark pasted text.
     pub off: bool,
     typed: Option<Instant>,
+    /// The newest character came this soon behind the one before it.
+    runs: bool,
     pasted: Option<Instant>,
 }
 
 impl PasteGuard {
-    /// A character was typed.
+    /// A character, or a line's end inside the text, was typed.
     pub fn typed(&mut self, now: Instant) {
+        self.runs = within(self.typed, now, AFTER_TYPING);
         self.typed = Some(now);
     }
 
@@ -30,9 +35,11 @@ impl PasteGuard {
 
     /// Whether Enter is part of pasted text.
     pub fn is_pasted(&self, now: Instant) -> bool {
-        let within = |at: Option<Instant>, limit| {
-            at.is_some_and(|at| now.saturating_duration_since(at) < limit)
-        };
-        !self.off && (within(self.typed, AFTER_TYPING) || within(self.pasted, AFTER_PASTE))
+        let typed = self.runs && within(self.typed, now, AFTER_TYPING);
+        !self.off && (typed || within(self.pasted, now, AFTER_PASTE))
     }
+}
+
+fn within(at: Option<Instant>, now: Instant, limit: Duration) -> bool {
+    at.is_some_and(|at| now.saturating_duration_since(at) < limit)
 }

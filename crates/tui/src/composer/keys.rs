@@ -13,12 +13,12 @@ use crate::keymap::{Context, KeyCommand, Keymap};
 const TWICE: Duration = Duration::from_millis(500);
 
 impl Composer {
-    /// Takes a key.
+    /// Takes a key that comes now.
     pub fn key(&mut self, key: Key, keymap: &Keymap) -> ComposerAction {
         self.key_at(key, keymap, Instant::now())
     }
 
-    /// As [`key`](Self::key), pressed at a time.
+    /// As [`key`](Self::key), for one that came at a time.
     pub fn key_at(&mut self, key: Key, keymap: &Keymap, now: Instant) -> ComposerAction {
         if self.search.is_some() {
             return self.search_key(key, keymap);
@@ -164,6 +164,7 @@ impl Composer {
             return Action::Changed;
         }
         if self.guard.is_pasted(now) {
+            self.guard.typed(now);
             self.buffer.newline();
             return Action::Changed;
         }

@@ -44,7 +44,7 @@ impl Composer {
         self.buffer.set_columns(room);
         if self.buffer.is_empty() {
             let hint = self.placeholder();
-            let hint = parallax_screen::truncate(hint, room).to_owned();
+            let hint = format!(" {}", parallax_screen::truncate(hint, room.saturating_sub(1)));
             let row = Line::styled(prefix, prefix_style).and(hint, theme.secondary);
             self.top = (0, 0);
             return Rendered { rows: vec![row], cursor: (text_width(prefix), 0) };

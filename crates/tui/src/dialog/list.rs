@@ -115,6 +115,11 @@ impl ListDialog {
         self
     }
 
+    /// Another title.
+    pub(crate) fn retitle(&mut self, title: impl Into<String>) {
+        self.title = title.into();
+    }
+
     /// The cursor on this item.
     #[must_use]
     pub(crate) fn at(mut self, id: &str) -> Self {
@@ -220,7 +225,7 @@ impl ListDialog {
 
     fn other(&mut self, raw: Key) -> Response {
         // Keys that a list may have a use of its own for, before the search has.
-        let own = ['k', 'l', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
+        let own = ['k', 'l', 'r', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
             || raw.code == KeyCode::Delete;
         if let Some(search) = &mut self.search {
             if !own && search.key(raw) {

@@ -169,6 +169,13 @@ impl QuestionDialog {
         QuestionAnswer::Stay
     }
 
+    /// The cursor on the answer that allows it once; whether there is one.
+    pub(crate) fn stand_on_yes(&mut self) -> bool {
+        let at = self.choices.iter().position(|choice| *choice == Choice::Once);
+        self.cursor = at.unwrap_or(self.cursor);
+        at.is_some()
+    }
+
     /// Turns a page of what would happen; a row of the old one stays in sight.
     fn turn(&mut self, down: bool) {
         let (shown, last) = self.page.get();

@@ -172,7 +172,7 @@ impl Face {
         }
         let width = usize::from(self.app.size.0).saturating_sub(1).max(20);
         let rows = rows.iter().flat_map(|row| wrap(row, width, &[])).collect();
-        let title = format!("Do you trust {}?", name(&question.folder));
+        let title = format!("Do you trust this folder? {}", name(&question.folder));
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc leave");
         self.app.open(Overlay::list(Purpose::Trust, list));
         self.trust = Some(question);

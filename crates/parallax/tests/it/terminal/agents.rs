@@ -29,7 +29,7 @@ fn an_agent_is_a_tree_under_its_call_and_its_questions_are_answered() {
         {"text": "That is all."}
     ]));
     seat.prompts("@scout go");
-    seat.sees("Run this command?");
+    seat.sees("Allow execution of this command?");
     let window = seat.window();
     for shown in ["scout: look around", "✓ ReadFile", "for the sub-agent scout", "$ touch made.txt"]
     {

@@ -113,3 +113,67 @@ fn a_theme_is_shown_as_one_moves_and_escape_brings_the_old_one_back() {
     seat.sees("❯ Default");
     assert_eq!(colours(&seat), before);
 }
+
+#[test]
+fn a_cleared_session_counts_anew_and_the_old_one_moves_out_of_sight() {
+    let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
+    seat.prompts("hello");
+    seat.sees("An answer.");
+    seat.is_idle();
+    seat.prompts("/clear");
+    seat.sees_no("An answer.");
+    seat.has_seen("An answer.");
+    seat.sees(COMPOSER);
+    seat.prompts("/stats");
+    seat.sees("in all, agent 0.0s");
+    assert!(!seat.window().contains("Tokens by turn"), "{}", seat.window());
+    // The hint at the end names what can be gone on with.
+    seat.prompts("/quit");
+    seat.has_seen("Agent powering down. Goodbye!");
+    seat.has_seen("go on with: parallax --resume");
+}
+
+#[test]
+fn names_are_offered_behind_a_command() {
+    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
+    seat.types("/skills disable sk");
+    seat.sees("skill-creator");
+    seat.press(Key::Tab);
+    seat.sees("> /skills disable skill-creator");
+    for _ in 0..40 {
+        seat.press(Key::Backspace);
+    }
+    seat.sees(COMPOSER);
+    seat.types("/chat ");
+    seat.sees("checkpoints");
+    seat.sees("auto");
+}
+
+#[test]
+fn a_setting_is_kept_for_the_project_alone() {
+    let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
+    seat.prompts("/settings");
+    seat.sees("user: for all projects");
+    seat.press(Key::Tab);
+    seat.sees("workspace: for this project");
+    seat.types("vim mode");
+    seat.sees("im");
+    seat.press(Key::Enter);
+    let file = seat.world.home.project().join(".parallax/settings.json");
+    seat.terminal.wait("the file", |_| file.exists()).expect("written");
+}
+
+#[test]
+fn a_folder_that_nobody_trusts_is_asked_about_before_it_is_added() {
+    let start = Start::sized(100, 30).without("GEMINI_CLI_TRUST_WORKSPACE");
+    let other = tempfile::tempdir().expect("folder");
+    let seat = Seat::started(World::new("[]"), &start);
+    seat.sees("Do you trust this folder");
+    seat.press(Key::Char('1'));
+    seat.sees(COMPOSER);
+    let path = other.path().canonicalize().expect("path");
+    seat.prompts(&format!("/directory add {}", path.display()));
+    seat.sees("Do you want to trust this folder");
+    seat.press(Key::Char('1'));
+    seat.sees("Added");
+}

@@ -202,7 +202,7 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.sees("commands: palette:name");
     seat.press(Key::Down);
     seat.press(Key::Enter);
-    seat.has_seen("`dusk` is installed.");
+    seat.has_seen("`dusk` installed successfully.");
     seat.sees(COMPOSER);
     seat.types("/palette");
     seat.sees("Name a colour");

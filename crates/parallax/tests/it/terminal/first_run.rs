@@ -71,6 +71,16 @@ fn keys_typed_before_the_first_frame_are_kept() {
 fn a_terminal_that_answers_nothing_delays_nothing() {
     let start = Start::default().answering(testkit::pty::Answers::silent());
     let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
-    seat.prompts("hello");
+    seat.prompts("h");
     seat.sees("✦ heard");
+}
+
+#[test]
+fn lines_pasted_into_a_terminal_that_does_not_mark_them_are_one_prompt() {
+    let start = Start::default().answering(testkit::pty::Answers::silent());
+    let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
+    seat.types("one\rtwo\r");
+    seat.sees("> one");
+    seat.sees("  two");
+    assert!(seat.world.server.requests().is_empty());
 }

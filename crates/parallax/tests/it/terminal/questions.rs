@@ -49,7 +49,7 @@ fn a_question_waits_while_somebody_writes() {
     seat.sees("x1");
     assert!(!exists(&seat, "first.txt"));
     // After a pause it is asked, and the text is kept.
-    seat.sees("Run this command?");
+    seat.sees("Allow execution of this command?");
     assert!(!exists(&seat, "first.txt"));
     seat.press(Key::Esc);
     seat.sees("x1");
@@ -68,12 +68,12 @@ fn somebody_about_to_send_a_draft_approves_nothing() {
     seat.world.server.open_gate("ask");
     // It has hardly come up when the draft was to be sent, or to be longer.
     for key in [Key::Enter, Key::Char('1'), Key::Char('s')] {
-        seat.sees("Run this command?");
+        seat.sees("Allow execution of this command?");
         seat.press(key);
         seat.sees("A question waits");
     }
     seat.sees("> my draft1s");
-    seat.sees("Run this command?");
+    seat.sees("Allow execution of this command?");
     assert!(!exists(&seat, "first.txt"));
     seat.press(Key::Esc);
     seat.sees("> my draft1s");
@@ -89,9 +89,9 @@ fn told(seat: &Seat, request: usize) -> String {
 
 #[test]
 fn a_command_is_shown_whole_with_the_rule_that_asks() {
-    let seat = asked(TWICE, "Run this command?");
+    let seat = asked(TWICE, "Allow execution of this command?");
     let window = seat.window();
-    for shown in ["$ touch first.txt", "why asked:", "1. Yes, once", "(esc)"] {
+    for shown in ["$ touch first.txt", "why asked:", "1. Yes, allow once", "(esc)"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     assert!(!exists(&seat, "first.txt"));
@@ -129,7 +129,7 @@ fn no_with_words_tells_the_model() {
 fn escape_is_no() {
     let seat = asked(TWICE, "$ touch first.txt");
     seat.press(Key::Esc);
-    seat.sees_no("Run this command?");
+    seat.sees_no("Allow execution of this command?");
     seat.sees(COMPOSER);
     assert!(!exists(&seat, "first.txt"));
 }
@@ -138,7 +138,7 @@ fn escape_is_no() {
 fn a_change_is_shown_and_made() {
     let seat = asked(EDIT, "Apply this change?");
     let window = seat.window();
-    for shown in ["- one", "+ ONE", "1. Yes, once"] {
+    for shown in ["- one", "+ ONE", "1. Yes, allow once"] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
     seat.press(Key::Char('1'));
@@ -241,9 +241,32 @@ fn more_leave_is_asked_for_by_the_name_that_was_named() {
     ]);
     let seat = Seat::in_world(World::new(&script.to_string()), &Start::sized(140, 40));
     seat.prompts("go");
-    seat.sees(&format!("1. Yes, once, with leave to write {}", file.display()));
-    seat.sees(&format!("2. Yes, once, wider: with leave to write {}", place.path().display()));
+    seat.sees(&format!("1. Yes, allow once, with leave to write {}", file.display()));
+    seat.sees(&format!(
+        "2. Yes, allow once, wider: with leave to write {}",
+        place.path().display()
+    ));
     seat.press(Key::Enter);
     seat.sees("That is all.");
     assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some("made\n"));
+}
+
+#[test]
+fn y_and_enter_allow_it_once_and_a_word_with_y_is_a_word() {
+    let seat = Seat::ready(
+        r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch first.txt"}}]},{"text":"That is all."}]"#,
+    );
+    seat.prompts("go");
+    seat.sees("Allow execution of this command?");
+    seat.types("yet");
+    seat.sees("> yet");
+    assert!(!exists(&seat, "first.txt"));
+    for _ in 0..3 {
+        seat.press(Key::Backspace);
+    }
+    seat.sees("Allow execution of this command?");
+    seat.types("y");
+    seat.press(Key::Enter);
+    seat.sees("That is all.");
+    assert!(exists(&seat, "first.txt"));
 }

@@ -72,7 +72,7 @@ fn a_shell_question() {
         seat.sees("mended");
         seat.sees(COMPOSER);
         seat.prompts("test");
-        seat.sees("Run this command?");
+        seat.sees("Allow execution of this command?");
     });
 }
 
@@ -83,7 +83,7 @@ fn an_edit_question() {
         seat.sees("mended");
         seat.sees(COMPOSER);
         seat.prompts("test");
-        seat.sees("Run this command?");
+        seat.sees("Allow execution of this command?");
         let window = seat.window();
         let row = window.lines().find(|row| row.contains("tell the model")).expect("the choice");
         let number = row.trim_start_matches(['❯', ' ']).chars().next().expect("a number");

@@ -155,7 +155,7 @@ fn shell_question() -> Scene {
         prompts("Why does a lost link make us hammer the host?"),
         vec![Step::See("what they cover"), Step::Idle],
         prompts("Go on"),
-        vec![Step::See("Run this command?")],
+        vec![Step::See("Allow execution of this command?")],
     ]);
     Scene { size: (96, 26), ..scene("shell-question", script, steps) }
 }

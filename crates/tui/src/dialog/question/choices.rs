@@ -117,10 +117,10 @@ impl QuestionDialog {
         }
         match choice {
             Choice::Once if !self.ask.wider.is_empty() => {
-                format!("Yes, once, with {}", self.ask.permissions.leave())
+                format!("Yes, allow once, with {}", self.ask.permissions.leave())
             }
-            Choice::Once => "Yes, once".to_owned(),
-            Choice::Wider => format!("Yes, once, wider: with {}", self.ask.wider.leave()),
+            Choice::Once => "Yes, allow once".to_owned(),
+            Choice::Wider => format!("Yes, allow once, wider: with {}", self.ask.wider.leave()),
             Choice::Keep(RuleScope::Session) => format!("Yes, and this session: {}", rule()),
             Choice::Keep(RuleScope::Project) => {
                 format!("Yes, and always in this project: {}", rule())

@@ -106,8 +106,8 @@ fn the_wider_leave_is_a_choice_of_its_own_behind_what_was_asked_for() {
     let rows: Vec<String> = rows.iter().map(Line::text).collect();
     for text in [
         "  needs leave to write /var/tmp/aa/c.txt",
-        "❯ 1. Yes, once, with leave to write /var/tmp/aa/c.txt",
-        "  2. Yes, once, wider: with leave to write /var/tmp",
+        "❯ 1. Yes, allow once, with leave to write /var/tmp/aa/c.txt",
+        "  2. Yes, allow once, wider: with leave to write /var/tmp",
     ] {
         assert!(rows.iter().any(|row| row == text), "{text}: {rows:#?}");
     }
@@ -264,7 +264,7 @@ fn answers_stay_in_sight_of_a_long_command() {
         let view = dialog.view(30, height, 1, &Theme::default());
         assert!(view.rows.len() <= height);
         let rows: Vec<String> = view.rows.iter().map(Line::text).collect();
-        assert!(rows.iter().any(|row| row.contains("❯ 1. Yes, once")), "{height}: {rows:?}");
+        assert!(rows.iter().any(|row| row.contains("❯ 1. Yes, allow once")), "{height}: {rows:?}");
     }
     press(&mut dialog, Key::plain(KeyCode::Up));
     let rows = dialog.view(30, 4, 1, &Theme::default()).rows;

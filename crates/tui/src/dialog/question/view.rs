@@ -91,8 +91,8 @@ impl QuestionDialog {
     fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
         let question = match self.ask.question {
             Question::Edit => "Apply this change?",
-            Question::Exec => "Run this command?",
-            Question::Mcp => "Call this tool?",
+            Question::Exec => "Allow execution of this command?",
+            Question::Mcp => "Allow execution of this tool?",
             Question::SandboxExpansion => "The sandbox refused this. Run it again with more leave?",
             Question::Fallback => "Shall another model answer?",
             Question::Loop => "The model repeats itself. Watch for loops?",

@@ -1,0 +1,196 @@
+//! The names that may stand behind a command: saved conversations, servers,
+//! skills. They are gathered when the command's own name is written, so that the
+//! list is fresh and nothing is read before somebody wants it.
+
+use std::sync::Arc;
+
+use parallax_sdk::{Launch, OpenSession};
+
+use super::App;
+use super::lists::clean;
+use crate::completion::{Argument, CommandInfo, Completer};
+use crate::effect::Effect;
+
+/// Sessions that are offered.
+const MOST_SESSIONS: usize = 100;
+
+/// Commands with names behind them, and the words between; `""`: none.
+const NAMED: &[(&str, &[&str])] = &[
+    ("agents", &["enable", "disable", "config"]),
+    ("chat", &["resume", "delete"]),
+    ("extensions", &["update", "uninstall", "enable", "disable", "config"]),
+    ("hooks", &["enable", "disable"]),
+    ("load", &[""]),
+    ("mcp", &["auth", "enable", "disable"]),
+    ("restore", &[""]),
+    ("resume", &["resume", "delete"]),
+    ("skills", &["enable", "disable"]),
+];
+
+/// What was gathered, and for which command.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    of: &'static str,
+    names: Vec<Argument>,
+}
+
+fn argument(value: &str, description: impl AsRef<str>) -> Argument {
+    Argument { value: clean(value), description: clean(description.as_ref()) }
+}
+
+impl App {
+    /// Gathers the names for the command that is being written, once.
+    pub(super) fn gather_names(&mut self) {
+        let line = self.composer.buffer().text().line(0);
+        let typed = line.strip_prefix('/').and_then(|line| line.split_once(' '));
+        let of = typed.and_then(|(word, _)| NAMED.iter().find(|(name, _)| *name == word));
+        let Some((of, _)) = of else {
+            self.names.of = "";
+            return;
+        };
+        if self.names.of == *of {
+            return;
+        }
+        self.names = Names { of, names: Vec::new() };
+        match *of {
+            "agents" => {
+                let set = self.agents.as_ref().map(|agents| agents.set());
+                let names = set.iter().flat_map(|set| &set.agents);
+                let names = names.map(|it| argument(&it.name, &it.description)).collect();
+                self.names_are(of, names);
+            }
+            "mcp" => {
+                let names = |open: &OpenSession| open.mcp_view().map(|view| view.rows());
+                self.ask_session_if_open(names, |app, rows| {
+                    let rows = rows.unwrap_or_default();
+                    let names = rows.iter().map(|row| argument(&row.name, row.status)).collect();
+                    app.names_are("mcp", names);
+                });
+            }
+            "restore" => self.ask_session_if_open(OpenSession::going_back, |app, back| {
+                app.effect(Effect::Run(Box::new(move || {
+                    let points = back.points().unwrap_or_default();
+                    let name =
+                        |it: &parallax_sdk::going_back::RestorePoint| argument(&it.name, &it.tool);
+                    let names = points.iter().rev().map(name).collect();
+                    Box::new(move |app| app.names_are("restore", names))
+                })));
+            }),
+            of => {
+                let Some(launch) = self.launch.clone() else { return };
+                self.effect(Effect::Run(Box::new(move || {
+                    let names = of_launch(of, &launch);
+                    Box::new(move |app| app.names_are(of, names))
+                })));
+            }
+        }
+    }
+
+    /// Asks the session, and nothing where none is open.
+    fn ask_session_if_open<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&OpenSession) -> T + Send + 'static,
+        then: impl FnOnce(&mut Self, T) + Send + 'static,
+    ) {
+        if self.ready {
+            self.ask_session(work, then);
+        }
+    }
+
+    fn names_are(&mut self, of: &str, names: Vec<Argument>) {
+        if self.names.of == of {
+            self.names.names = names;
+            self.set_commands();
+        }
+    }
+
+    /// Gives the commands what was gathered for one of them.
+    pub(super) fn offer_names(&self, commands: &mut [CommandInfo]) {
+        let Some((name, words)) = NAMED.iter().find(|(name, _)| *name == self.names.of) else {
+            return;
+        };
+        let completer = one_of(self.names.names.clone());
+        let Some(command) = commands.iter_mut().find(|command| command.name == *name) else {
+            return;
+        };
+        if words.contains(&"") {
+            command.completer = Some(completer);
+            return;
+        }
+        for sub in command.subcommands.iter_mut().filter(|sub| words.contains(&&*sub.name)) {
+            sub.completer = Some(Arc::clone(&completer));
+        }
+    }
+}
+
+/// Names that the files tell. Blocking.
+fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
+    match of {
+        "chat" | "resume" => {
+            let chats = launch.chats();
+            chats.iter().rev().map(|chat| argument(&chat.tag, chat.age())).collect()
+        }
+        "load" => {
+            let mut sessions = launch.sessions();
+            sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
+            let newest = sessions.iter().take(MOST_SESSIONS);
+            newest.map(|it| argument(&it.id, format!("{} · {}", it.title, it.age()))).collect()
+        }
+        "skills" => {
+            let (skills, _) = launch.skill_infos();
+            skills.iter().map(|skill| argument(&skill.name, &skill.description)).collect()
+        }
+        "hooks" => {
+            let hooks = launch.hook_infos().map(|(hooks, _)| hooks).unwrap_or_default();
+            hooks.iter().map(|hook| argument(&hook.title, hook.event)).collect()
+        }
+        "extensions" => {
+            let known = launch.extensions();
+            known.all.iter().map(|extension| argument(extension.name(), "")).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Names that hold what is typed; those that begin with it come first.
+fn one_of(names: Vec<Argument>) -> Completer {
+    Arc::new(move |typed| {
+        let wanted = typed.to_lowercase();
+        let mut fitting: Vec<(bool, &Argument)> = names
+            .iter()
+            .filter_map(|name| {
+                let value = name.value.to_lowercase();
+                value.contains(&wanted).then(|| (!value.starts_with(&wanted), name))
+            })
+            .collect();
+        fitting.sort_by_key(|(inside, _)| *inside);
+        fitting.into_iter().map(|(_, name)| name.clone()).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_begin_so_come_first() {
+        let names = ["my-fix", "fix-it", "other"].map(|name| argument(name, ""));
+        let completer = one_of(names.to_vec());
+        let offered = |typed: &str| -> Vec<String> {
+            completer(typed).into_iter().map(|it| it.value).collect()
+        };
+        assert_eq!(offered("FIX"), ["fix-it", "my-fix"]);
+        assert_eq!(offered("").len(), 3);
+    }
+
+    #[test]
+    fn every_command_with_names_is_one() {
+        for (name, words) in NAMED {
+            let command = crate::commands::TABLE.iter().find(|it| it.name == *name);
+            let command = command.unwrap_or_else(|| panic!("no /{name}"));
+            for word in words.iter().filter(|word| !word.is_empty()) {
+                assert!(command.subcommands.iter().any(|sub| sub.name == *word), "{name} {word}");
+            }
+        }
+    }
+}
