@@ -3,6 +3,7 @@
 
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand, ValueEnum};
 use parallax_headless::{ExitCode, OutputFormat, one_line};
@@ -218,6 +219,14 @@ pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
     Ok(launch)
 }
 
+/// Whether `--skip-trust` stood before the subcommand.
+static SKIPS_TRUST: AtomicBool = AtomicBool::new(false);
+
+/// The folder is trusted for this run of a subcommand.
+pub(crate) fn skip_trust() {
+    SKIPS_TRUST.store(true, Ordering::Relaxed);
+}
+
 /// How subcommands read them: nothing is begun, and no session is kept.
 pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir()
@@ -227,6 +236,7 @@ pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
         variables: std::env::vars_os().collect(),
         look_only: true,
         ephemeral: true,
+        skip_trust: SKIPS_TRUST.load(Ordering::Relaxed),
         version: env!("CARGO_PKG_VERSION"),
         colourist: Some(parallax_tui::highlight::code_pieces),
         ..LaunchOptions::default()

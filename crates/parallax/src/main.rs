@@ -52,8 +52,15 @@ fn main() -> std::process::ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
     let around = Surroundings::look();
     let spelling::Spelled { argv, before_subcommand } = spelling::spelled(&argv);
-    if let Some((subcommand, flags)) = before_subcommand {
-        usage::warn_of_flags(&subcommand, &flags);
+    if let Some((subcommand, mut flags)) = before_subcommand {
+        let all = flags.len();
+        flags.retain(|flag| flag != "--skip-trust");
+        if flags.len() < all {
+            extending::skip_trust();
+        }
+        if !flags.is_empty() {
+            usage::warn_of_flags(&subcommand, &flags);
+        }
     }
     let code = match Invocation::read(&argv, &around) {
         Ok(invocation) => launch::launch(invocation, around),

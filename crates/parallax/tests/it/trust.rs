@@ -55,6 +55,22 @@ fn a_folder_is_trusted_denied_and_forgotten() {
 }
 
 #[test]
+fn a_flag_before_a_subcommand_is_no_prompt_and_trusts_for_once() {
+    let world = World::new("[]");
+    let done = run(&world, &["-m", "x", "hooks", "list"]);
+    assert!(done.err().contains("`-m` means nothing to `parallax hooks`"), "{}", done.err());
+    assert!(!done.err().contains("--skip-trust` means nothing"));
+    let refused = run(&world, &["policy", "accept"]);
+    assert_ne!(refused.code(), 0);
+    let trusted = run(&world, &["--skip-trust", "policy", "accept"]);
+    assert_eq!(trusted.code(), 0, "{}", trusted.err());
+    // A group alone says what it has.
+    let group = run(&world, &["mcp"]);
+    assert_eq!(group.code(), 1);
+    assert!(group.err().contains("Commands:"), "{}", group.err());
+}
+
+#[test]
 fn a_folder_does_not_trust_itself_by_a_relative_path() {
     let world = World::new("[]");
     world.home.write("t.json", r#"{".": "TRUST_FOLDER"}"#).expect("file");
