@@ -253,8 +253,8 @@ impl Session {
                     shorter = view;
                 }
             }
-            if material.estimate(&shorter) >= mark && reach.protect_newest {
-                // The newest results alone are more than the history is to have.
+            // The newest results alone may be far more than the history is to have.
+            if material.estimate(&shorter) >= mark.saturating_mul(2) && reach.protect_newest {
                 let all = Reach { protect: mark / 4, protect_newest: false, ..reach };
                 if let Some(view) = self.shortened(&shorter, all).await {
                     how = how.or(Some(CompactionHow::Results));
