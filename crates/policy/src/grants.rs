@@ -44,10 +44,12 @@ pub(crate) fn beyond(
 ) -> Permissions {
     let mut beyond = wanted.beyond(granted);
     let roots = folders.workspace;
-    beyond
-        .file_system
-        .write
-        .retain(|path| readonly || !paths::inside(path, roots) || paths::is_protected(path, roots));
+    beyond.file_system.write.retain(|path| {
+        readonly
+            || !paths::inside(path, roots)
+            || paths::is_protected(path, roots)
+            || paths::says_what_is_hidden(path)
+    });
     // What commands may read needs no leave: asked for, it is a hidden file.
     beyond
 }

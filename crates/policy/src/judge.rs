@@ -448,9 +448,15 @@ impl Policy {
             // tightened.
             let mut free = Permissions { agents: wanted.agents, ..Permissions::default() };
             if !readonly {
-                let inside = |path: &&PathBuf| paths::inside(path, call.folders.workspace);
-                free.file_system.write =
-                    wanted.file_system.write.iter().filter(inside).cloned().collect();
+                // What is hidden stays so, and what says so: asked for to be read too, a
+                // path is a secret, or holds one.
+                let files = &wanted.file_system;
+                let is_free = |path: &&PathBuf| {
+                    paths::inside(path, call.folders.workspace)
+                        && !paths::says_what_is_hidden(path)
+                        && !files.read.iter().any(|read| read.starts_with(path))
+                };
+                free.file_system.write = files.write.iter().filter(is_free).cloned().collect();
             }
             granted = granted.and(&free);
         }

@@ -33,6 +33,11 @@ pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
         || makes_repository(path)
 }
 
+/// Whether the file says what commands must not read.
+pub(crate) fn says_what_is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| fold(&name.to_string_lossy()) == ".geminiignore")
+}
+
 /// Whether the file makes an ordinary folder a repository, or is what git obeys
 /// of such a folder: there are programs in its configuration and its hooks.
 fn makes_repository(path: &Path) -> bool {

@@ -251,6 +251,13 @@ impl RunShellCommand {
                 permissions.file_system.write.push(path);
             }
         }
+        if !permissions.file_system.write.is_empty() {
+            let (roots, none) = (self.workspace.roots(), Permissions::default());
+            let mode = scope.mode;
+            let subject = Subject { line, roots: &roots, layers: true, mode, permissions: &none };
+            let plan = confinement::plan(sandbox, &subject);
+            foreseen::name_hidden(&mut permissions.file_system, plan);
+        }
         Ok(permissions)
     }
 

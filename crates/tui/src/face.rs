@@ -165,7 +165,8 @@ impl Face {
     }
 
     fn input(&mut self, event: InputEvent, came: Instant) {
-        if self.screen.capabilities().marks_pastes {
+        // In plain lines a program may talk: it writes a line and its end at once.
+        if self.screen.capabilities().marks_pastes || self.app.settings.screen_reader {
             self.app.composer.bracketed_paste_confirmed();
         }
         self.app.input(event, came);

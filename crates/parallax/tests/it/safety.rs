@@ -75,7 +75,9 @@ fn a_protected_file_is_closed_or_put_back() {
 
 #[test]
 fn what_the_sandbox_refused_is_asked_and_given_once() {
-    let world = World::new(&commands(&["cat ~/.ssh/id_test", "cat ~/.ssh/id_test"]));
+    // Only the run tells what the first reads; the words of the others do.
+    let lines = ["f=id_test; cat ~/.ssh/$f", "cat ~/.ssh/id_test", "cat ~/.ssh/id_test"];
+    let world = World::new(&commands(&lines));
     world.home.write_home(".ssh/id_test", "the key").expect("written");
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
@@ -83,7 +85,7 @@ fn what_the_sandbox_refused_is_asked_and_given_once() {
     for answer in ["proceed_once", "proceed_once", "proceed_once", "cancel"] {
         let ask = face.next("ask");
         questions.push(ask["question"].as_str().expect("a word").to_owned());
-        if ask["question"] == "sandbox_expansion" {
+        if questions.len() > 1 {
             let read = ask["permissions"]["fileSystem"]["read"][0].as_str().expect("a path");
             assert!(read.ends_with("/.ssh/id_test"), "{read}");
         }
@@ -91,10 +93,25 @@ fn what_the_sandbox_refused_is_asked_and_given_once() {
     }
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
-    assert_eq!(questions, ["exec", "sandbox_expansion", "exec", "sandbox_expansion"]);
+    assert_eq!(questions, ["exec", "sandbox_expansion", "exec", "exec"]);
     let answers = answers(&world.server);
-    assert!(answers[0].contains("the key"), "{}", answers[0]);
-    assert!(!answers[1].contains("the key"), "{}", answers[1]);
+    assert!(answers[0].contains("the key") && answers[1].contains("the key"), "{answers:?}");
+    assert!(!answers[2].contains("the key"), "{}", answers[2]);
+}
+
+#[test]
+fn a_hidden_file_is_not_read_under_another_name() {
+    let lines = ["mv .env x; cat x", "mv gi y; cat y", "echo > .geminiignore; cat gi"];
+    let world = World::new(&commands(&lines));
+    let secret = "the-word-nobody-may-see";
+    for (name, text) in [(".env", secret), ("gi", secret), (".geminiignore", "gi\n")] {
+        world.home.write(name, text).expect("written");
+    }
+    let done = world.run(&["-y", "-p", "go"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let answers = answers(&world.server);
+    assert_eq!(answers.len(), lines.len());
+    assert!(answers.iter().all(|answer| !answer.contains(secret)), "{answers:?}");
 }
 
 #[test]

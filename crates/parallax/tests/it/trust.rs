@@ -60,10 +60,11 @@ fn a_flag_before_a_subcommand_is_no_prompt_and_trusts_for_once() {
     let done = run(&world, &["-m", "x", "hooks", "list"]);
     assert!(done.err().contains("`-m` means nothing to `parallax hooks`"), "{}", done.err());
     assert!(!done.err().contains("--skip-trust` means nothing"));
-    let refused = run(&world, &["policy", "accept"]);
-    assert_ne!(refused.code(), 0);
-    let trusted = run(&world, &["--skip-trust", "policy", "accept"]);
-    assert_eq!(trusted.code(), 0, "{}", trusted.err());
+    let settings = r#"{"mcpServers": {"of-the-project": {"command": "false"}}}"#;
+    world.home.write(".gemini/settings.json", settings).expect("written");
+    assert!(!run(&world, &["mcp", "list"]).out().contains("of-the-project"));
+    let trusted = run(&world, &["--skip-trust", "mcp", "list"]);
+    assert!(trusted.out().contains("of-the-project"), "{}", trusted.out());
     // A group alone says what it has.
     let group = run(&world, &["mcp"]);
     assert_eq!(group.code(), 1);

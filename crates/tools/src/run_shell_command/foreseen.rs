@@ -78,9 +78,18 @@ pub(super) fn files(line: &Line, directory: &Path, home: &Path, plan: Plan) -> F
             command.arguments().iter().for_each(|word| note(word, Access::Read));
         }
     }
-    // Who may write it may read it.
-    found.read.retain(|path| !found.write.contains(path));
     found
+}
+
+/// Names what is hidden and to be written as read too: who may rename a secret may
+/// read it under its new name.
+pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
+    let ran = Ran { plan, missed_network: false };
+    for path in &files.write {
+        if ran.refuses(path, Access::Read) && !files.read.contains(path) {
+            files.read.push(path.clone());
+        }
+    }
 }
 
 /// The place that the word names, when its text alone tells.

@@ -138,15 +138,18 @@ fn ask_for(
 ) -> bool {
     let files = &mut missing.file_system;
     let only_writing = ["read-only file system", "device or resource busy"];
-    let to_read = confinement.refuses(path, Access::Read)
-        && !only_writing.iter().any(|words| line.contains(words));
+    // Who may rename a hidden file may read it under its new name.
+    let to_read = confinement.refuses(path, Access::Read);
+    let to_write = !to_read || only_writing.iter().any(|words| line.contains(words));
     if !to_read && !confinement.refuses(path, Access::Write) {
         return false;
     }
-    let full = files.read.len() + files.write.len() >= MOST;
-    let list = if to_read { &mut files.read } else { &mut files.write };
-    if !full && !list.iter().any(|known| known == path) {
-        list.push(path.to_owned());
+    for (asked, of_read) in [(to_read, true), (to_write, false)] {
+        let full = files.read.len() + files.write.len() >= MOST;
+        let list = if of_read { &mut files.read } else { &mut files.write };
+        if asked && !full && !list.iter().any(|known| known == path) {
+            list.push(path.to_owned());
+        }
     }
     true
 }
