@@ -319,7 +319,11 @@ fn read_hook(
     // Others count in seconds.
     let seconds = written.get("timeout").and_then(Value::as_u64).filter(|_| theirs);
     let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
-    let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))?;
+    // The hook may be a guard: it runs all the same.
+    let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))
+        .unwrap_or_else(|why| {
+            (TIMEOUT, Some(format!("{why}; it has {} seconds", TIMEOUT.as_secs())))
+        });
     let env = written.get("env").and_then(Value::as_object).into_iter().flatten();
     let env = env
         .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
@@ -352,7 +356,7 @@ fn read_hook(
 fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> {
     let wrong = || "its `timeout` is a number of milliseconds, or a text such as `60s`".to_owned();
     match value {
-        None => Ok((TIMEOUT, None)),
+        None | Some(Value::Null) => Ok((TIMEOUT, None)),
         Some(Value::Number(number)) => {
             let milliseconds = number.as_f64().filter(|number| *number > 0.0).ok_or_else(wrong)?;
             let timeout =
@@ -373,9 +377,10 @@ fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> 
                     None => (text, 1),
                 },
             };
-            let count: u64 = digits.trim().parse().map_err(|_| wrong())?;
-            let milliseconds = count.checked_mul(unit).filter(|count| *count > 0);
-            Ok((Duration::from_millis(milliseconds.ok_or_else(wrong)?), None))
+            let count: f64 = digits.trim().parse().map_err(|_| wrong())?;
+            let seconds = count * f64::from(unit) / 1000.0;
+            let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+            if timeout.is_zero() { Err(wrong()) } else { Ok((timeout, None)) }
         }
         Some(_) => Err(wrong()),
     }

@@ -266,7 +266,10 @@ impl Session {
             self.tell_compaction(unchanged(cause, before, "it was interrupted"));
             return false;
         }
-        if cause == CompactionCause::Overflow && material.estimate(&shorter) > window / 10 * 9 {
+        // What the service refused though it fits our window must become much less:
+        // its real limit is not known.
+        let fits = if before <= window { before / 2 } else { window / 10 * 9 };
+        if cause == CompactionCause::Overflow && material.estimate(&shorter) > fits {
             // The last resort: no model, one answer, no result in full.
             reach = Reach { protect: 0, protect_newest: false, ..reach };
             material = self.material(reach).await;

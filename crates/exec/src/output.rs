@@ -152,9 +152,11 @@ impl OutputSink {
         }
     }
 
-    pub(crate) fn resize(&mut self, size: TerminalSize) {
-        if let Reader::Screen(emulator) = &mut self.reader {
-            emulator.resize(size);
+    /// Another size of the terminal; the one that the command is to be told.
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> TerminalSize {
+        match &mut self.reader {
+            Reader::Screen(emulator) => emulator.resize(size),
+            _ => size,
         }
     }
 

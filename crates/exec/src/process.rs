@@ -169,8 +169,8 @@ impl Running {
                 Some(message) = self.messages.recv() => match message {
                     Message::Resize(size) => {
                         if let Some(terminal) = &mut self.terminal {
+                            let size = self.sink.resize(size);
                             terminal.resize(size);
-                            self.sink.resize(size);
                         }
                     }
                     Message::Input(bytes) => {

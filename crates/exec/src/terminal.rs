@@ -180,9 +180,16 @@ impl Emulator {
         self.parser.process(bytes);
     }
 
-    pub(crate) fn resize(&mut self, size: TerminalSize) {
-        let (rows, columns) = bounded(size);
+    /// Takes another size, and gives the one that it has now. The height changes
+    /// for full-screen programs only: rows that are cut off or put below would be
+    /// lost from the output, or blank lines in it.
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> TerminalSize {
+        let (mut rows, columns) = bounded(size);
+        if !self.parser.screen().alternate_screen() {
+            rows = self.parser.screen().size().0;
+        }
         self.parser.set_size(rows, columns);
+        TerminalSize { rows, columns }
     }
 
     /// What the screen shows now.

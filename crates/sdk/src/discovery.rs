@@ -25,8 +25,8 @@ use crate::launch::Launch;
 use crate::versions::Versions;
 
 /// How long the first request waits for a discovery of which nothing is known
-/// from earlier.
-const WAIT: Duration = Duration::from_millis(500);
+/// from earlier: the usual script is done by then, and known from then on.
+const WAIT: Duration = Duration::from_secs(2);
 /// A discovery that runs for so long is told of, when a turn ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a call of a tool that is not known yet waits for the discovery.

@@ -113,7 +113,10 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         let name = &setting.name;
         review.lines.push(format!("settings: it asks for {name} (`{variable}`{secret})"));
     }
-    review.programs = programs::programs(folder, &review.lines).map_err(|it| it.to_string())?;
+    // Context is text: to be named there makes nothing run.
+    let lines = review.lines.iter().filter(|line| !line.starts_with("context: "));
+    let lines: Vec<String> = lines.cloned().collect();
+    review.programs = programs::programs(folder, &lines).map_err(|it| it.to_string())?;
     Ok(review)
 }
 
