@@ -7,9 +7,10 @@ use std::sync::Arc;
 use parallax_config::{SessionContext, session_context};
 use parallax_engine::DescribeDirectories;
 use parallax_files::{Workspace, folder_tree_of};
+use parallax_protocol::event::FailureKind;
 use parallax_protocol::store::{Record, directories};
 
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
 use crate::memory::TREE_ENTRIES;
 
 impl Launch {
@@ -28,7 +29,17 @@ impl Launch {
         let given: Vec<PathBuf> = given.iter().map(real).collect();
         let (mut kept, mut notices) = (Vec::new(), Vec::new());
         for folder in directories(records).iter().filter(|folder| !given.contains(folder)) {
-            match self.folder_to_add(&folder.display().to_string()) {
+            // They are kept as they were in truth: what leads elsewhere by now is
+            // another folder, and an agent may have made the link.
+            let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);
+            let taken = match moved {
+                true => Err(failure(
+                    FailureKind::Input,
+                    format!("`{}` is a link to another folder now", folder.display()),
+                )),
+                false => self.folder_to_add(&folder.display().to_string()),
+            };
+            match taken {
                 Ok(folder) => kept.push(folder),
                 Err(failure) => notices.push(format!(
                     "a folder that this session worked in is left out: {}; `/directory add {}` \

@@ -4,14 +4,14 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Usage;
 use parallax_protocol::store::{
-    ContentRecord, DirectoriesRecord, NameRecord, Record, ResultRecord, RoundRecord, SessionHead,
+    ContentRecord, NameRecord, Record, ResultRecord, RoundRecord, SessionHead,
 };
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -79,14 +79,16 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
     let first = text.lines().next().unwrap_or("");
     if matches!(read_record(first), Some(Record::Session(_))) {
         let mut session = load(path)?;
-        // Who wrote the file does not say what may be spent here.
-        session.records.retain(|record| !matches!(record, Record::Budget(_)));
+        // Who wrote the file does not say what may be spent here, nor which folders
+        // are worked in.
+        session
+            .records
+            .retain(|record| !matches!(record, Record::Budget(_) | Record::Directories(_)));
         return Ok(session);
     }
-    let Foreign { mut head, summary, directories, messages } =
-        read_foreign(text).ok_or_else(|| {
-            none("expected a session of Parallax or Gemini CLI, or an array of contents")
-        })?;
+    let Foreign { mut head, summary, messages } = read_foreign(text).ok_or_else(|| {
+        none("expected a session of Parallax or Gemini CLI, or an array of contents")
+    })?;
     if !SessionId::is_valid(head.session_id.as_str()) {
         head.session_id = crate::load::head_of_file(path).session_id;
     }
@@ -102,12 +104,6 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
     if let Some(text) = summary.filter(|text| !text.trim().is_empty()) {
         let name = NameRecord { time: time.clone(), text: crate::list::clean_title(&text) };
         session.records.insert(behind, Record::Name(name));
-    }
-    // The first one is the project's own.
-    let directories: Vec<PathBuf> = directories.into_iter().skip(1).collect();
-    if !directories.is_empty() {
-        let told = DirectoriesRecord { time, directories };
-        session.records.insert(behind, Record::Directories(told));
     }
     if session.contents.is_empty() { Err(none("it has no messages")) } else { Ok(session) }
 }
@@ -130,7 +126,6 @@ struct Document {
     id: Option<String>,
     start_time: Option<String>,
     summary: Option<String>,
-    directories: Vec<PathBuf>,
     messages: Option<Vec<Box<RawValue>>>,
     contents: Option<Vec<Box<RawValue>>>,
     history: Option<Vec<Box<RawValue>>>,
@@ -141,13 +136,11 @@ struct Foreign {
     head: SessionHead,
     /// What it is called there.
     summary: Option<String>,
-    /// The folders of its workspace, the project's first.
-    directories: Vec<PathBuf>,
     messages: Vec<Message>,
 }
 
 fn read_foreign(text: &str) -> Option<Foreign> {
-    let plain = |head, messages| Foreign { head, summary: None, directories: Vec::new(), messages };
+    let plain = |head, messages| Foreign { head, summary: None, messages };
     if text.starts_with('[') {
         let items: Vec<Box<RawValue>> = serde_json::from_str(text).ok()?;
         return Some(plain(empty_head(), read_items(&items)));
@@ -161,11 +154,7 @@ fn read_foreign(text: &str) -> Option<Foreign> {
     let mut head = empty_head();
     head.session_id = SessionId::new(document.session_id.or(document.id).unwrap_or_default());
     head.start_time = document.start_time.unwrap_or_default();
-    Some(Foreign {
-        summary: document.summary,
-        directories: document.directories,
-        ..plain(head, read_items(&items))
-    })
+    Some(Foreign { summary: document.summary, ..plain(head, read_items(&items)) })
 }
 
 /// Contents (with `role`) or records of messages (with `type`).

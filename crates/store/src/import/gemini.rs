@@ -2,7 +2,6 @@
 //! document with both.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView};
@@ -23,7 +22,6 @@ struct Line {
     project_hash: Option<String>,
     start_time: Option<String>,
     summary: Option<String>,
-    directories: Option<Vec<PathBuf>>,
     messages: Option<Vec<Box<RawValue>>>,
     id: Option<String>,
     #[serde(rename = "type")]
@@ -39,7 +37,6 @@ struct Line {
 struct Set {
     start_time: Option<String>,
     summary: Option<String>,
-    directories: Option<Vec<PathBuf>>,
     messages: Option<Vec<Box<RawValue>>>,
 }
 
@@ -80,15 +77,13 @@ impl<'a> Messages<'a> {
 /// Reads a record of lines; `None` when no line is its metadata.
 pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     let mut head: Option<SessionHead> = None;
-    let (mut summary, mut directories) = (None, None);
+    let mut summary = None;
     let mut messages = Messages::default();
     for text in text.lines() {
         let Ok(line) = serde_json::from_str::<Line>(text) else { continue };
         summary = line.summary.or(summary);
-        directories = line.directories.or(directories);
         if let Some(set) = line.set {
             summary = set.summary.or(summary);
-            directories = set.directories.or(directories);
             if let (Some(time), Some(head)) = (set.start_time, &mut head) {
                 head.start_time = time;
             }
@@ -112,7 +107,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
         }
     }
     let messages = messages.list.iter().flatten().filter_map(|text| read_message(text)).collect();
-    Some(Foreign { head: head?, summary, directories: directories.unwrap_or_default(), messages })
+    Some(Foreign { head: head?, summary, messages })
 }
 
 #[derive(Deserialize)]

@@ -18,6 +18,7 @@ use crate::app::{App, Layout, Overlay, Purpose, choose_theme};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Then;
 use crate::keymap::{Keymap, Platform};
+use crate::theme::Theme;
 
 impl Face {
     /// The terminal in our hands and the first state; nothing is drawn yet.
@@ -152,26 +153,11 @@ impl Face {
             ));
         }
         items.push(ListItem::new("no", "Do not trust it", "nothing of it is read as instructions"));
-        let theme = &self.app.theme;
-        let mut rows = vec![Line::styled(
-            "Files of a folder can carry instructions for the agent and programs that run by \
-             themselves. Nothing of this one has been read yet but names.",
-            theme.text,
-        )];
-        let brings = question.brings.rows();
-        if brings.is_empty() {
-            rows.push(Line::styled(
-                "It would bring no settings, commands or context.",
-                theme.secondary,
-            ));
-        } else {
-            rows.push(Line::styled("It would bring:", theme.text));
-            rows.extend(
-                brings.into_iter().map(|line| Line::styled(format!("  {line}"), theme.warning)),
-            );
-        }
         let width = usize::from(self.app.size.0).saturating_sub(1).max(20);
-        let rows = rows.iter().flat_map(|row| wrap(row, width, &[])).collect();
+        // The question, its choices (which may take two rows each) and the hint are
+        // always seen; the rest is what there is room for.
+        let room = usize::from(self.app.size.1).saturating_sub(2 * items.len() + 6);
+        let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
         let title = format!("Do you trust this folder? {}", name(&question.folder));
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc leave");
         self.app.open(Overlay::list(Purpose::Trust, list));
@@ -228,6 +214,45 @@ impl Face {
         // What the session holds is seen at once.
         self.last_frame = None;
     }
+}
+
+/// What a folder would bring, in so many rows: each kind has its share, and what is
+/// cut is told of with the command that shows it all.
+fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
+    let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
+    let mut rows = match brings {
+        [] => wrapped("It would bring no settings, commands or context.".into(), theme.secondary),
+        _ => wrapped("It would bring:".into(), theme.text),
+    };
+    let why = wrapped(
+        "Files of a folder can carry instructions for the agent and programs that run by \
+         themselves. Nothing of this one has been read yet but names."
+            .into(),
+        theme.text,
+    );
+    if why.len() + rows.len() + 2 * brings.len() <= room {
+        rows.splice(0..0, why);
+    }
+    let more = wrapped("… and more: `parallax trust show` lists it".into(), theme.warning);
+    let kinds: Vec<Vec<Line>> =
+        brings.iter().map(|line| wrapped(format!("  {line}"), theme.warning)).collect();
+    let all: usize = kinds.iter().map(Vec::len).sum();
+    let mut left = room.saturating_sub(rows.len());
+    let is_cut = all > left;
+    if is_cut {
+        left = left.saturating_sub(more.len());
+    }
+    let count = kinds.len();
+    for (at, kind) in kinds.into_iter().enumerate() {
+        let share = if is_cut { left / (count - at) } else { kind.len() };
+        let shown = kind.len().min(share);
+        rows.extend(kind.into_iter().take(shown));
+        left = left.saturating_sub(shown);
+    }
+    if is_cut {
+        rows.extend(more);
+    }
+    rows
 }
 
 /// Warnings about keys that are printed; of more only the number.
