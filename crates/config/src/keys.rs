@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use parallax_protocol::Object;
-use serde_json::{Number, Value};
+use serde_json::{Number, Value, json};
 
 use crate::migrate::{look, take};
 
@@ -515,6 +515,11 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
     for key in KEYS {
         if let Some(group) = group_that_is_none(values, key.name) {
             let value = take(values, &group).unwrap_or_default();
+            if RETENTION.starts_with(&group) {
+                let off = json!({"enabled": false, "unusable": group});
+                let off = if group == "general" { json!({"sessionRetention": off}) } else { off };
+                replace(values, &group, off);
+            }
             issues.push(format!("`{group}` must be an object, not {}", shown(&value)));
             continue;
         }

@@ -70,8 +70,10 @@ impl Launch {
         if settings.max_age.is_some_and(|age| age < settings.min_retention) {
             return off("maxAge` is less than `minRetention`");
         }
-        if settings.max_count == Some(0) {
-            return off("maxCount` must be 1 or more");
+        let count = self.config.settings.get("general.sessionRetention.maxCount");
+        let is_set = count.is_some_and(|count| !count.is_null());
+        if is_set && settings.max_count.is_none_or(|most| most == 0) {
+            return off("maxCount` must be a whole number, 1 or more");
         }
         let rule = Retention {
             max_age: settings.max_age,
