@@ -32,6 +32,10 @@ const READERS: &[&str] = &[
     ".",
 ];
 
+/// Programs that change a folder, not what is in a file: leave for the file would
+/// not do, and the run tells what they need.
+const OF_FOLDERS: [&str; 7] = ["install", "ln", "mkdir", "mv", "rm", "rmdir", "unlink"];
+
 /// Paths that are asked for at once.
 const MOST: usize = 8;
 
@@ -73,7 +77,9 @@ pub(super) fn files(line: &Line, directory: &Path, home: &Path, plan: Plan) -> F
     }
     // What git itself writes and reads is another matter.
     for command in line.commands.iter().filter(|command| command.name() != Some("git")) {
-        bash::written(command).iter().for_each(|word| note(word, Access::Write));
+        if !command.name().is_some_and(|name| OF_FOLDERS.contains(&name)) {
+            bash::written(command).iter().for_each(|word| note(word, Access::Write));
+        }
         if command.name().is_some_and(|name| READERS.contains(&name)) {
             command.arguments().iter().for_each(|word| note(word, Access::Read));
         }
@@ -138,7 +144,7 @@ mod tests {
             ("echo x > ../other/z", "", "other/z"),
             ("echo x > .mcp.json", "", "w/.mcp.json"),
             ("echo x > b 2>/dev/null; cp a b", "", ""),
-            ("cp a ../other/b; rm .env", "", "other/b w/.env"),
+            ("cp a ../other/b; rm .env; mkdir ../other/c", "", "other/b"),
             // It need not be read for that, or only the run tells what it is.
             ("echo .env", "", ""),
             ("cd sub && cat .env", "", ""),
