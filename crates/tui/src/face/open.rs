@@ -220,6 +220,10 @@ impl Face {
 /// cut is told of with the command that shows it all.
 fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
     let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
+    if room < 4 {
+        // The question itself comes first.
+        return Vec::new();
+    }
     let mut rows = match brings {
         [] => wrapped("It would bring no settings, commands or context.".into(), theme.secondary),
         _ => wrapped("It would bring:".into(), theme.text),
