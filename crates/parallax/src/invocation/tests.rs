@@ -1,0 +1,182 @@
+use super::*;
+
+fn read(words: &[&str]) -> Result<Invocation, Refusal> {
+    let argv: Vec<OsString> =
+        std::iter::once("parallax").chain(words.iter().copied()).map(OsString::from).collect();
+    Invocation::read(&argv, &Surroundings::default())
+}
+
+fn prompt(words: &[&str]) -> (Option<String>, Settings, Printing) {
+    match read(words) {
+        Ok(Invocation::Prompt { prompt, settings, printing }) => (prompt, settings, printing),
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+fn refusal(words: &[&str]) -> String {
+    match read(words) {
+        Err(Refusal::Usage(usage)) => format!("{} | {}", usage.message, usage.hint),
+        Err(Refusal::Group(help)) => help,
+        Err(Refusal::Failure(failure)) => format!("42 {}", failure.message),
+        Ok(other) => panic!("{words:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn flags_stand_anywhere_and_the_last_wins() {
+    let (text, settings, printing) = prompt(&[
+        "--approval-mode=yolo",
+        "fix",
+        "-m",
+        "a",
+        "the bug",
+        "-o=text",
+        "-m",
+        "b",
+        "-ojson",
+        "--allowed-tools",
+        "x, run_shell_command(git log, -1)",
+        "--allowed-tools=y",
+        "--max-turns",
+        "3",
+    ]);
+    assert_eq!(text.as_deref(), Some("fix the bug"));
+    assert_eq!(settings.approval_mode, Some(ApprovalMode::Yolo));
+    assert_eq!(settings.model.as_deref(), Some("b"));
+    assert_eq!(settings.max_turns.map(NonZeroU32::get), Some(3));
+    assert_eq!(printing.format, Some(OutputFormat::Json));
+    assert_eq!(settings.allowed_tools.unwrap(), ["x", "run_shell_command(git log, -1)", "y"]);
+    assert_eq!(printing.warnings.len(), 1);
+}
+
+#[test]
+fn prompts_may_look_like_lists_flags_or_commands() {
+    assert_eq!(prompt(&["-p", "- one\n- two"]).0.as_deref(), Some("- one\n- two"));
+    assert_eq!(prompt(&["--prompt=--yolo"]).0.as_deref(), Some("--yolo"));
+    assert_eq!(prompt(&["explain", "demo"]).0.as_deref(), Some("explain demo"));
+    assert_eq!(prompt(&["help", "me"]).0.as_deref(), Some("help me"));
+    assert_eq!(prompt(&["--", "-x"]).0.as_deref(), Some("-x"));
+    assert!(refusal(&["-p", "--yolo"]).contains("--prompt=--yolo"));
+    assert!(refusal(&["demo", "the", "app"]).contains("quote the prompt"));
+    assert!(matches!(read(&["demo"]), Ok(Invocation::Demo)));
+    assert!(matches!(read(&["-o", "json", "demo"]), Ok(Invocation::Demo)));
+}
+
+#[test]
+fn sessions_are_chosen_by_one_flag() {
+    assert_eq!(prompt(&["-r", "-p", "x"]).1.session, SessionChoice::Resume("latest".into()));
+    assert_eq!(prompt(&["--resume=3", "x"]).1.session, SessionChoice::Resume("3".into()));
+    assert_eq!(
+        prompt(&["--session-id", "a-1", "x"]).1.session,
+        SessionChoice::WithId("a-1".into())
+    );
+    assert!(refusal(&["--session-id", "a/b", "x"]).starts_with("42 `a/b`"));
+    assert!(refusal(&["-r", "1", "--session-id", "x"]).contains("`--resume` and `--session-id`"));
+    assert!(matches!(read(&["--list-sessions"]), Ok(Invocation::ListSessions { .. })));
+    assert!(matches!(read(&["--delete-session", "2"]), Ok(Invocation::DeleteSession { .. })));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_a_hint() {
+    for (words, part) in [
+        (&["--outptu-format", "json"][..], "did you mean `--output-format`?"),
+        (&["--sandbox=dokcer"], "choose one of: true, false, docker"),
+        (&["trust", "me", "now"], "parallax -p \"trust …\""),
+        (&["-o", "xml"], "choose one of: text, json, stream-json"),
+        (&["-o"], "needs a value | choose one of: text, json, stream-json"),
+        (&["--approval-mode", "free"], "choose one of: default, auto_edit, yolo, plan"),
+        (&["--max-turns", "0"], "`0` is no value"),
+        (&["-p", "a", "b"], "both with `--prompt` and as words"),
+        (&["-y", "--approval-mode", "plan", "x"], "`--yolo` and `--approval-mode`"),
+        (&["--replay", "a", "--fake-responses", "b", "x"], "`--replay` and `--fake-responses`"),
+        (&["--verbose-json", "-o", "text", "x"], "needs `--output-format json`"),
+        (&["--verbose-json", "--stream-version", "2", "x"], "does not fit `--stream-version`"),
+        (&["--input-format", "stream-json", "x"], "from stdin"),
+        (&["--input-format", "stream-json", "-o", "json"], "does not fit `--output-format`"),
+        (&["--stream-version", "3"], "choose one of: 1, 2"),
+    ] {
+        let refusal = refusal(words);
+        assert!(refusal.contains(part), "{words:?}: {refusal}");
+        assert!(!refusal.contains('\n'), "{refusal}");
+    }
+}
+
+#[test]
+fn a_sandbox_is_named_after_an_equals_sign_only() {
+    for (words, sandbox) in [
+        (&["-s", "fix it"][..], "true"),
+        (&["fix it", "--sandbox"], "true"),
+        (&["--sandbox=docker", "fix it"], "docker"),
+        (&["-s=false", "fix it"], "false"),
+    ] {
+        let (text, settings, _) = prompt(words);
+        assert_eq!((text.as_deref(), settings.sandbox.as_deref()), (Some("fix it"), Some(sandbox)));
+    }
+    let (_, settings, _) = prompt(&["--policy", "a,b", "--policy", "c", "--admin-policy=d", "x"]);
+    assert_eq!(settings.policy_paths, ["a", "b", "c"].map(PathBuf::from));
+    assert_eq!(settings.admin_policy_paths, ["d"].map(PathBuf::from));
+}
+
+#[test]
+fn trust_without_an_action_says_how_things_stand() {
+    let action = |words: &[&str]| match read(words) {
+        Ok(Invocation::Trust { action, json }) => (action, json),
+        other => panic!("{words:?}: {other:?}"),
+    };
+    assert_eq!(action(&["trust"]), (TrustAction::Status { path: None }, false));
+    let add = TrustAction::Add { path: Some("x".into()), parent: true, settings: false };
+    assert_eq!(action(&["trust", "add", "x", "--parent", "--json"]), (add, true));
+}
+
+#[test]
+fn flags_of_one_format_ask_for_it() {
+    assert_eq!(prompt(&["--verbose-json", "x"]).2.format, Some(OutputFormat::Json));
+    let Ok(Invocation::StreamInput { settings, printing }) =
+        read(&["--input-format", "stream-json"])
+    else {
+        panic!("no conversation")
+    };
+    assert!(settings.interactive);
+    assert_eq!(printing.format, Some(OutputFormat::StreamJson));
+    assert_eq!(prompt(&["x"]).2.format, None);
+}
+
+#[test]
+fn a_start_on_a_terminal_without_p_is_interactive() {
+    let around = Surroundings {
+        stdin_is_terminal: true,
+        stdout_is_terminal: true,
+        ..Surroundings::default()
+    };
+    let start = |words: &[&str]| {
+        let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
+        Invocation::read(&argv, &around)
+    };
+    let prompt_of = |words: &[&str]| match start(words) {
+        Ok(Invocation::Interactive { prompt, settings, warnings, .. }) => {
+            assert!(settings.interactive);
+            (prompt, warnings.len())
+        }
+        other => panic!("{words:?}: {other:?}"),
+    };
+    assert_eq!(prompt_of(&["parallax"]), (None, 0));
+    assert_eq!(prompt_of(&["parallax", "hello", "you"]), (Some("hello you".to_owned()), 1));
+    assert_eq!(prompt_of(&["parallax", "-i", "- a"]), (Some("- a".to_owned()), 0));
+    assert!(matches!(start(&["parallax", "-p", "hello"]), Ok(Invocation::Prompt { .. })));
+    assert!(matches!(start(&["parallax", "-o", "json", "x"]), Ok(Invocation::Prompt { .. })));
+    assert!(
+        matches!(start(&["parallax", "-o", "json"]), Err(Refusal::Failure(failure)) if failure.message.contains("no prompt"))
+    );
+    assert!(refusal(&["-i", "x"]).starts_with("42 `--prompt-interactive` needs a terminal"));
+    assert!(refusal(&["-i", "x", "-p", "y"]).contains("cannot be used together"));
+    assert!(matches!(start(&["parallax", "-v"]), Ok(Invocation::Version)));
+}
+
+#[test]
+fn help_has_the_headings_that_programs_look_for() {
+    let Ok(Invocation::Help(help)) = read(&["--help"]) else { panic!("no help") };
+    let at = |heading: &str| help.find(heading).unwrap_or_else(|| panic!("{heading}: {help}"));
+    assert!(at("Usage: ") < at("\nCommands:\n") && at("\nCommands:\n") < at("\nOptions:\n"));
+    assert!(help.contains("  -o, --output-format <FORMAT>  "), "{help}");
+    assert!(!help.contains("fake-responses"));
+}
