@@ -73,38 +73,18 @@ pub(crate) const KNOWN: &[&str] = &[
 /// `None` as well when the word is known.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const MOST_EDITS: usize = 3;
+    const LONGEST: usize = 64;
     // A short word is near everything.
     let most = MOST_EDITS.min(word.chars().count().saturating_sub(2));
-    if known.contains(&word) {
+    if known.contains(&word) || word.chars().count() > LONGEST {
         return None;
     }
     known
         .iter()
-        .map(|candidate| (distance(word, candidate), *candidate))
+        .map(|candidate| (strsim::levenshtein(word, candidate), *candidate))
         .filter(|(edits, _)| *edits <= most)
         .min()
         .map(|(_, candidate)| candidate)
-}
-
-/// Characters to insert, delete or replace to make one word of the other.
-fn distance(from: &str, to: &str) -> usize {
-    const LONGEST: usize = 64;
-    if from.chars().count() > LONGEST || to.chars().count() > LONGEST {
-        return usize::MAX;
-    }
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, character) in from.chars().enumerate() {
-        let mut next = Vec::with_capacity(row.len());
-        let mut left = above + 1;
-        next.push(left);
-        for ((&diagonal, &up), &other) in row.iter().zip(row.iter().skip(1)).zip(&to) {
-            left = (diagonal + usize::from(character != other)).min(up + 1).min(left + 1);
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -84,11 +84,3 @@ pub use used::Used;
 
 /// Sends orders to the session. Bounded: a face that floods waits.
 pub type OpSender = tokio::sync::mpsc::Sender<Op>;
-
-/// How many letters must change to make one name of the other; for "did you
-/// mean".
-pub fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let limit = one.len().max(other.len());
-    parallax_tools::replace::distance(&one, &other, limit).unwrap_or(limit)
-}

@@ -1,18 +1,21 @@
 //! Names near a name that nobody knows.
 
-use crate::distance;
-
 /// Names that an error offers.
 const MOST: usize = 3;
+/// A longer text, in bytes, is no slip in a name.
+const LONGEST: usize = 256;
 
 /// Names that differ little from the one typed or begin with it, nearest first.
 /// What is little grows with the length: in four letters two slips leave nothing
 /// of the word.
 pub fn near<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    if typed.len() > LONGEST {
+        return Vec::new();
+    }
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {
-            let slips = if is_swap(typed, name) { 1 } else { distance(typed, name) };
+            let slips = if is_swap(typed, name) { 1 } else { strsim::levenshtein(typed, name) };
             let begins = typed.len() > 1 && name.starts_with(typed);
             // One slip in one or two letters is another word.
             let close = slips <= allowed && slips < typed.chars().count().max(2) - 1;

@@ -27,7 +27,7 @@ use crate::change::{
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
 use crate::suggest::close_names;
-pub use distance::distance;
+pub(crate) use distance::distance;
 pub use matching::{Found, Hit, Strategy, find};
 pub use source::Source;
 
