@@ -148,6 +148,7 @@ impl Session {
                 wire: to_raw_value(&parts).ok()?,
                 status: "success".into(),
                 display: None,
+                told: None,
             })
         });
         Some(results.collect())

@@ -270,6 +270,10 @@ impl Inbox {
                 self.cleared = matches!(op, Op::Clear);
                 self.shutdown = true;
                 self.prompts.clear();
+                // What waits for the running turn is not to begin another one.
+                for Steer { id, prompt } in std::mem::take(&mut self.steers) {
+                    self.steer_ended(id, prompt.text, SteerFate::Withdrawn);
+                }
                 self.shells.cancel();
                 for running in [&self.turn, &self.compacting].into_iter().flatten() {
                     running.cancel();

@@ -438,7 +438,12 @@ impl Session {
             self.end_route(&reason);
             self.keep_budgets();
             self.inbox.turn = None;
-            self.history.record(&Record::TurnEnd { time: now(), reason: word(&reason).to_owned() });
+            let word = match reason {
+                EndReason::Cancelled if self.inbox.shutdown => "shutdown",
+                _ => word(&reason),
+            };
+            let detail = detail(&reason).map(str::to_owned);
+            self.history.record(&Record::TurnEnd { time: now(), reason: word.to_owned(), detail });
             let store = self.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
             if let Ok(Err(error)) = self.inbox.during(synced).await {
@@ -448,7 +453,7 @@ impl Session {
             // What was steered too late is a prompt of its own.
             // A sub-agent has one prompt; the session has the message too.
             let late = std::mem::take(&mut self.inbox.steers);
-            if self.role.is_none() {
+            if self.role.is_none() && !self.inbox.shutdown {
                 self.inbox.prompts.extend(late.into_iter().map(Queued::steered));
             }
             let duration_ms = crate::meter::millis(begun);
@@ -512,5 +517,15 @@ fn word(reason: &EndReason) -> &'static str {
         EndReason::Loop { .. } => "loop",
         EndReason::Stopped { .. } => "stopped",
         EndReason::Failed(_) => "error",
+    }
+}
+
+/// What else there is to tell of the end of a turn.
+fn detail(reason: &EndReason) -> Option<&str> {
+    match reason {
+        EndReason::Loop { detail } => Some(detail),
+        EndReason::Stopped { reason } => Some(reason),
+        EndReason::Failed(failure) => Some(&failure.message),
+        _ => None,
     }
 }

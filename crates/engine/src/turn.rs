@@ -109,12 +109,8 @@ impl Session {
                     Ok(())
                 }
             },
-            Reply::Final if self.inbox.steers.is_empty() => Err(EndReason::Done),
-            Reply::Final => {
-                let parts = self.take_steers();
-                self.history.push(&Content::user(parts), Remarks::default());
-                Ok(())
-            }
+            // What the person said meanwhile is a prompt of its own.
+            Reply::Final => Err(EndReason::Done),
         }
     }
 
@@ -145,6 +141,7 @@ impl Session {
             None
         };
         let mut tail = self.take_reports();
+        let mut said = Vec::new();
         let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());
         // Unless the person said something else meanwhile.
         let declined = round.declined && self.inbox.steers.is_empty();
@@ -154,13 +151,13 @@ impl Session {
             || matches!(finding, Some(Finding::Stop(_)));
         // Where no request follows, a message is a prompt of its own.
         if !ends && !cancel.is_cancelled() {
-            tail.extend(self.take_steers());
+            said = self.take_steers(&mut tail);
         }
         if let Some(Finding::Nudge(detail)) = &finding {
             self.inbox.notice(Level::Warning, format!("possible loop: {detail}"));
             tail.push(Part::text(nudge(detail)));
         }
-        self.close_round(round, &tail);
+        self.close_round(round, &tail, said);
         if let Some(error) = fatal {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Tool,
@@ -184,11 +181,15 @@ impl Session {
     }
 
     /// Journals the end of a round and appends its content.
-    fn close_round(&mut self, round: Round, tail: &[Part]) {
+    fn close_round(&mut self, round: Round, tail: &[Part], said: Vec<String>) {
         let results: Vec<&RawValue> = round.results.iter().map(AsRef::as_ref).collect();
         let tail = if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
         let content = assemble_round(&results, tail.as_deref());
-        self.history.record(&Record::Round(RoundRecord { results: results.len(), tail }));
+        self.history.record(&Record::Round(RoundRecord {
+            results: results.len(),
+            tail,
+            said: Some(said),
+        }));
         self.history.keep(content);
         if !round.injected.is_empty() {
             for content in respond::injection(round.injected) {
@@ -224,8 +225,10 @@ impl Session {
         self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
     }
 
-    fn take_steers(&mut self) -> Vec<Part> {
-        let mut parts = Vec::new();
+    /// Adds what the person said meanwhile to the parts of a round; gives their
+    /// texts.
+    fn take_steers(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
+        let mut said = Vec::new();
         for steer in std::mem::take(&mut self.inbox.steers) {
             let Prompt { mut text, attachments, .. } = steer.prompt;
             self.black_out(&mut text);
@@ -236,10 +239,11 @@ impl Session {
                 start: ItemStart::User { text: text.clone() },
             });
             self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
-            parts.push(Part::text(text));
+            parts.push(Part::text(text.clone()));
             parts.extend(attachments);
+            said.push(text);
         }
-        parts
+        said
     }
 
     /// Makes the history ready for a user content: every call answered, the
@@ -276,6 +280,7 @@ impl Session {
                 wire: wire.clone(),
                 status: "cancelled".into(),
                 display: None,
+                told: None,
             }));
             results.push(wire);
         }
@@ -287,7 +292,7 @@ impl Session {
             stopped: None,
             declined: false,
         };
-        self.close_round(round, &[]);
+        self.close_round(round, &[], Vec::new());
     }
 
     /// The calls of the newest content, which nobody answered.

@@ -202,6 +202,9 @@ fn item_json(item: &PastItem) -> Value {
         PastItem::Tool { name, args, status, output, .. } => json!({
             "type": "tool", "name": name, "args": args, "status": status, "output": output,
         }),
+        PastItem::Ended { reason, detail } => {
+            json!({"type": "ended", "reason": reason, "detail": detail})
+        }
     }
 }
 
@@ -220,6 +223,10 @@ fn write_item(text: &mut String, item: &PastItem) {
             }
         }
         PastItem::Thought { .. } => {}
+        PastItem::Ended { reason, detail } => {
+            let detail = detail.as_deref().map(|it| format!(": {}", one_line(it)));
+            let _ = write!(text, "\n  ({reason}{})\n", detail.unwrap_or_default());
+        }
         PastItem::Text { text: said, .. } => {
             let _ = write!(text, "\n{}\n", indented(said.trim(), ""));
         }

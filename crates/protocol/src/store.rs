@@ -36,8 +36,12 @@ pub enum Record {
     TurnEnd {
         /// When, RFC 3339.
         time: String,
-        /// Why (`done`, `cancelled`, `error`, …).
+        /// Why (`done`, `cancelled`, `error`, …). `shutdown`: the program was told to
+        /// end meanwhile, so that the turn can be gone on with.
         reason: String,
+        /// What the person was told of it, where there was more to tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
     },
     /// The contents after this many were taken back: a failed prompt, or the
     /// person went back to an earlier one.
@@ -277,6 +281,31 @@ pub struct ResultRecord {
     /// What a person saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Value>,
+    /// What a person was told beside that; `None` in a journal of before, or of
+    /// another program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<CallTold>,
+}
+
+/// What a person was told of a call beside its result, so that a resumed session
+/// looks as it did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CallTold {
+    /// What was done, in one line; the beginning of it, where it is long.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// How long it ran, in milliseconds.
+    pub duration_ms: u64,
+    /// The exit code of a command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// Whether a person or a rule refused it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
+    /// The rule that refused it, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denied: Option<(String, String)>,
 }
 
 /// The end of a round of calls.
@@ -285,9 +314,12 @@ pub struct ResultRecord {
 pub struct RoundRecord {
     /// How many results the user content holds, in call order.
     pub results: usize,
-    /// Parts after them (steering messages), as JSON array.
+    /// Parts after them (steering messages, reports), as JSON array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Box<RawValue>>,
+    /// What of these the person said; `None` in a journal of before: all texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Vec<String>>,
 }
 
 /// A journal that could not be written.

@@ -61,8 +61,9 @@ fn fill(homes: &Homes, project: &Path, id: &str, turns: usize) {
             wire,
             status: "success".into(),
             display: None,
+            told: None,
         }));
-        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None }));
+        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None, said: None }));
         let _ = journal.append(&content(Content::model(vec![Part::text(&answer)]), None));
     }
 }

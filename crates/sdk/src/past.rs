@@ -3,7 +3,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView, Role};
-use parallax_protocol::store::{ContentRecord, Record, ResultRecord};
+use parallax_protocol::store::{CallTold, ContentRecord, Record, ResultRecord, RoundRecord};
 use serde_json::Value;
 
 use crate::expand::read_names;
@@ -65,6 +65,15 @@ pub enum PastItem {
         display: Option<Value>,
         /// What the model read.
         output: String,
+        /// What a person was told beside that, where it was kept.
+        told: Option<Box<CallTold>>,
+    },
+    /// A turn ended otherwise than with an answer.
+    Ended {
+        /// Why ([`Record::TurnEnd`]).
+        reason: String,
+        /// What the person was told of it.
+        detail: Option<String>,
     },
 }
 
@@ -113,6 +122,8 @@ struct Teller {
     turn: u64,
     /// Where the calls of the last model content stand.
     open: Vec<usize>,
+    /// Whether a prompt of the turn is there.
+    is_prompted: bool,
 }
 
 impl Teller {
@@ -135,10 +146,14 @@ impl Teller {
             Record::Content(content) => self.content(content, before),
             Record::Result(result) => self.result(result),
             Record::Round(round) => {
-                let tail = round.tail.as_deref().map(|tail| serde_json::from_str(tail.get()));
-                let parts: Vec<Part> = tail.and_then(Result::ok).unwrap_or_default();
-                let texts = parts.into_iter().filter_map(Part::into_text);
-                self.items.extend(texts.map(|text| PastItem::Steer { text }));
+                self.items.extend(said(round).into_iter().map(|text| PastItem::Steer { text }));
+            }
+            Record::TurnEnd { reason, detail, .. } => {
+                let is_prompted = std::mem::take(&mut self.is_prompted);
+                if is_prompted && reason != "done" {
+                    let (reason, detail) = (reason.clone(), detail.clone());
+                    self.items.push(PastItem::Ended { reason, detail });
+                }
             }
             _ => {}
         }
@@ -155,6 +170,7 @@ impl Teller {
                 };
                 let read = read.unwrap_or_default();
                 self.items.push(PastItem::User { text, before, turn, time, read });
+                self.is_prompted = true;
             }
             return;
         }
@@ -187,6 +203,7 @@ impl Teller {
                         status: None,
                         display: None,
                         output: String::new(),
+                        told: None,
                     });
                 }
                 _ => {}
@@ -205,13 +222,14 @@ impl Teller {
     /// Results as records of their own.
     fn result(&mut self, result: &ResultRecord) {
         let parts: Vec<Part> = serde_json::from_str(result.wire.get()).unwrap_or_default();
-        let Some(PastItem::Tool { status, display, output, .. }) =
+        let Some(PastItem::Tool { status, display, output, told, .. }) =
             self.open.get(result.index).and_then(|at| self.items.get_mut(*at))
         else {
             return;
         };
         *status = Some(result.status.clone());
         display.clone_from(&result.display);
+        *told = result.told.clone().map(Box::new);
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
     }
 
@@ -245,6 +263,16 @@ fn read_report(report: &str) -> (String, Option<i32>) {
         .any(|start| first.starts_with(start));
     let output = if result == "(Command produced no output)" { String::new() } else { result };
     (output, ended.then_some(0))
+}
+
+/// What the person said while a round of calls ran.
+fn said(round: &RoundRecord) -> Vec<String> {
+    if let Some(said) = &round.said {
+        return said.clone();
+    }
+    let tail = round.tail.as_deref().map(|tail| serde_json::from_str(tail.get()));
+    let parts: Vec<Part> = tail.and_then(Result::ok).unwrap_or_default();
+    parts.into_iter().filter_map(Part::into_text).collect()
 }
 
 fn text_of(record: &ContentRecord) -> String {

@@ -56,8 +56,9 @@ fn fill(journal: &Journal, rounds: usize, output: usize) {
             wire,
             status: "success".into(),
             display: None,
+            told: None,
         }));
-        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None }));
+        let _ = journal.append(&Record::Round(RoundRecord { results: 1, tail: None, said: None }));
     }
 }
 

@@ -262,7 +262,7 @@ pub(crate) fn build(
             builder.record(Record::Result(result_record(index, id.as_deref(), name, found, &time)));
         }
         let tail = (!tail.is_empty()).then(|| to_raw_value(&tail).ok()).flatten();
-        builder.record(Record::Round(RoundRecord { results: calls.len(), tail }));
+        builder.record(Record::Round(RoundRecord { results: calls.len(), tail, said: None }));
     }
     if lost > 0 {
         builder.notice(format!("{lost} calls had no result"));
@@ -395,5 +395,6 @@ fn result_record(
         wire: to_raw_value(&parts).unwrap_or_else(|_| RawValue::NULL.to_owned()),
         status: if failed { "error" } else { "success" }.to_owned(),
         display: display.map(|text| -> Value { json!({"type": "text", "text": text}) }),
+        told: None,
     }
 }

@@ -295,7 +295,7 @@ impl Builder {
             }
             // These ends are nobody's wish.
             Record::TurnEnd { reason, .. } => {
-                self.ended = !matches!(reason.as_str(), "error" | "max_turns");
+                self.ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
             }
             Record::Name(_)
             | Record::Directories(_)
@@ -337,7 +337,7 @@ impl Builder {
             });
             return;
         }
-        let round = RoundRecord { results: self.results.len(), tail: None };
+        let round = RoundRecord { results: self.results.len(), tail: None, said: None };
         let sealed = self.finish_round(&round);
         self.records.push((self.contents.len(), Record::Round(round)));
         self.contents.push(sealed);

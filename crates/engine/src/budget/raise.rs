@@ -69,6 +69,8 @@ impl Session {
     /// time may have it gone on with.
     pub(crate) fn settle_cut_off(&mut self) {
         match self.timed_out.get() {
+            // Where the program ends, the next one may go on with it.
+            None if self.inbox.shutdown => {}
             Some(_) if self.may_go_on_later() => {}
             Some(_) => self.settle(TIMED_OUT),
             None => self.settle(INTERRUPTED),

@@ -4,17 +4,22 @@
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::event::{EventBody, ItemDone, ToolDone, ToolStatus};
-use parallax_protocol::store::{Record, ResultRecord};
+use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, ToolStatus};
+use parallax_protocol::policy::Decision;
+use parallax_protocol::store::{CallTold, Record, ResultRecord};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::board::{Board, Finish, Round};
 use crate::history::now;
 use crate::respond::{Answered, respond};
 use crate::session::Session;
+
 /// How long cancelled tools get to hand over what they have.
 const GRACE: Duration = Duration::from_secs(2);
+/// How much of a title the journal keeps, in bytes: the arguments are in it anyway.
+const MAX_TITLE: usize = 400;
 
 impl Session {
     /// The turn was interrupted: running tools hand over what they have, the
@@ -110,6 +115,7 @@ impl Session {
             self.prompts.count_lines(diff);
         }
         let data = outcome.data.clone();
+        let told = self.told(&finish, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
@@ -135,6 +141,7 @@ impl Session {
             }
             .to_owned(),
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
+            told: Some(told),
         }));
         self.hub.send(EventBody::ItemDone {
             item: call.item(),
@@ -159,6 +166,21 @@ impl Session {
         }
         if let Some(change) = change {
             self.change(change);
+        }
+    }
+
+    /// What a person is told of a call, as a later process tells it again.
+    fn told(&self, finish: &Finish, data: Option<&Value>) -> CallTold {
+        let mut title = finish.title.clone();
+        self.black_out(&mut title);
+        title.truncate(title.floor_char_boundary(MAX_TITLE));
+        let denied = finish.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
+        CallTold {
+            title,
+            duration_ms: finish.duration_ms,
+            exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
+            refused: finish.decision == Some(CallDecision::Reject),
+            denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
         }
     }
 

@@ -104,3 +104,16 @@ async fn without_a_turn_it_is_a_prompt() {
     assert_eq!(fates(&events), [("1".into(), "hello".into(), SteerFate::Prompted)]);
     assert_eq!(texts(&events), ["yes"]);
 }
+
+#[tokio::test]
+async fn where_the_program_ends_nothing_more_begins() {
+    let (mut rig, _open) = waiting(&["never asked for"]).await;
+    rig.send(steer("1", "and then this")).await;
+    rig.send(Op::Shutdown).await;
+    let (reason, events) = rig.finish().await;
+    assert!(matches!(reason, EndReason::Cancelled));
+    assert_eq!(fates(&events), [("1".into(), "and then this".into(), SteerFate::Withdrawn)]);
+    let Rig { handle, script, .. } = rig;
+    handle.join().await;
+    assert_eq!(script.contents().len(), 1);
+}

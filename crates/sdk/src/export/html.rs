@@ -161,7 +161,11 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Colo
             }
             page.push_str("</section>\n");
         }
-        PastItem::Tool { name, args, status, display, output } => Call {
+        PastItem::Ended { reason, detail } => {
+            let how = Escaped(detail.as_deref().unwrap_or(reason));
+            let _ = writeln!(page, "<p class=\"cut\">The turn ended here: {how}</p>");
+        }
+        PastItem::Tool { name, args, status, display, output, .. } => Call {
             name,
             args,
             status: status.as_deref(),

@@ -21,7 +21,7 @@ fn sample() -> Vec<Record> {
         ),
         round(2, Some(r#"[{"text":"steer"}]"#)),
         content(sealed(r#"{"role":"model","parts":[{"text":"done"}]}"#)),
-        Record::TurnEnd { time: crate::TIME.into(), reason: "done".into() },
+        Record::TurnEnd { time: crate::TIME.into(), reason: "done".into(), detail: None },
     ]
 }
 

@@ -61,9 +61,10 @@ pub fn result(index: usize, wire: &str) -> Record {
         wire: raw(wire),
         status: "success".into(),
         display: None,
+        told: None,
     })
 }
 
 pub fn round(results: usize, tail: Option<&str>) -> Record {
-    Record::Round(RoundRecord { results, tail: tail.map(raw) })
+    Record::Round(RoundRecord { results, tail: tail.map(raw), said: None })
 }

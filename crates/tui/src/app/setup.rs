@@ -1,6 +1,8 @@
 //! What the face takes from settings and launches.
 
+use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
+use parallax_sdk::past::PastItem;
 use parallax_sdk::session_stats::SessionStats;
 use parallax_sdk::settings::{SettingScope, UiSettings};
 use parallax_sdk::{Launch, OpenSession};
@@ -134,6 +136,9 @@ impl App {
         // rendered; what goes to the scrollback is rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
+        if let Some(todos) = last_todos(&items) {
+            self.todos = todos;
+        }
         if skipped > 0 && !again {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
             self.info(format!(
@@ -295,4 +300,17 @@ impl App {
         self.refresh_settings();
         self.refresh_footer();
     }
+}
+
+/// The agent's list as it was last told.
+fn last_todos(items: &[PastItem]) -> Option<Vec<Todo>> {
+    items.iter().rev().find_map(|item| match item {
+        PastItem::Tool { display: Some(display), .. } if display["type"] == "todos" => {
+            match serde_json::from_value(display.clone()) {
+                Ok(Display::Todos { todos }) => Some(todos),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
 }

@@ -65,7 +65,7 @@ impl Transcript {
             }
             EventBody::TurnEnded(end) => {
                 self.close_open();
-                if let Some((level, text)) = words::ended(end) {
+                if let Some((level, text)) = words::ended(&end.reason) {
                     self.items.push(Item::notice(level, text));
                 }
             }

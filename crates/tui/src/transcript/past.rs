@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::tool::Display;
 use parallax_sdk::past::PastItem;
 
 use super::Transcript;
 use super::answer::Answer;
 use super::item::{Item, LocalItem};
 use super::tool::Tool;
+use super::words;
 
 impl Transcript {
     /// Adds what happened in earlier runs. Nothing is rendered until it is seen.
@@ -30,18 +30,19 @@ impl Transcript {
                 PastItem::Text { text, .. } => {
                     Item::Answer(Box::new(Answer::whole(Arc::new(text))))
                 }
-                PastItem::Tool { name, args, status, display, output } => {
+                PastItem::Tool { name, args, status, display, output, told } => {
                     let mut tool = Tool::loaded(&name, Some(&args));
                     if let Some(status) = status {
-                        let failed = status != "success";
-                        tool.respond((&output, failed));
-                        let shown =
-                            display.and_then(|shown| serde_json::from_value::<Display>(shown).ok());
-                        if let (false, Some(display)) = (failed, shown) {
-                            tool.show(&display);
-                        }
+                        let display = display.and_then(|shown| serde_json::from_value(shown).ok());
+                        tool.recall(&status, display.as_ref(), &output, told.as_deref());
                     }
                     Item::Tool(Box::new(tool))
+                }
+                PastItem::Ended { reason, detail } => {
+                    match words::ended_before(&reason, detail.as_deref()) {
+                        Some((level, text)) => Item::notice(level, text),
+                        None => continue,
+                    }
                 }
             };
             self.items.push(item);

@@ -9,6 +9,7 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::Decision;
+use parallax_protocol::store::CallTold;
 use parallax_protocol::tool::{Display, FileDiff, Todo, ToolErrorKind, ToolKind};
 use parallax_protocol::untrusted::without_marks;
 
@@ -224,21 +225,10 @@ impl Tool {
 
     pub(super) fn end(&mut self, done: &ToolDone) {
         self.args = None;
-        if !done.title.is_empty() {
-            self.title.clone_from(&done.title);
-        }
-        // A failure's message is said once.
+        self.entitle(&done.title);
         let error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
-        let is_said = |text: &str| {
-            error.as_ref().is_some_and(|(_, message)| {
-                message.trim() == text || (!text.is_empty() && message.starts_with(text))
-            })
-        };
-        let shown = done
-            .display
-            .as_ref()
-            .filter(|display| !matches!(display, Display::Text { text } if is_said(text.trim())));
-        let body = body_of(shown, done.kind);
+        let message = error.as_ref().map(|(_, message)| message.as_ref());
+        let body = body_of(unsaid(done.display.as_ref(), message), done.kind);
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
         self.state = State::Done(Done {
             kind: done.kind,
@@ -252,10 +242,44 @@ impl Tool {
         });
     }
 
-    /// A loaded call shows what it showed.
-    pub(super) fn show(&mut self, display: &Display) {
-        if let State::Done(done) = &mut self.state {
+    /// A loaded call shows what it showed: its status and what it gave to be shown,
+    /// what the model read, and what people were told beside that, if it is known.
+    pub(super) fn recall(
+        &mut self,
+        status: &str,
+        display: Option<&Display>,
+        output: &str,
+        told: Option<&CallTold>,
+    ) {
+        let failed = status != "success";
+        self.respond((output, failed));
+        let State::Done(done) = &mut self.state else { return };
+        if let (false, Some(display)) = (failed, display) {
             done.body = body_of(Some(display), done.kind);
+        }
+        let Some(told) = told else { return };
+        let message = failed.then(|| without_marks(output));
+        *done = Done {
+            kind: done.kind,
+            status: match status {
+                "success" => ToolStatus::Success,
+                "cancelled" => ToolStatus::Cancelled,
+                _ => ToolStatus::Error,
+            },
+            body: body_of(unsaid(display, message.as_deref()), done.kind),
+            error: message.map(|message| (ToolErrorKind::Unknown, head_of(&message))),
+            denied: told.denied.clone(),
+            refused: told.refused,
+            exit_code: told.exit_code,
+            duration_ms: told.duration_ms,
+        };
+        self.entitle(&told.title);
+    }
+
+    /// Takes a better title. One that only names the tool says nothing.
+    fn entitle(&mut self, title: &str) {
+        if !title.is_empty() && title != self.name {
+            title.clone_into(&mut self.title);
         }
     }
 
@@ -264,6 +288,17 @@ impl Tool {
             self.state = State::Abandoned;
         }
     }
+}
+
+/// What a call gave to be shown, unless its failure's message says it: that is
+/// said once.
+fn unsaid<'d>(display: Option<&'d Display>, message: Option<&str>) -> Option<&'d Display> {
+    let is_said = |text: &str| {
+        message.is_some_and(|message| {
+            message.trim() == text || (!text.is_empty() && message.starts_with(text))
+        })
+    };
+    display.filter(|display| !matches!(display, Display::Text { text } if is_said(text.trim())))
 }
 
 /// What a call has to show, of what it gave to be shown.

@@ -1,7 +1,7 @@
 //! What happened, said in words.
 
 use parallax_protocol::event::{
-    Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, Rewound, TurnEnded, Undone,
+    Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, Rewound, Undone,
 };
 use parallax_protocol::model::Retry;
 
@@ -50,8 +50,8 @@ fn failed(retry: &Retry) -> String {
 }
 
 /// The end of a turn, if there is something to say.
-pub(super) fn ended(end: &TurnEnded) -> Option<(Level, String)> {
-    Some(match &end.reason {
+pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
+    Some(match reason {
         EndReason::Done => return None,
         EndReason::Cancelled => (Level::Info, "Request cancelled.".to_owned()),
         EndReason::MaxTurns { limit } => (
@@ -74,6 +74,18 @@ pub(super) fn ended(end: &TurnEnded) -> Option<(Level, String)> {
             (Level::Error, format!("{}{hint}", failure.message))
         }
     })
+}
+
+/// The same, as a journal tells it.
+pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level, String)> {
+    let reason = match (reason, detail.map(str::to_owned)) {
+        ("cancelled" | "shutdown", _) => EndReason::Cancelled,
+        ("stopped", Some(reason)) => EndReason::Stopped { reason },
+        ("loop", Some(detail)) => EndReason::Loop { detail },
+        ("error", Some(message)) => return Some((Level::Error, message)),
+        _ => return None,
+    };
+    ended(&reason)
 }
 
 /// What a person can do about a failure.

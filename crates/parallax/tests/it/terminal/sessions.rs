@@ -88,6 +88,8 @@ fn a_new_session_without_a_prompt_is_opened_again() {
 fn a_session_that_goes_on_looks_as_it_did() {
     let script = r#"[
         {"calls":[{"name":"list_directory","args":{"dir_path":"."}},{"name":"write_file","args":{"file_path":"a.txt","content":"one\ntwo\n"}},{"name":"read_file","args":{"file_path":"none.txt"}}]},
+        {"calls":[{"name":"glob","args":{"pattern":"**/*.txt"}},{"name":"grep_search","args":{"pattern":"one"}},{"name":"replace","args":{"file_path":"a.txt","old_string":"none","new_string":"x","instruction":"x"}}]},
+        {"calls":[{"name":"run_shell_command","args":{"command":"echo out; exit 3","description":"Run the tests"}},{"name":"write_todos","args":{"todos":[{"description":"Look","status":"completed"},{"description":"Mend","status":"in_progress"}]}}]},
         {"text":"There is **one** file:\n\n```rust\nfn x() {}\n```\nThe end."}]"#;
     let arguments = ["--yolo"];
     let seat = Seat::in_world(World::new(script), &sized().arguments(&arguments));
@@ -99,6 +101,28 @@ fn a_session_that_goes_on_looks_as_it_did() {
     let seat = again(seat, "[]", &arguments);
     seat.sees("The end.");
     assert_eq!(talk(&seat, "look around", "The end."), before);
+    // The list of what is to be done is there, too.
+    seat.sees("1/2 done");
+}
+
+#[test]
+fn what_was_refused_and_interrupted_looks_as_it_did() {
+    let script = r#"[
+        {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one\n"}},{"name":"read_file","args":{"file_path":"b.txt"}}]},
+        {"calls":[{"name":"run_shell_command","args":{"command":"echo begun; sleep 600","description":"Wait"}}]}]"#;
+    let seat = Seat::in_world(World::new(script), &sized());
+    seat.prompts("make it");
+    seat.sees("Apply this change?");
+    seat.press(Key::Esc);
+    seat.is_idle();
+    seat.prompts("and then this");
+    seat.sees("Allow");
+    seat.press(Key::Esc);
+    seat.is_idle();
+    let before = talk(&seat, "make it", COMPOSER);
+    let seat = again(seat, "[]", &["--resume", "latest"]);
+    seat.sees("make it");
+    assert_eq!(talk(&seat, "make it", COMPOSER), before);
 }
 
 #[test]
