@@ -358,7 +358,7 @@ pub const KEYS: &[Key] = &[
         "security.sandbox.hostLoopback",
         Flag,
         "false",
-        "Commands reach services of this machine (ours)",
+        "Commands reach services of this machine; in `yolo`, unless set, as the network (ours)",
     ),
     key("security.sandbox.caches", Flag, "", "Commands may write package caches (ours)"),
     key("security.sandbox.writable", Texts, "[]", "More places commands may write (ours)"),

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 mod secrets;
 
-use secrets::{is_secret_value, secret_part};
+use secrets::{is_bare_key, is_secret_value, secret_part};
 
 /// Credentials of the product itself, also behind `PARALLAX_` and with that in
 /// place of `GEMINI_`. They go to no child, whatever is set.
@@ -352,6 +352,9 @@ impl Judge {
         if self.strict {
             return Some(Why::Runner);
         }
+        if is_bare_key(name, value) {
+            return Some(Why::SecretValue);
+        }
         secret_part(name).map(Why::NamePart)
     }
 }
@@ -513,6 +516,8 @@ mod tests {
             ("NETRC", "x", false),
             ("ACCESS", "x", false),
             ("PIN", "1234", false),
+            ("SALT", "plain", false),
+            ("API", "Zm9vYmFyYmF6", false),
             // What looks alike and tells nothing.
             ("L1", "/opt/sk-learn-contrib/bin:/home/jo/.npm_global/lib:/usr/bin", true),
             ("L2", "/srv/glib-networking-with-a-long-name/lib:/opt/glade-projects", true),

@@ -147,6 +147,10 @@ pub(crate) struct UndoArguments {
     #[arg(long)]
     pub(crate) force: bool,
 
+    /// Ask nothing; files that changed since are left alone
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+
     /// Take the last undo back
     #[arg(long, conflicts_with_all = ["turn", "list"])]
     pub(crate) redo: bool,

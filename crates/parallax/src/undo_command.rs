@@ -58,7 +58,7 @@ fn format(typed: &UndoArguments) -> OutputFormat {
 }
 
 fn asks(typed: &UndoArguments) -> bool {
-    !typed.json && io::stdin().is_terminal() && io::stderr().is_terminal()
+    !typed.json && !typed.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Asks whether what changed since is to be given up.

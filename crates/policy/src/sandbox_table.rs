@@ -26,8 +26,9 @@ pub struct ModeRow {
     pub allow_overrides: bool,
     /// They write the package caches in place.
     pub caches: bool,
-    /// They reach servers of this machine.
-    pub host_loopback: bool,
+    /// They reach servers of this machine. `None`: as they reach other machines, so
+    /// that who closes the network closes the way over a server of this machine too.
+    pub host_loopback: Option<bool>,
 }
 
 /// What one program may do.
@@ -61,13 +62,13 @@ impl Default for SandboxTable {
             approved_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
             allow_overrides: true,
             caches: false,
-            host_loopback: false,
+            host_loopback: Some(false),
         };
         Self {
             plan: ModeRow { readonly: true, ..row(&[]) },
             default: row(READERS),
             accepting_edits: row(EDITORS),
-            yolo: ModeRow { network: true, host_loopback: true, caches: true, ..row(&[]) },
+            yolo: ModeRow { network: true, host_loopback: None, caches: true, ..row(&[]) },
             commands: BTreeMap::new(),
         }
     }
@@ -147,11 +148,16 @@ impl SandboxTable {
 }
 
 impl ModeRow {
+    /// Whether commands reach servers of this machine.
+    pub fn reaches_this_machine(&self) -> bool {
+        self.host_loopback.unwrap_or(self.network)
+    }
+
     /// What it gives beyond the sandbox.
     pub(crate) fn grants(&self) -> Permissions {
         Permissions {
             network: self.network,
-            host_loopback: self.host_loopback,
+            host_loopback: self.reaches_this_machine(),
             // A row opens caches only where no layer can be mounted over them,
             // and that is known to who builds the sandbox.
             ..Permissions::default()
@@ -274,7 +280,13 @@ impl Reader<'_> {
                 "readonly" => &mut row.readonly,
                 "allowOverrides" | "allow_overrides" => &mut row.allow_overrides,
                 "caches" => &mut row.caches,
-                "hostLoopback" | "host_loopback" => &mut row.host_loopback,
+                "hostLoopback" | "host_loopback" => {
+                    match flag(value) {
+                        Ok(set) => row.host_loopback = Some(set),
+                        Err(expected) => self.wrong(key, value, &expected),
+                    }
+                    continue;
+                }
                 "approvedTools" | "approved_tools" => {
                     match texts(value) {
                         Ok(tools) => row.approved_tools = tools,
@@ -358,6 +370,17 @@ mod tests {
                 "/p/sandbox.toml:10 (user policy): `readonly` must be `true` or `false`; the default holds",
             ]
         );
+        let free = |text: &str| {
+            let (table, _) = SandboxTable::parse(text, Path::new("x"), None);
+            table.mode(Yolo).reaches_this_machine()
+        };
+        assert!(free(""));
+        assert!(!free("[modes.yolo]\nnetwork = false\n"));
+        assert!(free("[modes.yolo]\nnetwork = false\nhostLoopback = true\n"));
+        assert!(!free("[modes.yolo]\nhostLoopback = false\n"));
+        let (table, _) =
+            SandboxTable::parse("[modes.default]\nnetwork = true\n", Path::new("x"), None);
+        assert!(!table.mode(Default).reaches_this_machine());
         let (table, problems) = SandboxTable::parse("[modes", Path::new("x"), None);
         assert_eq!((table, problems.len()), (SandboxTable::default(), 1));
     }

@@ -136,12 +136,24 @@ mod tests {
             skip_trust: true,
             ..LaunchOptions::default()
         };
-        let launch = Launch::prepare(options).expect("prepared");
+        let launch = Launch::prepare(options.clone()).expect("prepared");
         let (table, notices) = launch.sandbox_table();
         let network = [Plan, Default, AutoEdit, Yolo].map(|mode| table.mode(mode).network);
         assert_eq!(network, [true, false, true, true]);
-        assert!(!table.mode(Plan).readonly && table.mode(Plan).host_loopback);
+        assert!(!table.mode(Plan).readonly && table.mode(Plan).reaches_this_machine());
         assert!(table.mode(Yolo).caches && !table.mode(Default).caches);
         assert!(notices.is_empty(), "{notices:?}");
+        // Who closes the network of yolo closes the way over this machine too.
+        let yolo_reaches = |sandbox: &str| {
+            write(
+                ".parallax/settings.json",
+                &format!(r#"{{"security": {{"sandbox": {sandbox}}}}}"#),
+            );
+            let launch = Launch::prepare(options.clone()).expect("prepared");
+            launch.sandbox_table().0.mode(Yolo).reaches_this_machine()
+        };
+        assert!(yolo_reaches("{}"));
+        assert!(!yolo_reaches(r#"{"network": {"yolo": false}}"#));
+        assert!(yolo_reaches(r#"{"network": {"yolo": false}, "hostLoopback": true}"#));
     }
 }

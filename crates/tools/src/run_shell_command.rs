@@ -17,6 +17,7 @@ mod repository;
 mod secrets;
 #[cfg(test)]
 mod tests;
+mod tracked;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ use serde_json::{Value, json};
 pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
 
-use self::confined::Entry;
+use self::confined::{Entry, Signs};
 use self::confinement::Subject;
 use self::control::{Reached, show};
 use crate::arguments::Arguments;
@@ -243,12 +244,12 @@ impl RunShellCommand {
                 let foreseen = Permissions { file_system: files, ..Permissions::default() };
                 permissions = permissions.and(&foreseen);
             }
-            if scope.mode != ApprovalMode::Yolo
-                && line.commands.iter().any(bash::writes_git_configuration)
-                && let Some(path) = repository::configuration(directory)
-                && !permissions.file_system.write.contains(&path)
-            {
-                permissions.file_system.write.push(path);
+            if scope.mode != ApprovalMode::Yolo {
+                for path in foreseen::of_repository(line, directory) {
+                    if !permissions.file_system.write.contains(&path) {
+                        permissions.file_system.write.push(path);
+                    }
+                }
             }
         }
         if !permissions.file_system.write.is_empty() {
@@ -486,7 +487,7 @@ impl Invocation for Call {
                 }
             }
             let entry = Entry {
-                line: self.line,
+                line: self.line.clone(),
                 directory: self.directory.clone(),
                 roots: self.roots,
                 places: self.effects.reads.into_iter().take(64).collect(),
@@ -537,10 +538,21 @@ impl Invocation for Call {
                     if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
                         let (home, directory) = (sandbox.home.clone(), self.directory);
                         let missed = self.processes.missed_network() > missed;
+                        let line = self.line;
+                        // Landlock alone hides no file of the workspace.
+                        let shown = self.processes.has_cell() && sandbox.tier != Tier::Landlock;
                         let looking = tokio::task::spawn_blocking(move || {
-                            confined::refused(plan, &directory, &home, &finished, missed)
+                            confined::refused(
+                                plan,
+                                &line,
+                                &directory,
+                                &home,
+                                &finished,
+                                Signs { missed_network: missed, shown },
+                            )
                         });
-                        let refused = looking.await.unwrap_or_default();
+                        let (refused, words) = looking.await.unwrap_or_default();
+                        outcome.for_model.output.push_str(&words);
                         if sandbox.table.mode(run.mode).allow_overrides {
                             outcome.refused = refused;
                         } else if !refused.is_empty() {

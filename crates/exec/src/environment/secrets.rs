@@ -56,7 +56,19 @@ pub(super) fn secret_part(name: &str) -> Option<&'static str> {
     if name.split('_').any(joined) {
         return Some("PASS");
     }
+    // `SALT_MASTER` is a server.
+    if name.rsplit('_').next() == Some("SALT") {
+        return Some("SALT");
+    }
     SECRET_WORDS.into_iter().find(|secret| name.split('_').any(|word| word == *secret))
+}
+
+/// Whether a name that says nothing for itself (`API`: a key, or where a service is)
+/// is one of a secret, by the look of its value: one long word, no address, no path.
+pub(super) fn is_bare_key(name: &str, value: &str) -> bool {
+    const SHORTEST: usize = 8;
+    let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
+    name == "API" && value.len() >= SHORTEST && value.chars().all(of_word)
 }
 
 /// Values that are secrets by their look.
@@ -136,6 +148,8 @@ mod tests {
             "JWT",
             "X_COOKIE",
             "SAS",
+            "SALT",
+            "PASSWORDS_SALT",
         ] {
             assert!(secret_part(name).is_some(), "{name}");
         }
@@ -152,6 +166,10 @@ mod tests {
             "REMOTE_ACCESS",
             "DOCKER_BUILDKIT",
             "KUBE_EDITOR",
+            "SALT_MASTER",
+            "BASALT",
+            "API",
+            "API_HOST",
         ] {
             assert_eq!(secret_part(name), None, "{name}");
         }

@@ -110,3 +110,51 @@ fn a_folder_that_was_moved_behind_a_link_comes_back() {
         assert!(!world.home.project().join("a0").exists(), "{line}");
     }
 }
+
+#[test]
+fn git_works_beside_hidden_files_that_it_tracks() {
+    let lines = [
+        "git status --short",
+        "git diff --stat",
+        "git commit -qam two && git log --oneline",
+        "cat notes.key",
+        "git diff",
+    ];
+    let world = World::new(&commands(&lines));
+    for name in ["notes.key", "conf/f", "a.txt"] {
+        world.home.write(name, "one\n").expect("written");
+    }
+    world.home.write(".geminiignore", "*.key\nconf/\n").expect("written");
+    git(&world, "", &["init", "-q"]);
+    git(&world, "", &["config", "user.name", "A"]);
+    git(&world, "", &["config", "user.email", "a@b"]);
+    git(&world, "", &["add", "-A"]);
+    git(&world, "", &["commit", "-qm", "one"]);
+    world.home.write("a.txt", "two\n").expect("written");
+    world.home.write("conf/new", "not for agents\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let answers = answers(&world.server);
+    assert!(answers[0].contains(" M a.txt"), "{}", answers[0]);
+    for name in ["notes.key", "conf/f", "hid"] {
+        assert!(!answers[0].contains(name) && !answers[1].contains(name), "{answers:?}");
+    }
+    assert!(answers[2].contains(" two") && !answers[2].contains("Exit Code"), "{}", answers[2]);
+    assert!(answers[3].contains("[The sandbox refused this command: to read"), "{}", answers[3]);
+}
+
+#[test]
+fn a_tracked_file_that_stays_hidden_is_named() {
+    let world = World::new(&commands(&["git diff", "git status --short", "git log --stat"]));
+    world.home.write(".env", "A=secret\n").expect("written");
+    git(&world, "", &["init", "-q"]);
+    git(&world, "", &["add", "-f", ".env"]);
+    git(&world, "", &["commit", "-qm", "one"]);
+    world.run_well(&["-y", "-p", "go"]);
+    let answers = answers(&world.server);
+    let word = "[The sandbox hid .env, which git tracks";
+    let refused = "[The sandbox refused this command: to read";
+    assert!(answers[0].contains(word) && answers[0].contains(refused), "{}", answers[0]);
+    // It went well, so nobody is asked.
+    assert!(answers[1].contains(word) && !answers[1].contains(refused), "{}", answers[1]);
+    assert!(!answers[2].contains("hid"), "{}", answers[2]);
+}

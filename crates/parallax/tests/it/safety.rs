@@ -100,6 +100,41 @@ fn what_the_sandbox_refused_is_asked_and_given_once() {
 }
 
 #[test]
+fn one_yes_is_enough_to_change_a_folder_outside() {
+    let lines = [
+        "rm -rf ~/other/d",
+        "mkdir -p ~/other/made/deep",
+        "mv ~/other/f ~/other/g",
+        "cd ~/other && touch z",
+        "git worktree add -q -b b1 wt up/main",
+    ];
+    let world = World::new(&commands(&lines));
+    repository(&world);
+    git(&world, &["commit", "-q", "--allow-empty", "-m", "one"]);
+    git(&world, &["update-ref", "refs/remotes/up/main", "HEAD"]);
+    git(&world, &["config", "remote.up.url", "nowhere"]);
+    git(&world, &["config", "remote.up.fetch", "+refs/heads/*:refs/remotes/up/*"]);
+    for name in ["other/d/x", "other/f"] {
+        world.home.write_home(name, "x").expect("written");
+    }
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    for _ in lines {
+        let ask = face.next("ask");
+        assert_eq!(ask["question"], "exec", "{ask}");
+        face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    }
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    let answers = answers(&world.server);
+    let other = world.home.home().join("other");
+    let there = ["d", "made/deep", "f", "g", "z"].map(|name| other.join(name).exists());
+    assert_eq!(there, [false, true, false, true, true], "{answers:?}");
+    assert!(world.home.project().join("wt").exists(), "{}", answers[4]);
+    assert!(answers.iter().all(|answer| !answer.contains("twice")), "{answers:?}");
+}
+
+#[test]
 fn a_hidden_file_is_not_read_under_another_name() {
     let lines = ["mv .env x; cat x", "mv gi y; cat y", "echo > .geminiignore; cat gi"];
     let world = World::new(&commands(&lines));

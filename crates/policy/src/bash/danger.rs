@@ -1,6 +1,7 @@
 //! Commands that a person should see even where commands are allowed.
 
 mod destruction;
+mod readers;
 
 use super::arguments::{has_letter, has_long, texts};
 use super::git::git_subcommand;
@@ -68,6 +69,7 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
             Some("`awk` runs programs or writes files")
         }
         "sort" if has_long(command, "--compress-program", "--com") => Some("`sort` runs a program"),
+        _ if readers::writes(name, command) => Some("a program that reads writes a file"),
         "rsync"
             if has_letter(command, &['e'])
                 || has_long(command, "--rsh", "--rs")

@@ -1,7 +1,7 @@
 //! Calls of git that write the configuration of the repository, by their words.
 
 use super::git::git_subcommand;
-use super::line::Command;
+use super::line::{Command, Word};
 
 /// Whether the command is a call of git that writes the configuration of the
 /// repository it is called in. Git tells a refused write late: the branch is made,
@@ -43,6 +43,14 @@ pub fn writes_git_configuration(command: &Command) -> bool {
         }
         "push" => has(&["-u", "--set-upstream"]),
         "pull" | "fetch" => has(&["--set-upstream"]),
+        // Behind the folder stands the place to begin at.
+        "worktree" if first == Some("add") => {
+            has(&["--track", "--guess-remote"])
+                || !has(&["--no-track", "--detach", "-d"])
+                    && operands_of(call.rest).get(2).is_some_and(is_remote)
+        }
+        // In a repository it writes the values that hold on this disk again.
+        "init" => operands_of(call.rest).is_empty() && !has(&["--separate-git-dir"]),
         "submodule" => match first {
             Some("update") => has(&["--init"]),
             Some(first) => {
@@ -55,6 +63,42 @@ pub fn writes_git_configuration(command: &Command) -> bool {
         "maintenance" => matches!(first, Some("start" | "register" | "unregister")),
         _ => false,
     }
+}
+
+/// Whether the command writes what a working folder shows of a repository: a list
+/// in the repository's `info`, and a configuration beside the common one.
+pub fn writes_sparse_patterns(command: &Command) -> bool {
+    let Some(call) = git_subcommand(command).filter(|call| !call.elsewhere) else { return false };
+    call.name == "sparse-checkout" && writes_git_configuration(command)
+}
+
+/// Whether the command makes a repository, or makes one again that is there.
+pub fn makes_repository(command: &Command) -> bool {
+    git_subcommand(command).is_some_and(|call| call.name == "init")
+}
+
+/// The words that are no options and no values of options, as `worktree add` and
+/// `init` have them.
+fn operands_of(words: &[Word]) -> Vec<&str> {
+    const VALUED: [&str; 7] = [
+        "-b",
+        "-B",
+        "--reason",
+        "--initial-branch",
+        "--template",
+        "--object-format",
+        "--ref-format",
+    ];
+    let mut words = words.iter().filter_map(|word| word.text.as_deref());
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        if VALUED.contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            found.push(word);
+        }
+    }
+    found
 }
 
 /// Whether the word is the option, with or without a value behind `=`; of short
@@ -134,6 +178,12 @@ mod tests {
             "git -c core.pager=cat config user.name me",
             "git submodule update --init",
             "cd src && git remote add x y",
+            "git worktree add --track -b z1 wz up/main",
+            "git worktree add -b z2 wz2 up/main",
+            "git worktree add ../a/b origin/main",
+            "git sparse-checkout set a",
+            "git init -q",
+            "git init -b main",
         ] {
             assert!(writes(line), "{line}");
         }
@@ -153,6 +203,12 @@ mod tests {
             "git config list",
             "git -C other remote add x y",
             "git submodule status",
+            "git worktree add ../w/t",
+            "git worktree add -b feature/x ../w/t main",
+            "git worktree add --no-track -b x wz up/main",
+            "git worktree list",
+            "git sparse-checkout list",
+            "git init other",
             "git status",
             "echo git remote add x y",
         ] {

@@ -12,6 +12,7 @@ const RULES: &[(&str, &str)] = &[
     ("git", "commandPrefix = [\"git log\", \"git status\", \"git commit\"]\ndecision = \"allow\""),
     ("runner", "commandPrefix = [\"uv run\", \"npx tsc\"]\ndecision = \"allow\""),
     ("anygit", "commandPrefix = [\"git\", \"cp\", \"mv\", \"tar\"]\ndecision = \"allow\""),
+    ("readers", "commandPrefix = [\"sort\", \"uniq\", \"tree\"]\ndecision = \"allow\""),
     ("regex", "commandRegex = \"git (log|status)\"\ndecision = \"allow\""),
     ("shell", "decision = \"allow\""),
     ("deny", "commandPrefix = [\"rm\", \"git push\"]\ndecision = \"deny\""),

@@ -21,7 +21,7 @@ pub(crate) fn elsewhere(plan: &Plan) -> Vec<PathBuf> {
         .filter(|path| {
             let within = |tree: &PathBuf| path.starts_with(tree);
             let covered = match plan.writable.iter().any(within) {
-                true => !matches!(plan.network, Network::Host | Network::Loopback),
+                true => plan.network != Network::Host,
                 // Other folders of these names are shown in their place.
                 false => !["/run", "/var/run", "/tmp", "/var/tmp", "/dev"]
                     .iter()

@@ -10,9 +10,11 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, Refusal, Support};
 
 use super::confinement::{self, Subject};
+use super::foreseen;
 use super::git;
 use super::made::{self, Made};
 use super::refusal::{self, Access, Confinement};
+use super::tracked;
 use crate::sandbox_options::SandboxOptions;
 
 /// A command on its way into the sandbox.
@@ -68,6 +70,13 @@ impl Entry {
                  off: {}; ask the user to approve the command",
                 named.join(", ")
             ));
+        }
+        let of_info = |path: &PathBuf| path.ends_with(".git/info");
+        if mode != ApprovalMode::Yolo
+            && bash::uses_git(&line)
+            && !permissions.file_system.write.iter().any(of_info)
+        {
+            git::leave_info_alone(&mut environment);
         }
         if !permissions.repository_programs && bash::uses_git(&line) {
             // While the line runs it may write what git would obey.
@@ -125,17 +134,28 @@ fn make_private(folder: &Path) -> Result<(), String> {
         .map_err(|error| format!("the folder `{}` for temporary files: {error}", folder.display()))
 }
 
-/// What the sandbox of a finished command refused it. Blocking.
+/// What is known of the sandbox of a command besides its plan and output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Signs {
+    /// The kernel counted packets that had nowhere to go.
+    pub(super) missed_network: bool,
+    /// Something else stands in the place of each hidden file.
+    pub(super) shown: bool,
+}
+
+/// What the sandbox of a finished command refused it, and what the model is to
+/// read of hidden files that git tracks. Blocking.
 pub(super) fn refused(
     plan: Plan,
+    line: &Line,
     directory: &Path,
     home: &Path,
     done: &Finished,
-    missed_network: bool,
-) -> Permissions {
-    let Ending::Exited { code } = done.ending else { return Permissions::default() };
+    signs: Signs,
+) -> (Permissions, String) {
+    let Ending::Exited { code } = done.ending else { return <_>::default() };
     if done.stop.is_some() || !plan.confine {
-        return Permissions::default();
+        return <_>::default();
     }
     let kept = &done.output.kept;
     let output = match &kept.tail {
@@ -143,21 +163,30 @@ pub(super) fn refused(
         None => kept.head.clone(),
     };
     if Refusal::read(code, &output).is_some() {
-        return Permissions { outside: true, ..Permissions::default() };
+        return (Permissions { outside: true, ..Permissions::default() }, String::new());
     }
-    let ran = Ran { plan, missed_network };
-    let mut missing = refusal::missing(&output, code != 0, directory, home, &ran);
+    let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.shown);
+    let ran = Ran { plan, missed_network: signs.missed_network };
+    let places = foreseen::folders(line, directory, home);
+    let mut missing = refusal::missing(&output, code != 0, &places, home, &ran);
     if (missing.network || missing.host_loopback) && !Support::tells_servers_apart() {
         // The one comes with the other here, and the question says so.
         (missing.network, missing.host_loopback) = (true, true);
     }
     let files = &mut missing.file_system;
+    if code != 0 {
+        files.read.extend(stumbled.iter().cloned());
+    }
     for paths in [&mut files.read, &mut files.write] {
         *paths = paths.iter().filter_map(|path| exact(path, home)).collect();
         paths.sort();
         paths.dedup();
     }
-    missing
+    let words = match stumbled.is_empty() {
+        true => String::new(),
+        false => tracked::words(&stumbled, directory),
+    };
+    (missing, words)
 }
 
 /// The path as it would be given, whether it is there yet or not: links in what
@@ -193,7 +222,8 @@ pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
     }
 }
 
-fn is_too_wide(path: &Path, home: &Path) -> bool {
+/// Whether nobody is given leave for all of it.
+pub(super) fn is_too_wide(path: &Path, home: &Path) -> bool {
     path.parent().is_none() || real(home).starts_with(path)
 }
 

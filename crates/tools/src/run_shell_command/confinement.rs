@@ -11,6 +11,7 @@ use parallax_sandbox::{Network, Plan, Support};
 
 use super::left_alone::LeftAlone;
 use super::secrets::{self, Found};
+use super::tracked;
 use crate::sandbox_options::SandboxOptions;
 
 /// Folders of the home that package managers write: what commands write there
@@ -166,7 +167,12 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
 
     plan.hidden = secrets::of_homes(&options.home, &options.ours);
     plan.hidden.extend(options.hidden.iter().cloned());
-    plan.hidden.extend(found.secrets.iter().chain(&found.left_alone).cloned());
+    plan.hidden.extend(found.secrets.iter().cloned());
+    let left_alone = found.left_alone.clone();
+    plan.hidden.extend(match tracked::is_git_alone(line) {
+        true => tracked::left_hidden(left_alone),
+        false => left_alone,
+    });
     // It says what is hidden: in yolo it stays as it is too.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
@@ -208,7 +214,7 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
             row.is_some_and(|row| row.allow_network)
         });
     let others = row.network || permissions.network || by_command;
-    let own = row.host_loopback || permissions.host_loopback;
+    let own = row.reaches_this_machine() || permissions.host_loopback;
     match (others, own) {
         (false, false) => Network::Own,
         // Where the two cannot be told apart, leave for one is leave for both.

@@ -10,30 +10,49 @@ use parallax_sandbox::Plan;
 
 use super::confined::{Ran, exact};
 use super::refusal::{Access, Confinement};
+use super::repository;
 
 /// Programs that read the files whose names are their operands.
 const READERS: &[&str] = &[
+    "awk",
+    "base64",
+    "bat",
     "cat",
+    "cmp",
+    "comm",
+    "cp",
     "cut",
     "diff",
     "grep",
     "head",
+    "hexdump",
+    "jq",
     "less",
     "md5sum",
     "more",
     "nl",
+    "od",
+    "paste",
+    "rg",
     "sed",
+    "sha1sum",
     "sha256sum",
     "sort",
     "source",
+    "strings",
     "tac",
     "tail",
+    "uniq",
     "wc",
+    "xxd",
     ".",
 ];
 
+/// Programs that show what is in the folders that are their operands.
+const LISTERS: &[&str] = &["du", "find", "ls", "tree"];
+
 /// Programs that change a folder, not what is in a file: leave for the file would
-/// not do, and the run tells what they need.
+/// not do, it takes leave for the folder that holds it.
 const OF_FOLDERS: [&str; 7] = ["install", "ln", "mkdir", "mv", "rm", "rmdir", "unlink"];
 
 /// Paths that are asked for at once.
@@ -43,16 +62,12 @@ const MOST: usize = 8;
 /// whether they are there.
 pub(super) fn files(line: &Line, directory: &Path, home: &Path, plan: Plan) -> FilePermissions {
     let mut found = FilePermissions::default();
-    let moves = |command: &Command| {
-        matches!(command.name(), None | Some("cd" | "pushd" | "popd" | "eval" | "builtin"))
-    };
-    // Only the run tells where it is by then.
-    if line.trouble.is_some() || line.commands.iter().any(moves) {
-        return found;
-    }
+    let moved_home = assigns_home(line);
+    let Some(directory) = working_folder(line, directory, home, moved_home) else { return found };
+    let directory = directory.as_path();
     let ran = Ran { plan, missed_network: false };
     let mut note = |word: &Word, access: Access| {
-        let Some(path) = place(word, directory, home) else { return };
+        let Some(path) = place(word, directory, home, moved_home) else { return };
         let list = match access {
             Access::Read => &mut found.read,
             Access::Write => &mut found.write,
@@ -75,16 +90,113 @@ pub(super) fn files(line: &Line, directory: &Path, home: &Path, plan: Plan) -> F
     for read in targets(&[RedirectionKind::Read]) {
         note(&read.target, Access::Read);
     }
+    let changes_folder =
+        |command: &Command| command.name().is_some_and(|name| OF_FOLDERS.contains(&name));
     // What git itself writes and reads is another matter.
     for command in line.commands.iter().filter(|command| command.name() != Some("git")) {
-        if !command.name().is_some_and(|name| OF_FOLDERS.contains(&name)) {
+        if !changes_folder(command) {
             bash::written(command).iter().for_each(|word| note(word, Access::Write));
         }
         if command.name().is_some_and(|name| READERS.contains(&name)) {
             command.arguments().iter().for_each(|word| note(word, Access::Read));
         }
+        if command.name().is_some_and(|name| LISTERS.contains(&name)) {
+            let is_folder = |word: &&Word| {
+                place(word, directory, home, moved_home).is_some_and(|path| path.is_dir())
+            };
+            command.arguments().iter().filter(is_folder).for_each(|word| note(word, Access::Read));
+        }
+    }
+    for word in
+        line.commands.iter().filter(|command| changes_folder(command)).flat_map(bash::written)
+    {
+        let Some(path) = place(&word, directory, home, moved_home) else { continue };
+        // In the workspace a file is closed for itself, and opened for itself.
+        let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
+        let closed = folder.filter(|folder| ran.refuses(folder, Access::Write));
+        let list = &mut found.write;
+        if let Some(folder) = closed.and_then(|folder| exact(folder, home))
+            && !list.contains(&folder)
+            && list.len() < MOST
+        {
+            list.push(folder);
+        }
     }
     found
+}
+
+/// The folder that the commands of the line work in, when its text tells: that of
+/// the call, or where a `cd` at its beginning leads. Others are for the run to tell.
+fn working_folder(line: &Line, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
+    let moves = |command: &Command| {
+        matches!(command.name(), None | Some("cd" | "pushd" | "popd" | "eval" | "builtin"))
+    };
+    let (first, rest) = line.commands.split_first()?;
+    if line.trouble.is_some() || rest.iter().any(moves) {
+        return None;
+    }
+    match first.name() {
+        Some("cd") => match first.arguments() {
+            [folder] => place(folder, directory, home, moved_home).filter(|path| path.is_dir()),
+            _ => None,
+        },
+        _ => (!moves(first)).then(|| directory.to_owned()),
+    }
+}
+
+/// The folders in which commands of the line may be: that of the call first, then
+/// where each `cd` would lead from there.
+pub(super) fn folders(line: &Line, directory: &Path, home: &Path) -> Vec<PathBuf> {
+    let mut found = vec![directory.to_owned()];
+    let moved_home = assigns_home(line);
+    for command in line.commands.iter().filter(|command| command.name() == Some("cd")) {
+        let led = command.arguments().first();
+        let led = led.and_then(|word| place(word, directory, home, moved_home));
+        found.extend(led.filter(|path| path.is_dir()));
+    }
+    found.truncate(MOST);
+    found
+}
+
+/// Whether `$HOME` may be another place than the home by the time it counts.
+fn assigns_home(line: &Line) -> bool {
+    let of_commands = line.commands.iter().any(|command| {
+        command.assignments.iter().any(|assignment| assignment.name == "HOME")
+            // `export HOME=x`, `read HOME`, `for HOME in …`: a word says so.
+            || command.words.iter().any(|word| {
+                let text = word.text.as_deref().unwrap_or(&word.source);
+                text == "HOME" || text.starts_with("HOME=")
+            })
+    });
+    of_commands || line.commands.is_empty()
+}
+
+/// What calls of git in the line write of the repository around `directory` and
+/// what is closed in it: git tells a refusal late, when half of its work is done.
+/// Blocking.
+pub(super) fn of_repository(line: &Line, directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let writing = || line.commands.iter().filter(|command| bash::writes_git_configuration(command));
+    let Some(configuration) = repository::configuration(directory) else { return found };
+    // A repository is made here, whatever is around.
+    let around = || writing().any(|command| !bash::makes_repository(command));
+    let here = || repository::configuration_in(directory).as_ref() == Some(&configuration);
+    if writing().next().is_some() && (around() || here()) {
+        found.push(configuration);
+    }
+    if writing().any(bash::writes_sparse_patterns)
+        && let Some(own) = repository::folders(directory).first()
+    {
+        found.push(own.join("config.worktree"));
+        found.extend(Some(own.join("info")).filter(|info| info.is_dir()));
+    }
+    found.iter().filter_map(|path| path_of(path)).collect()
+}
+
+/// The path with no links in what is there of it.
+fn path_of(path: &Path) -> Option<PathBuf> {
+    let real = path.parent()?.canonicalize().ok()?;
+    Some(real.join(path.file_name()?))
 }
 
 /// Names what is hidden and to be written as read too: who may rename a secret may
@@ -99,13 +211,34 @@ pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
 }
 
 /// The place that the word names, when its text alone tells.
-fn place(word: &Word, directory: &Path, home: &Path) -> Option<PathBuf> {
+fn place(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
+    if word.text.is_none() {
+        let below = below_home(&word.source).filter(|_| !moved_home)?;
+        return Some(lexical(home, Path::new(below)));
+    }
     let text = word.text.as_deref().filter(|text| !text.is_empty() && !text.starts_with('-'))?;
     if let Some(below) = text.strip_prefix("~/").filter(|_| !word.quoted) {
         let plain = !below.contains(['*', '?', '[', '{']);
         return plain.then(|| lexical(home, Path::new(below)));
     }
     (!word.glob).then(|| lexical(directory, Path::new(text)))
+}
+
+/// What stands behind the home in `$HOME/x`, `"${HOME}/x"` and `"$HOME"/x`, when
+/// nothing else in it is for the run to tell.
+fn below_home(source: &str) -> Option<&str> {
+    let (quoted, inner) = match source.strip_prefix('"') {
+        Some(rest) => (true, rest),
+        None => (false, source),
+    };
+    let rest = inner.strip_prefix("$HOME").or_else(|| inner.strip_prefix("${HOME}"))?;
+    let rest = match quoted {
+        true => rest.strip_suffix('"').or_else(|| rest.strip_prefix('"'))?,
+        false => rest,
+    };
+    let below = rest.strip_prefix('/')?;
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+@%,:".contains(letter);
+    below.chars().all(plain).then_some(below)
 }
 
 #[cfg(test)]
@@ -120,6 +253,7 @@ mod tests {
         for place in [&work, &home, &root.join("other")] {
             std::fs::create_dir(place).expect("a folder");
         }
+        std::fs::create_dir(home.join(".ssh")).expect("a folder");
         for path in [work.join(".env"), work.join("a"), home.join(".npmrc")] {
             std::fs::write(path, "x").expect("a file");
         }
@@ -128,7 +262,7 @@ mod tests {
             plan.confine = true;
             plan.writable.push(work.clone());
             plan.read_only.push(work.join(".mcp.json"));
-            plan.hidden.extend([work.join(".env"), home.join(".npmrc")]);
+            plan.hidden.extend([work.join(".env"), home.join(".npmrc"), home.join(".ssh")]);
             let found = files(&bash::analyse(command), &work, &home, plan);
             let shown = |paths: Vec<PathBuf>| {
                 let short = |path: &PathBuf| path.strip_prefix(&root).map(Path::to_path_buf);
@@ -144,7 +278,22 @@ mod tests {
             ("echo x > ../other/z", "", "other/z"),
             ("echo x > .mcp.json", "", "w/.mcp.json"),
             ("echo x > b 2>/dev/null; cp a b", "", ""),
-            ("cp a ../other/b; rm .env; mkdir ../other/c", "", "other/b"),
+            ("cp a ../other/b; rm .env; touch ../other/c", "", "other/b other/c"),
+            // What is made, removed and renamed changes the folder.
+            ("mkdir ../other/c", "", "other"),
+            ("mkdir -p ../other/c/d", "", "other"),
+            ("rm -rf ../other/d; mv a ../other/b", "", "other"),
+            ("rm a; mkdir b", "", ""),
+            ("cd ../other && touch z", "", "other/z"),
+            ("cd ../other && rm z", "", "other"),
+            ("(cd ../other); cd x; touch z", "", ""),
+            ("cp .env ../other/b", "w/.env", "other/b"),
+            ("ls ../home/.ssh", "home/.ssh", ""),
+            ("ls .env", "", ""),
+            ("cat \"$HOME/.npmrc\" $HOME/.ssh/../.npmrc", "home/.npmrc", ""),
+            ("cat \"${HOME}/.npmrc\"", "home/.npmrc", ""),
+            ("HOME=/x; cat $HOME/.npmrc", "", ""),
+            ("cat \"$HOME/$X\" \"$HOMES/.npmrc\"", "", ""),
             // It need not be read for that, or only the run tells what it is.
             ("echo .env", "", ""),
             ("cd sub && cat .env", "", ""),

@@ -109,6 +109,12 @@ fn overrides(
     (pairs, obstacles)
 }
 
+/// Keeps git from lists in the repository's `info`, which are for servers without
+/// git and closed here: `gc` and `repack` would fail over them.
+pub(super) fn leave_info_alone(environment: &mut Vec<(OsString, OsString)>) {
+    append(environment, vec![("repack.updateServerInfo".to_owned(), "false".to_owned())]);
+}
+
 /// Keeps git from a repository without a `.git`, where none is yet: what is made
 /// while the line runs was not looked at.
 pub(super) fn close_bare(

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::paths::lexical;
 use parallax_protocol::permissions::Permissions;
 
+use super::confined::is_too_wide;
+
 /// Lines of the output that are looked at, from the end.
 const LINES: usize = 400;
 /// Paths that are asked for at once.
@@ -44,6 +46,18 @@ const DENIED: [&str; 8] = [
     "not writable",
 ];
 
+/// What was refused was a change of the folder: leave for the file would not do.
+const OF_FOLDERS: [&str; 8] = [
+    "cannot remove",
+    "unable to remove",
+    "cannot create directory",
+    "cannot move",
+    "cannot create symbolic link",
+    "cannot create hard link",
+    "failed to create symbolic link",
+    "failed to create hard link",
+];
+
 const UNREACHED: [&str; 12] = [
     "could not resolve",
     "couldn't resolve",
@@ -75,11 +89,11 @@ fn ends_in_denial(line: &str) -> bool {
 }
 
 /// What the command lacked, as far as its output and the confinement tell.
-/// `failed`: it ended with a code that says so.
+/// `failed`: it ended with a code that says so. `places`: where it may have been.
 pub(super) fn missing(
     output: &str,
     failed: bool,
-    directory: &Path,
+    places: &[PathBuf],
     home: &Path,
     confinement: &dyn Confinement,
 ) -> Permissions {
@@ -105,8 +119,8 @@ pub(super) fn missing(
             let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
             let quoted = line.split(is_quote).skip(1).step_by(2);
             let mut any = false;
-            for path in paths(quoted, directory, home) {
-                any |= ask_for(&path, &lower, confinement, &mut missing);
+            for path in paths(quoted, places, home) {
+                any |= ask_for(&path, &lower, home, confinement, &mut missing);
             }
             // `program: path: Permission denied`: what stands right before it.
             let place = DENIED.iter().filter_map(|words| lower.find(words)).min();
@@ -116,8 +130,8 @@ pub(super) fn missing(
             let word = segment.rsplit(char::is_whitespace).next().unwrap_or_default();
             for piece in [segment, word] {
                 if !any {
-                    for path in paths(std::iter::once(piece), directory, home) {
-                        any |= ask_for(&path, &lower, confinement, &mut missing);
+                    for path in paths(std::iter::once(piece), places, home) {
+                        any |= ask_for(&path, &lower, home, confinement, &mut missing);
                     }
                 }
             }
@@ -133,10 +147,10 @@ pub(super) fn missing(
 fn ask_for(
     path: &Path,
     line: &str,
+    home: &Path,
     confinement: &dyn Confinement,
     missing: &mut Permissions,
 ) -> bool {
-    let files = &mut missing.file_system;
     let only_writing = ["read-only file system", "device or resource busy"];
     // Who may rename a hidden file may read it under its new name.
     let to_read = confinement.refuses(path, Access::Read);
@@ -144,6 +158,20 @@ fn ask_for(
     if !to_read && !confinement.refuses(path, Access::Write) {
         return false;
     }
+    let mut path = path;
+    // In the workspace a file is closed for itself, and opened for itself.
+    if !to_read
+        && OF_FOLDERS.iter().any(|words| line.contains(words))
+        && let Some(folder) = path.parent()
+        && confinement.refuses(folder, Access::Write)
+    {
+        if is_too_wide(folder, home) {
+            missing.outside = true;
+            return true;
+        }
+        path = folder;
+    }
+    let files = &mut missing.file_system;
     for (asked, of_read) in [(to_read, true), (to_write, false)] {
         let full = files.read.len() + files.write.len() >= MOST;
         let list = if of_read { &mut files.read } else { &mut files.write };
@@ -164,7 +192,11 @@ fn local_ports(line: &str) -> impl Iterator<Item = u16> + '_ {
 }
 
 /// What in the line may be a path, as it would be resolved.
-fn paths<'a>(pieces: impl Iterator<Item = &'a str>, directory: &Path, home: &Path) -> Vec<PathBuf> {
+fn paths<'a>(
+    pieces: impl Iterator<Item = &'a str>,
+    places: &[PathBuf],
+    home: &Path,
+) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for piece in pieces {
         let piece = piece.trim_matches(|letter: char| {
@@ -176,13 +208,15 @@ fn paths<'a>(pieces: impl Iterator<Item = &'a str>, directory: &Path, home: &Pat
         if piece.is_empty() || piece.len() > 4_096 || piece.contains("://") {
             continue;
         }
-        let path = match piece.strip_prefix("~/") {
-            Some(rest) => home.join(rest),
-            None => directory.join(&piece),
-        };
-        let path = lexical(directory, &path);
-        if !found.contains(&path) {
-            found.push(path);
+        for place in places {
+            let path = match piece.strip_prefix("~/") {
+                Some(rest) => home.join(rest),
+                None => place.join(&piece),
+            };
+            let path = lexical(place, &path);
+            if !found.contains(&path) {
+                found.push(path);
+            }
         }
         if found.len() >= 32 {
             break;
@@ -244,30 +278,36 @@ mod tests {
             ("sudo: The \"no new privileges\" flag is set", &["to run outside the sandbox"]),
             ("test failed: expected permission denied", &[]),
             ("/usr/bin/bash: line 1: /opt/out: Permission denied", &["to write /opt/out"]),
+            ("mkdir: cannot create directory ‘/opt/x’: Read-only file system", &["to write /opt"]),
+            ("rm: cannot remove '/opt/a/x': Read-only file system", &["to write /opt/a"]),
+            ("rm: cannot remove '.git/x': Read-only file system", &["to write /w/.git"]),
             (
-                "mkdir: cannot create directory ‘/opt/x’: Read-only file system",
-                &["to write /opt/x"],
+                "rm: cannot remove '/home/u/x': Read-only file system",
+                &["to run outside the sandbox"],
+            ),
+            (
+                "rm: cannot remove '.env': Device or resource busy",
+                &["to write /w/.env", "to read /w/.env"],
             ),
             ("PermissionError: [Errno 13] Permission denied: '/opt/b'", &["to write /opt/b"]),
             ("all fine", &[]),
         ] {
-            let missing = missing(
-                output,
-                true,
-                Path::new("/w"),
-                Path::new("/home/u"),
-                &Box { offline: true },
-            );
+            let missing =
+                missing(output, true, &["/w".into()], Path::new("/home/u"), &Box { offline: true });
             assert_eq!(missing.words(), expected, "{output}");
         }
         // Also where the command as a whole went well.
         let busy = "error: could not write config file .git/config: Device or resource busy\nfine";
-        let well = missing(busy, false, Path::new("/w"), Path::new("/h"), &Box { offline: false });
+        let well = missing(busy, false, &["/w".into()], Path::new("/h"), &Box { offline: false });
         assert_eq!(well.words(), ["to write /w/.git/config"]);
+        let led = "touch: cannot touch 'z': Read-only file system";
+        let places = ["/w".into(), "/opt".into()];
+        let led = missing(led, true, &places, Path::new("/h"), &Box { offline: false });
+        assert_eq!(led.words(), ["to write /opt/z"]);
         let online = missing(
             "Could not resolve host",
             true,
-            Path::new("/w"),
+            &["/w".into()],
             Path::new("/h"),
             &Box { offline: false },
         );
@@ -275,7 +315,7 @@ mod tests {
         let server = missing(
             "connect ECONNREFUSED 127.0.0.1:5432",
             true,
-            Path::new("/w"),
+            &["/w".into()],
             Path::new("/h"),
             &Box { offline: false },
         );

@@ -72,6 +72,12 @@ pub(super) fn configuration(folder: &Path) -> Option<PathBuf> {
     config.canonicalize().ok().filter(|config| config.is_file())
 }
 
+/// The configuration of the repository whose working folder is `folder` itself.
+pub(super) fn configuration_in(folder: &Path) -> Option<PathBuf> {
+    let config = folder.join(".git/config");
+    config.canonicalize().ok().filter(|config| config.is_file())
+}
+
 /// The repository without a `.git` that git would find from `folder`: any folder
 /// with the right names in it is one, and its configuration is an ordinary file.
 pub(super) fn bare(folder: &Path) -> Option<PathBuf> {

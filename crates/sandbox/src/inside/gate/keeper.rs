@@ -92,7 +92,7 @@ impl Gate {
             given: plan.sockets.clone(),
             // From outside of the session's network this is not its own; see below.
             own: None,
-            machine: (mounts && plan.network == Network::Outward).then(Table::open).flatten(),
+            machine: (mounts && super::is_needed(plan)).then(Table::open).flatten(),
             waiting: AtomicUsize::new(0),
         })
     }
@@ -324,7 +324,7 @@ impl Gate {
     /// Whether who answers at the file, which is held, is of the session or given to it.
     fn is_open(&self, caller: &Caller, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         let knows = self.own.is_some() || self.machine.is_some();
-        if !knows || matches!(self.network, Network::Host | Network::Loopback) {
+        if !knows || self.network == Network::Host {
             return Ok(());
         }
         let stat = fstat(file)?;

@@ -1,0 +1,42 @@
+//! Programs that are allowed because they read, and the words with which they
+//! write a file all the same.
+
+use super::super::arguments::{has_letter, has_long, operands, texts};
+use super::super::line::Command;
+
+/// Whether the program, one that reads as a rule, is told to write a file.
+pub(super) fn writes(name: &str, command: &Command) -> bool {
+    match name {
+        // `-k` and their like take the rest of a word as their value: `-t o` is none.
+        "sort" => lettered(command, 'o', "kStT") || has_long(command, "--output", "--o"),
+        "shuf" => lettered(command, 'o', "in") || has_long(command, "--output", "--o"),
+        "tree" => lettered(command, 'o', "LPIT"),
+        "iconv" => lettered(command, 'o', "ft") || has_long(command, "--output", "--o"),
+        "less" => {
+            has_letter(command, &['o', 'O'])
+                || texts(command).any(|text| text.to_ascii_lowercase().starts_with("--log-file"))
+        }
+        "file" => has_letter(command, &['C']) || has_long(command, "--compile", "--c"),
+        "yq" => lettered(command, 'i', "") || has_long(command, "--inplace", "--in"),
+        // The second operand is the output.
+        "uniq" => {
+            let long = ["--skip-fields", "--skip-chars", "--check-chars"];
+            operands(command, "fsw", &long).len() > 1
+        }
+        "xxd" => operands(command, "clogsnR", &["-cols", "-len", "-seek", "-name"]).len() > 1,
+        _ => false,
+    }
+}
+
+/// Whether the letter is given as an option: `-o x`, `-ox`, `-no x`; not behind a
+/// letter of `valued`, whose value it would be.
+fn lettered(command: &Command, letter: char, valued: &str) -> bool {
+    has_letter(command, &[letter])
+        && command.arguments().iter().filter_map(|word| word.text.as_deref()).any(|text| {
+            let flags = text.strip_prefix('-').filter(|flags| !flags.starts_with('-'));
+            flags.is_some_and(|flags| {
+                let end = flags.find(|other| valued.contains(other)).unwrap_or(flags.len());
+                flags.get(..end).unwrap_or(flags).contains(letter)
+            })
+        })
+}
