@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use parallax_policy::{RuleFile, Tier};
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -17,6 +18,7 @@ use crate::state;
 
 mod acknowledged;
 mod fields;
+mod rules;
 
 pub use acknowledged::{Acknowledged, acknowledge};
 
@@ -104,8 +106,12 @@ pub struct Agent {
     pub max_turns: u32,
     /// How long it may take.
     pub time: Duration,
+    /// How deep agents may be that it starts, itself counted: 1 is none, 2 the most.
+    pub max_depth: u32,
     /// The form of its result; `None`: words.
     pub output: Option<AgentOutput>,
+    /// Rules about its calls, as a file of rules has them (`policy`).
+    pub rules: Option<String>,
     /// Whether settings switch it off.
     pub disabled: bool,
 }
@@ -127,9 +133,23 @@ impl Agent {
             generation: Object::new(),
             max_turns: TURNS,
             time: TIME,
+            max_depth: 1,
             output: None,
+            rules: None,
             disabled: false,
         }
+    }
+
+    /// Its rules as a file: those of a project and of an extension may only tighten,
+    /// as their other rules.
+    pub fn rule_file(&self) -> Option<RuleFile> {
+        let tier = match self.tier {
+            AgentTier::BuiltIn | AgentTier::User => Tier::User,
+            AgentTier::Project => Tier::Workspace,
+            AgentTier::Extension(_) => Tier::Extension,
+        };
+        let path = self.file.clone().unwrap_or_else(|| PathBuf::from(&self.name));
+        Some(RuleFile { tier, path, text: Ok(self.rules.clone()?) })
     }
 
     /// Whether it may use a tool.

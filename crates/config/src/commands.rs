@@ -166,10 +166,27 @@ pub struct CommandFiles {
     pub problems: Vec<CommandProblem>,
 }
 
+/// The home of another agent, whose commands are Markdown too.
+const OTHER: &str = ".claude";
+
 /// The folders of the project (only when it is trusted) and of the user, the
-/// strongest first.
-pub fn command_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<CommandFolder> {
-    let folders = definitions::folders(homes, cwd, trusted, "commands", &[]);
+/// strongest first; with those of other agents (`commands.includeOtherAgents`),
+/// which are weaker than ours of the same owner.
+pub fn command_folders(
+    homes: &Homes,
+    cwd: &Path,
+    trusted: bool,
+    others: bool,
+) -> Vec<CommandFolder> {
+    let mut folders = definitions::folders(homes, cwd, trusted, "commands", &[]);
+    if others {
+        if trusted && !homes.is_home(cwd) {
+            let at = folders.iter().position(|(owner, _)| *owner == Owner::Project);
+            let place = (Owner::Project, cwd.join(OTHER).join("commands"));
+            folders.insert(at.unwrap_or(folders.len()), place);
+        }
+        folders.insert(0, (Owner::User, homes.user.join(OTHER).join("commands")));
+    }
     folders
         .into_iter()
         .rev()

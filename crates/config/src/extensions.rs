@@ -25,13 +25,14 @@ use values::ValueFile;
 
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
 pub use lock::{
-    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, locked, stays_inside,
+    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, locked, locked_in,
+    stays_inside,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
 pub use metadata::{
     INSTALL_METADATA, InstallKind, InstallMetadata, extension_id, github_repository, powers,
 };
-pub use values::{keep_extension_values, set_extension_value};
+pub use values::{keep_extension_values, read_values, set_extension_value};
 pub use variables::ExtensionVariables;
 
 /// The hooks of an extension.
@@ -383,17 +384,6 @@ fn choose(found: &mut Extensions, choice: &ExtensionChoice) {
     let named = |name: &str| choice.only.iter().any(|only| only.eq_ignore_ascii_case(name));
     for extension in &mut found.all {
         extension.active = !none && named(extension.name());
-    }
-    if none {
-        return;
-    }
-    for name in &choice.only {
-        if found.find(name).is_none() {
-            found.warnings.push(format!(
-                "there is no extension `{}`; `parallax --list-extensions` lists them",
-                one_line(name, 60)
-            ));
-        }
     }
 }
 

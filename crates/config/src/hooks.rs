@@ -204,7 +204,27 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
         }
         found.hooks.extend(hooks);
     }
+    if !config.settings.flag("hooksConfig.moreEvents") {
+        leave_extra_out(&mut found);
+    }
     Ok(found)
+}
+
+/// Hooks of events that nobody switched on do not run.
+fn leave_extra_out(found: &mut HookList) {
+    let mut names: Vec<&str> = Vec::new();
+    for hook in found.hooks.iter().filter(|hook| hook.event.is_extra()) {
+        if !names.contains(&hook.event.as_str()) {
+            names.push(hook.event.as_str());
+        }
+    }
+    if !names.is_empty() {
+        found.warnings.push(format!(
+            "hooks of `{}` do not run: `hooksConfig.moreEvents` switches these events on",
+            names.join("`, `")
+        ));
+        found.hooks.retain(|hook| !hook.event.is_extra());
+    }
 }
 
 /// The hooks of an extension, as they are run: paths filled in, its settings
@@ -315,7 +335,14 @@ fn read_hook(
 ) -> Result<(Hook, Option<String>), String> {
     let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let flag = |key: &str| written.get(key).and_then(Value::as_bool).unwrap_or(false);
-    let (kind, command) = HookKind::read(written)?;
+    let (kind, command) = match HookKind::read(written) {
+        Err(why) if flag("failClosed") => {
+            let command = [text("command"), text("type")];
+            let shown = command.into_iter().find(|text| !text.trim().is_empty());
+            (HookKind::Broken(why), shown.unwrap_or_else(|| "hook".to_owned()))
+        }
+        read => read?,
+    };
     // Others count in seconds.
     let seconds = written.get("timeout").and_then(Value::as_u64).filter(|_| theirs);
     let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
@@ -329,6 +356,12 @@ fn read_hook(
         .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
         .filter(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
         .collect();
+    let note = match &kind {
+        HookKind::Broken(why) => {
+            Some(format!("{why}; it must agree, so what it guards is refused"))
+        }
+        _ => note,
+    };
     let hook = Hook {
         event,
         alias: None,
@@ -452,6 +485,20 @@ mod tests {
         assert_eq!((theirs.event, theirs.timeout), (HookEvent::BeforeTool, Duration::from_secs(5)));
         assert_eq!(theirs.matcher, "run_shell_command|write_file");
         assert_eq!(theirs.alias.as_deref(), Some("PreToolUse"));
+    }
+
+    #[test]
+    fn a_guard_that_cannot_be_run_stays() {
+        let (hooks, warnings) = read(&json!({"BeforeTool": [{"hooks": [
+            {"type": "http", "url": "https://x", "failClosed": true},
+            {"type": "http", "url": "https://x"},
+            {"type": "command", "failClosed": true}
+        ]}]}));
+        assert_eq!(hooks.len(), 2);
+        assert!(matches!(&hooks[0].kind, HookKind::Broken(why) if why.contains("`http`")));
+        assert!(hooks[0].title() == "http" && hooks[0].fail_closed);
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(warnings[0].contains("is refused"), "{warnings:?}");
     }
 
     #[test]

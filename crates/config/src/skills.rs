@@ -1,6 +1,8 @@
 //! Skills: folders with a `SKILL.md` that say how to do something, read by the
 //! model only when it needs them.
 
+mod pins;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,8 @@ use crate::commands::one_line;
 use crate::definitions::{self, Owner};
 use crate::front_matter::read_leniently;
 use crate::homes::Homes;
+
+pub use pins::{SkillPins, pin_skill};
 
 /// The file that makes a folder a skill.
 pub const SKILL_FILE: &str = "SKILL.md";

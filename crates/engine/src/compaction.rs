@@ -180,6 +180,7 @@ impl Session {
                 self.compact(CompactionCause::Manual, focus, cancel).await;
             }
             Wanted::Without(places) => self.leave_out_results(places).await,
+            Wanted::WithoutSkill(name) => self.unload_skill(&name).await,
             Wanted::Pin(place, on) => self.pin(place, on),
             Wanted::Whole => {
                 let before = self.tokens_now();

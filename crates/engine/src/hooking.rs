@@ -1,6 +1,7 @@
 //! Where a session lets hooks have a say: its start and end, prompts, calls and
 //! questions. Requests to the model are in `model_hooks`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use parallax_protocol::content::{Part, Role};
@@ -9,8 +10,8 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
-use parallax_protocol::policy::{Decision, Verdict};
-use parallax_protocol::tool::{Display, Outcome, Preview, ToolError, ToolErrorKind};
+use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
+use parallax_protocol::tool::{Display, FileDiff, Outcome, Preview, ToolError, ToolErrorKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
@@ -337,7 +338,29 @@ impl Session {
             "message": format!("Tool {} requires confirmation", ask.name),
             "details": asked(ask),
         }));
-        let call = HookCall::new(HookEvent::Notification, "ToolPermission", input);
+        self.tell_hooks(HookCall::new(HookEvent::Notification, "ToolPermission", input));
+    }
+
+    /// Tells hooks that a plan was agreed to. Nobody waits for them.
+    pub(crate) fn hook_plan(&mut self, plan: &Path, mode: ApprovalMode) {
+        let input = object(json!({"plan_path": plan, "mode": mode.as_str()}));
+        self.tell_hooks(HookCall::new(HookEvent::PlanApproved, mode.as_str(), input));
+    }
+
+    /// Tells hooks that a tool changed a file. Nobody waits for them.
+    pub(crate) fn hook_file(&mut self, tool: &str, diff: &FileDiff) {
+        let path = diff.file_path.to_string_lossy().into_owned();
+        let input =
+            object(json!({"file_path": path, "tool_name": tool, "is_new": diff.is_new_file}));
+        self.tell_hooks(HookCall::new(HookEvent::FileChanged, path, input));
+    }
+
+    /// Tells hooks of what happened, and waits for none of them.
+    fn tell_hooks(&mut self, call: HookCall) {
+        let Some(hooks) = self.hooks.clone().filter(|hooks| hooks.listens(call.event, false))
+        else {
+            return;
+        };
         // It may outlive the turn, not its own limit.
         while self.notified.try_join_next().is_some() {}
         let cancel = CancellationToken::new();

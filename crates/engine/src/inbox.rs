@@ -38,6 +38,8 @@ pub(crate) enum Wanted {
     Whole,
     /// Notes in the place of these results.
     Without(Vec<ResultPlace>),
+    /// Notes in the place of the instructions of a skill.
+    WithoutSkill(String),
     /// A result that stays, or need not.
     Pin(ResultPlace, bool),
 }
@@ -242,6 +244,7 @@ impl Inbox {
             Op::Compact { focus } => self.compactions.push_back(Wanted::Shorter { focus }),
             Op::UndoCompaction => self.compactions.push_back(Wanted::Whole),
             Op::LeaveOut(places) => self.compactions.push_back(Wanted::Without(places)),
+            Op::UnloadSkill(name) => self.compactions.push_back(Wanted::WithoutSkill(name)),
             Op::Pin { place, on } => self.compactions.push_back(Wanted::Pin(place, on)),
             Op::DescribeContext => self.describe_context = true,
             Op::ListPrompts => self.list_prompts = true,

@@ -49,6 +49,7 @@ impl Session {
                 let mode = if self.trusted { mode } else { mode.min(ApprovalMode::Default) };
                 let record = PlanRecord { mode: Some(mode), ..record(plan.clone(), true) };
                 self.history.record(&Record::Plan(record));
+                self.hook_plan(&plan, mode);
                 self.plan = Some(AgreedPlan { path: plan, at: self.history.len() });
                 self.set_mode(mode);
                 self.yolo_by_rule = !self.interactive && !self.began_in_yolo;

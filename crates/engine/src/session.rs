@@ -273,7 +273,7 @@ pub(crate) fn launch(
 ) -> SessionHandle {
     let (ops, inbox) = mpsc::channel(OPS);
     let family = options.agents.take().map(|agents| {
-        let family = Arc::new(Family::new(agents, &mut options, hub.clone(), &ops));
+        let family = Arc::new(Family::new(agents, &mut options, hub.clone(), &ops, role.is_some()));
         options.tools.push(Arc::new(InvokeAgent::new(Arc::clone(&family))));
         family
     });
@@ -419,6 +419,11 @@ impl Session {
             let begun = Instant::now();
             if let Some(family) = &self.family {
                 family.begin_turn(self.turn);
+                let agents = Arc::clone(&family.agents);
+                let refreshing = tokio::task::spawn_blocking(move || agents.refresh());
+                if let Err(error) = self.inbox.during(refreshing).await {
+                    tracing::warn!(%error, "definitions of agents are not looked at");
+                }
             }
             let cancel = match &self.role {
                 Some(role) => role.cancel.child_token(),

@@ -284,6 +284,10 @@ pub(crate) struct SessionArguments {
     #[arg(long, value_name = "MODE", value_parser = approval_modes())]
     pub(crate) approval_mode: Option<ApprovalMode>,
 
+    /// The mode of the work on a plan where nobody can be asked about it
+    #[arg(long, value_name = "MODE", value_parser = work_modes())]
+    pub(crate) plan_exit_mode: Option<ApprovalMode>,
+
     /// Tools that run without asking, comma-separated or repeated (deprecated)
     #[arg(long, value_name = "TOOLS")]
     pub(crate) allowed_tools: Vec<String>,
@@ -494,6 +498,11 @@ fn fallbacks() -> impl TypedValueParser<Value = FallbackPolicy> {
 
 fn approval_modes() -> impl TypedValueParser<Value = ApprovalMode> {
     PossibleValuesParser::new(["default", "auto_edit", "yolo", "plan"])
+        .map(|text| ApprovalMode::parse(&text).unwrap_or_default())
+}
+
+fn work_modes() -> impl TypedValueParser<Value = ApprovalMode> {
+    PossibleValuesParser::new(["default", "auto_edit", "yolo"])
         .map(|text| ApprovalMode::parse(&text).unwrap_or_default())
 }
 

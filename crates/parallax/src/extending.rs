@@ -17,7 +17,6 @@ use crate::commands_command::{self, CommandsAction};
 use crate::extensions_command::{self, ExtensionsAction};
 use crate::hooks_command::{self, HooksAction};
 use crate::skills_command::{self, SkillsAction};
-use crate::surroundings::Surroundings;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Extending {
@@ -149,24 +148,25 @@ impl Extending {
     ///
     /// # Errors
     /// Words that cannot be used, files that cannot be read or written.
-    pub(crate) fn run(&self, around: Surroundings) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let launch = launch()?;
         let said = match self {
             Self::Extensions { action, .. } => extensions_command::run(&launch, action),
             Self::Commands { action, .. } => commands_command::run(&launch, action),
-            Self::Skills { action, .. } => skills_command::run(&launch, action, around),
+            Self::Skills { action, .. } => skills_command::run(&launch, action),
             Self::Agents { action, .. } => agents_command::run(&launch, action),
             Self::Hooks { action, .. } => hooks_command::run(&launch, action),
         }?;
         Ok(say(&said, self.format()))
     }
 
-    /// The exit code of a failure. Scripts that were written for Gemini CLI know 1
-    /// only where extensions are managed.
-    pub(crate) fn code_of(&self, code: ExitCode) -> ExitCode {
-        match (self, code) {
-            (Self::Extensions { .. }, ExitCode::INPUT) => ExitCode::GENERAL,
-            (_, code) => code,
+    /// The exit code of a failure.
+    pub(crate) fn code_of(&self, failure: &Failure) -> ExitCode {
+        match self {
+            Self::Extensions { .. } => extensions_command::code_of(failure),
+            // As the same words end where extensions are installed.
+            Self::Skills { action, .. } if action.brings() => extensions_command::code_of(failure),
+            _ => ExitCode::of(failure),
         }
     }
 
@@ -255,30 +255,4 @@ pub(crate) fn warn(warnings: &[String]) {
 /// A failure that the person can mend.
 pub(crate) fn refused(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
-}
-
-/// Asks on the terminal; without one only `--consent` agrees.
-///
-/// # Errors
-/// Nobody agreed.
-pub(crate) fn agree(text: &str, consent: bool, around: Surroundings) -> Result<(), Failure> {
-    let mut stderr = io::stderr();
-    // Nobody is there to read it when this fails.
-    let _ = stderr.write_all(text.as_bytes());
-    if consent {
-        return Ok(());
-    }
-    if !around.stdin_is_terminal {
-        return Err(refused(
-            "nobody can be asked here: repeat it with `--consent` to agree".to_owned(),
-        ));
-    }
-    let _ = stderr.write_all(b"Go on? [y/N] ");
-    let _ = stderr.flush();
-    let mut answer = String::new();
-    let read = io::stdin().read_line(&mut answer);
-    match read.map(|_| answer.trim().to_lowercase()) {
-        Ok(answer) if answer == "y" || answer == "yes" => Ok(()),
-        _ => Err(refused("nothing was done".to_owned())),
-    }
 }

@@ -1,20 +1,24 @@
 //! `parallax extensions`: installing what others made, and taking it away.
 
 mod asking;
+mod upkeep;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use parallax_headless::{ExitCode, one_line};
-use parallax_protocol::event::Failure;
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::Launch;
-use parallax_sdk::extensions::{Extension, ExtensionUpdate, FetchOptions, TEMPLATES, Uninstalled};
+use parallax_sdk::extensions::{
+    Extension, ExtensionUpdate, FetchOptions, TEMPLATES, Uninstalled, read_values,
+};
 use serde_json::{Value, json};
 
 use crate::extending::{Said, Scope, refused};
 use crate::extensions_words::{described, listed, reviewed};
-use asking::Person;
+pub(crate) use asking::Person;
+use upkeep::Sync;
 
 /// How a list is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,26 +36,30 @@ pub(crate) enum ExtensionsAction {
         /// The branch, tag or commit
         #[arg(long = "ref", value_name = "REF")]
         reference: Option<String>,
-        /// Update it at the start of sessions
+        /// Update it at the start of sessions in the terminal
         #[arg(long)]
         auto_update: bool,
         /// Releases that are not final count too
         #[arg(long)]
         pre_release: bool,
         /// Agree without being asked
-        #[arg(long, alias = "yes")]
+        #[arg(long, visible_alias = "yes")]
         consent: bool,
         /// Do not ask for its settings
         #[arg(long)]
         skip_settings: bool,
+        #[command(flatten)]
+        values: Values,
     },
     /// Use the extension of a folder where it is
     Link {
         /// The folder
         path: PathBuf,
         /// Agree without being asked
-        #[arg(long, alias = "yes")]
+        #[arg(long, visible_alias = "yes")]
         consent: bool,
+        #[command(flatten)]
+        values: Values,
     },
     /// Make the folder of a new extension
     New {
@@ -76,8 +84,23 @@ pub(crate) enum ExtensionsAction {
         #[arg(long, conflicts_with = "name")]
         all: bool,
         /// Agree to what newer versions may do beyond the old ones
-        #[arg(long, alias = "yes")]
+        #[arg(long, visible_alias = "yes")]
         consent: bool,
+        #[command(flatten)]
+        values: Values,
+    },
+    /// Have the extensions that a lock file names, with just the files that it names
+    Sync {
+        /// The lock file; without it `~/.parallax/extensions.lock.json`
+        file: Option<PathBuf>,
+        /// Agree without being asked
+        #[arg(long, visible_alias = "yes")]
+        consent: bool,
+        /// Take away what the file does not name
+        #[arg(long)]
+        prune: bool,
+        #[command(flatten)]
+        values: Values,
     },
     /// Put the version before the last update back
     Rollback {
@@ -115,6 +138,19 @@ pub(crate) enum ExtensionsAction {
         /// The folder
         path: PathBuf,
     },
+    /// Look for what does not work: servers, commands that are hidden, settings,
+    /// rules, files
+    Doctor {
+        /// The extension; without it all that are on
+        name: Option<String>,
+    },
+    /// Run the tests in the folder of an extension: sessions with recorded answers
+    Test {
+        /// The folder
+        path: PathBuf,
+        /// The tests; without them all
+        names: Vec<String>,
+    },
     /// Give settings of extensions their values; the value is asked for, or
     /// read from stdin
     Config {
@@ -125,12 +161,35 @@ pub(crate) enum ExtensionsAction {
         /// For which projects
         #[arg(long, value_enum, ignore_case = true, default_value_t = Scope::User)]
         scope: Scope,
+        #[command(flatten)]
+        values: Values,
     },
+}
+
+/// The option of what answers the questions for settings.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Values {
+    /// Values of settings, in place of questions: JSON, or lines `NAME=value`
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
 }
 
 impl ExtensionsAction {
     pub(crate) fn list() -> Self {
         Self::List { output_format: ListFormat::Text }
+    }
+
+    /// The values that a file gives.
+    fn values(&self) -> Result<Vec<(String, String)>, Failure> {
+        let (Self::Install { values, .. }
+        | Self::Link { values, .. }
+        | Self::Update { values, .. }
+        | Self::Sync { values, .. }
+        | Self::Config { values, .. }) = self
+        else {
+            return Ok(Vec::new());
+        };
+        values.settings.as_deref().map_or(Ok(Vec::new()), read_values).map_err(refused)
     }
 
     pub(crate) fn wants_json(&self) -> bool {
@@ -145,7 +204,7 @@ impl ExtensionsAction {
 /// agrees.
 pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
     launch.tidy_extensions();
-    let mut person = Person::new();
+    let mut person = Person::new(action.values()?);
     match action {
         ExtensionsAction::Install {
             source,
@@ -154,6 +213,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             pre_release,
             consent,
             skip_settings,
+            ..
         } => {
             let options = FetchOptions {
                 reference: reference.clone(),
@@ -169,14 +229,15 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
             Ok(done(text + &missing, &name, "installed"))
         }
-        ExtensionsAction::Link { path, consent } => {
+        ExtensionsAction::Link { path, consent, .. } => {
             let (manifest, review) = launch.review_extension(path)?;
             let source = path.display().to_string();
             person.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
             launch.link_extension(path)?;
-            let text =
-                format!("Extension \"{}\" linked successfully and enabled.\n", manifest.name);
-            Ok(done(text, &manifest.name, "linked"))
+            let name = &manifest.name;
+            let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
+            text.push_str(&ask_settings(launch, name, true, &mut person)?);
+            Ok(done(text, name, "linked"))
         }
         ExtensionsAction::New { path, template } => {
             let folder = launch.new_extension(path, template.as_deref())?;
@@ -193,6 +254,12 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             Ok(Said::new(said.text, said.json))
         }
         ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut person)),
+        ExtensionsAction::Sync { file, consent, prune, .. } => {
+            let what = Sync { file: file.as_deref(), consent: *consent, prune: *prune };
+            upkeep::sync(launch, &what, &mut person)
+        }
+        ExtensionsAction::Doctor { name } => upkeep::doctor(launch, name.as_deref()),
+        ExtensionsAction::Test { path, names } => upkeep::test(launch, path, names),
         ExtensionsAction::Rollback { name } => {
             let version = launch.roll_extension_back(name)?;
             let text =
@@ -203,7 +270,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         ExtensionsAction::Enable { name, scope } => switch(launch, name, true, *scope),
         ExtensionsAction::Disable { name, scope } => switch(launch, name, false, Some(*scope)),
         ExtensionsAction::Validate { path } => validate(launch, path),
-        ExtensionsAction::Config { name, setting, scope } => {
+        ExtensionsAction::Config { name, setting, scope, values } => {
             let scope = (*scope).into();
             let named = name.as_deref().map(|name| launch.known_extension(name)).transpose()?;
             let all = launch.extensions();
@@ -219,10 +286,11 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                         *setting == value.setting.variable
                             || setting.eq_ignore_ascii_case(&value.setting.name)
                     });
-                    if !wanted {
+                    let variable = &value.setting.variable;
+                    // Of a file only what it names.
+                    if !wanted || values.settings.is_some() && !person.has(variable) {
                         continue;
                     }
-                    let variable = &value.setting.variable;
                     let given = person.value(extension.name(), &value.setting)?;
                     launch.set_extension_value(extension, variable, scope, Some(&given))?;
                     let word = if given.is_empty() { "is unset" } else { "is set" };
@@ -258,7 +326,7 @@ fn ask_settings(
     let mut missing = String::new();
     for value in extension.values.iter().filter(|value| value.value.is_none()) {
         let variable = &value.setting.variable;
-        let given = match skip || !person.can_be_asked() {
+        let given = match (skip || !person.can_be_asked()) && !person.has(variable) {
             true => None,
             false => person.value(name, &value.setting).ok().filter(|given| !given.is_empty()),
         };
@@ -356,7 +424,7 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
                 // One that cannot be updated is no failure of the others.
                 let is_link = extension.folder != extension.installed;
                 if !is_link {
-                    code = ExitCode::GENERAL;
+                    code = code_of(&failure);
                 }
             }
         }
@@ -436,6 +504,19 @@ fn is_version(version: &str) -> bool {
     let parts: Vec<&str> = core.split('.').collect();
     parts.len() == 3
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit()))
+}
+
+/// The exit code of a failure. Scripts that were written for Gemini CLI know 1; what
+/// it has no word for has a code of its own.
+pub(crate) fn code_of(failure: &Failure) -> ExitCode {
+    match failure.kind {
+        FailureKind::Input => ExitCode::GENERAL,
+        // It is refused for what it brings, or is not what it should be.
+        FailureKind::Blocked => ExitCode::TOOL,
+        // Its source cannot be reached: later it may.
+        FailureKind::Api => ExitCode::QUOTA,
+        _ => ExitCode::of(failure),
+    }
 }
 
 /// Nobody agreed.

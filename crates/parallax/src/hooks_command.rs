@@ -8,12 +8,16 @@ use parallax_config::hooks::{Hook, HookSource};
 use parallax_config::other_agents::our_event;
 use parallax_headless::one_line;
 use parallax_protocol::Object;
-use parallax_protocol::event::Failure;
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::Launch;
 use serde_json::{Value, json};
 
 use crate::extending::{InScope, Said, Scope, refused, switched};
+
+/// What keeps hooks of the project from being seen.
+const UNTRUSTED: &str = "the folder is not trusted, so hooks of the project are neither read nor run: \
+    `parallax trust add` trusts it, then `parallax hooks accept` accepts them";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksAction {
@@ -74,6 +78,10 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
     match action {
         HooksAction::List => list(launch),
         HooksAction::Accept => {
+            if !launch.trusted() {
+                let message = UNTRUSTED.to_owned();
+                return Err(Failure { kind: FailureKind::Untrusted, message, status: None });
+            }
             let count = launch.accept_hooks()?;
             let text = format!("{count} hook(s) of the project are accepted as they are now\n");
             Ok(Said::new(text, json!({"accepted": count})))
@@ -103,11 +111,17 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
     if text.is_empty() {
         text.push_str("There are no hooks\n");
     }
+    if !launch.trusted() {
+        let _ = writeln!(text, "note: {UNTRUSTED}");
+    }
     for warning in &found.warnings {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
     let hooks: Vec<Value> = found.hooks.iter().map(to_json).collect();
-    Ok(Said::new(text, json!({"hooks": hooks, "warnings": found.warnings})))
+    Ok(Said::new(
+        text,
+        json!({"hooks": hooks, "warnings": found.warnings, "trusted": launch.trusted()}),
+    ))
 }
 
 fn trace(launch: &Launch, session: Option<&str>) -> Result<Said, Failure> {

@@ -89,6 +89,7 @@ pub(crate) enum Invocation {
 pub(crate) struct Settings {
     pub(crate) model: Option<String>,
     pub(crate) approval_mode: Option<ApprovalMode>,
+    pub(crate) plan_exit_mode: Option<ApprovalMode>,
     /// `None` leaves the setting as it is.
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) exclude_tools: Option<Vec<String>>,
@@ -387,6 +388,7 @@ fn settings(
     Ok(Settings {
         model: typed.model.filter(|model| !model.trim().is_empty()),
         approval_mode: if typed.yolo { Some(ApprovalMode::Yolo) } else { typed.approval_mode },
+        plan_exit_mode: typed.plan_exit_mode,
         allowed_tools: list(&typed.allowed_tools),
         exclude_tools: list(&typed.exclude_tools),
         allowed_mcp_servers: list(&typed.allowed_mcp_server_names).unwrap_or_default(),

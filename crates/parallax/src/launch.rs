@@ -55,10 +55,11 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             let format = policy_command::format(&action);
             report_failure(format, None, &failure, &mut io::stdout(), &mut io::stderr())
         }),
-        Invocation::Extending(action) => action.run(around).unwrap_or_else(|failure| {
+        Invocation::Extending(action) => action.run().unwrap_or_else(|failure| {
             let format = action.format();
             let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
-            action.code_of(report_failure(format, None, &failure, &mut stdout, &mut stderr))
+            report_failure(format, None, &failure, &mut stdout, &mut stderr);
+            action.code_of(&failure)
         }),
         Invocation::Sandbox(action) => match sandbox_command::run(action) {
             Ok(sandbox_command::Done::Said(text)) => print(&text),

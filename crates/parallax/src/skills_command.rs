@@ -10,8 +10,8 @@ use parallax_sdk::Launch;
 use parallax_sdk::skill_files::FetchedSkills;
 use serde_json::{Value, json};
 
-use crate::extending::{InProject, InScope, Said, Scope, WhereItIs, agree, switched};
-use crate::surroundings::Surroundings;
+use crate::extending::{InProject, InScope, Said, Scope, WhereItIs, refused, switched};
+use crate::extensions_command::Person;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsAction {
@@ -31,7 +31,7 @@ pub(crate) enum SkillsAction {
         #[command(flatten)]
         scope: InScope,
         /// Agree without being asked
-        #[arg(long)]
+        #[arg(long, visible_alias = "yes")]
         consent: bool,
     },
     /// Use the skills of a folder where they are
@@ -41,7 +41,7 @@ pub(crate) enum SkillsAction {
         #[command(flatten)]
         scope: InScope,
         /// Agree without being asked
-        #[arg(long)]
+        #[arg(long, visible_alias = "yes")]
         consent: bool,
     },
     /// Remove a skill that was installed or linked
@@ -67,20 +67,23 @@ pub(crate) enum SkillsAction {
     },
 }
 
+impl SkillsAction {
+    /// Whether it brings skills from elsewhere.
+    pub(crate) fn brings(&self) -> bool {
+        matches!(self, Self::Install { .. } | Self::Link { .. })
+    }
+}
+
 /// Does it.
 ///
 /// # Errors
 /// A source that cannot be used, a skill that is not there, nobody who agrees.
-pub(crate) fn run(
-    launch: &Launch,
-    action: &SkillsAction,
-    around: Surroundings,
-) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failure> {
     match action {
         SkillsAction::List { all } => Ok(list(launch, *all)),
         SkillsAction::Install { source, path, scope, consent } => {
             let skills = launch.fetch_skills(source, path.as_deref())?;
-            agree(&shown(&skills, "installed", source), *consent, around)?;
+            Person::new(Vec::new()).agree(&shown(&skills, "installed", source), *consent)?;
             let installed = launch.install_skills(&skills, (*scope).into())?;
             let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
             let mut said = done("Installed", &skills, &folders);
@@ -92,7 +95,7 @@ pub(crate) fn run(
         }
         SkillsAction::Link { folder, scope, consent } => {
             let skills = launch.fetch_skills(folder, None)?;
-            agree(&shown(&skills, "linked", folder), *consent, around)?;
+            Person::new(Vec::new()).agree(&shown(&skills, "linked", folder), *consent)?;
             let links = launch.link_skills(&skills, (*scope).into())?;
             Ok(done("Linked", &skills, &links))
         }
@@ -161,6 +164,13 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
 }
 
 fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
+    if scope == Some(Scope::Workspace) && !launch.trusted() {
+        return Err(refused(
+            "the folder is not trusted, so nothing is set for it: `--scope user` sets it for all \
+             your projects, `parallax trust add` trusts the folder"
+                .to_owned(),
+        ));
+    }
     let known = launch.skills().skills.iter().any(|skill| skill.name.eq_ignore_ascii_case(name));
     let file = match scope {
         Some(scope) => launch.switch_skill(name, on, scope.into())?,

@@ -44,6 +44,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         ignore_env: settings.ignore_env,
         model: settings.model.clone(),
         approval_mode: settings.approval_mode,
+        plan_exit_mode: settings.plan_exit_mode,
         include_directories: settings.include_directories.clone(),
         allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
         exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),

@@ -29,6 +29,8 @@ pub struct AgentDefinition {
     /// Whether its result must have a certain form. Without one an answer in
     /// words is a result too.
     pub has_schema: bool,
+    /// Whether it may start agents itself; those may not.
+    pub may_delegate: bool,
 }
 
 /// What a started agent works with.
@@ -61,6 +63,8 @@ pub struct SessionTools {
 pub trait Agents: Send + Sync {
     /// Those that there are now, in a stable order.
     fn list(&self) -> Vec<Arc<AgentDefinition>>;
+    /// Reads definitions anew whose files changed. Blocking; called before a prompt.
+    fn refresh(&self) {}
     /// Makes what one of them works with on that prompt. `tools` are those of the session that
     /// starts it; `result` takes what it hands over. Blocking.
     fn equip(

@@ -44,11 +44,19 @@ pub enum HookEvent {
     PreCompress,
     /// A person is asked something.
     Notification,
+    /// A plan was agreed to.
+    PlanApproved,
+    /// A sub-agent begins.
+    SubagentStart,
+    /// It ended.
+    SubagentEnd,
+    /// A tool changed a file.
+    FileChanged,
 }
 
 impl HookEvent {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::SessionStart,
         Self::SessionEnd,
         Self::BeforeAgent,
@@ -60,6 +68,10 @@ impl HookEvent {
         Self::AfterTool,
         Self::PreCompress,
         Self::Notification,
+        Self::PlanApproved,
+        Self::SubagentStart,
+        Self::SubagentEnd,
+        Self::FileChanged,
     ];
 
     /// The name in settings and in the input of a hook.
@@ -76,12 +88,31 @@ impl HookEvent {
             Self::AfterTool => "AfterTool",
             Self::PreCompress => "PreCompress",
             Self::Notification => "Notification",
+            Self::PlanApproved => "PlanApproved",
+            Self::SubagentStart => "SubagentStart",
+            Self::SubagentEnd => "SubagentEnd",
+            Self::FileChanged => "FileChanged",
         }
     }
 
     /// Reads a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
+    }
+
+    /// Whether it is one of ours beyond those of other agents, of which hooks hear
+    /// only where the person wants that.
+    pub fn is_extra(self) -> bool {
+        matches!(
+            self,
+            Self::PlanApproved | Self::SubagentStart | Self::SubagentEnd | Self::FileChanged
+        )
+    }
+
+    /// Whether matchers are patterns: over names of tools, agents, paths.
+    pub fn has_patterns(self) -> bool {
+        self.is_of_tools()
+            || matches!(self, Self::SubagentStart | Self::SubagentEnd | Self::FileChanged)
     }
 
     /// Whether matchers are patterns over the names of tools.

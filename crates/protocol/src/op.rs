@@ -66,6 +66,9 @@ pub enum Op {
     /// compaction: between turns at once, else before the next request, and it
     /// can be taken back. The answer is an event.
     LeaveOut(Vec<ResultPlace>),
+    /// Puts notes in the place of what the skill of this name told the model: its
+    /// instructions count no more. As [`Op::LeaveOut`].
+    UnloadSkill(String),
     /// Holds on to a result of a tool, or lets go of it: no compaction shortens
     /// or drops what is pinned.
     Pin {

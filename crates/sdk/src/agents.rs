@@ -8,14 +8,18 @@ mod prompt;
 mod servers;
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
 
 pub use agent_setting::AgentSetting;
-use parallax_config::agents::{Acknowledged, AgentFolder, acknowledge, agent_folders, find_agents};
+use parallax_config::agents::{
+    Acknowledged, AgentFolder, acknowledge, agent_files, agent_folders, find_agents,
+};
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
 use parallax_config::extensions::ExtensionVariables;
 use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace};
+use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
     AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent, SessionTools,
 };
@@ -32,9 +36,11 @@ use crate::settings::SettingScope;
 use crate::skills;
 use crate::versions::Versions;
 
-/// Tools that only the session itself has: agents start no agents, ask nobody
-/// and do not change the session's course.
-const NOT_FOR_AGENTS: [&str; 6] = [
+/// Tools that only the session itself has: agents ask nobody and do not change the
+/// session's course. Who may start agents gets the tool for that from the engine.
+const NOT_FOR_AGENTS: [&str; 7] = [
+    // Each has one of its own.
+    "complete_task",
     "invoke_agent",
     "update_topic",
     "ask_user",
@@ -55,11 +61,7 @@ impl Launch {
             return AgentSet::default();
         }
         let extensions = self.extensions();
-        let of_extensions = extensions.agent_folders().into_iter();
-        let mut folders: Vec<AgentFolder> = of_extensions
-            .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
-            .collect();
-        folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
+        let folders = self.agent_places();
         let mut warnings = Vec::new();
         let known = Acknowledged::of(&config.homes, &config.cwd, &mut warnings);
         let built_in = built_in::agents(&self.model_table().resolve(&self.model_name()));
@@ -73,6 +75,31 @@ impl Launch {
             }
         }
         set
+    }
+
+    /// Where definitions stand, the weakest first.
+    fn agent_places(&self) -> Vec<AgentFolder> {
+        let config = &self.config;
+        let of_extensions = self.extensions().agent_folders().into_iter();
+        let mut folders: Vec<AgentFolder> = of_extensions
+            .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
+            .collect();
+        folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
+        folders
+    }
+
+    /// What tells the files of definitions from what they are after a change.
+    /// Blocking; a look at each.
+    fn agent_stamp(&self) -> Stamp {
+        let places = self.agent_places();
+        let files = places.iter().flat_map(|place| agent_files(&place.folder));
+        files
+            .map(|file| {
+                let facts = std::fs::metadata(&file).ok();
+                let length = facts.as_ref().map(std::fs::Metadata::len);
+                (file, facts.and_then(|facts| facts.modified().ok()), length)
+            })
+            .collect()
     }
 
     /// Lets an agent of the project count as it was read. Blocking.
@@ -139,6 +166,8 @@ impl Launch {
             processes,
             sandbox,
             versions: versions.clone(),
+            judged: rules(&set),
+            stamp: Mutex::new(self.agent_stamp()),
             state: RwLock::new(State::of(set)),
         };
         (Some(Arc::new(agents)), warnings)
@@ -173,6 +202,27 @@ pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
     .collect()
 }
 
+/// The rules that agents bring.
+pub(crate) fn rules(set: &AgentSet) -> Vec<RuleFile> {
+    set.agents.iter().filter_map(Agent::rule_file).collect()
+}
+
+/// Leaves out agents whose rules are not those that the session judges by.
+fn keep_judged(set: &mut AgentSet, judged: &[RuleFile]) {
+    let AgentSet { agents, warnings, .. } = set;
+    agents.retain(|agent| {
+        let rules = agent.rule_file();
+        let is_judged = rules.as_ref().is_none_or(|rules| judged.contains(rules));
+        if !is_judged {
+            warnings.push(format!(
+                "the agent `{}` has other rules now: it can be started in the next session",
+                agent.name
+            ));
+        }
+        is_judged
+    });
+}
+
 /// The agents that a session can start.
 pub struct SessionAgents {
     launch: Launch,
@@ -182,8 +232,15 @@ pub struct SessionAgents {
     /// For servers of theirs that are to be confined.
     sandbox: Option<SandboxOptions>,
     versions: Option<Arc<Versions>>,
+    /// The rules of agents when the session began.
+    judged: Vec<RuleFile>,
+    /// What the files were when they were read last.
+    stamp: Mutex<Stamp>,
     state: RwLock<State>,
 }
+
+/// Files with the times and sizes that they had.
+type Stamp = Vec<(PathBuf, Option<SystemTime>, Option<u64>)>;
 
 struct State {
     set: Arc<AgentSet>,
@@ -218,7 +275,8 @@ impl SessionAgents {
     /// # Errors
     /// Settings that cannot be used.
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
-        let set = self.launch.reread()?.agents();
+        let mut set = self.launch.reread()?.agents();
+        keep_judged(&mut set, &self.judged);
         let state = State::of(set);
         let set = Arc::clone(&state.set);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
@@ -291,6 +349,7 @@ fn definition(agent: &Agent) -> AgentDefinition {
         max_turns: agent.max_turns,
         time: agent.time,
         has_schema: agent.output.is_some(),
+        may_delegate: agent.max_depth > 1,
     }
 }
 
@@ -329,6 +388,20 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
 impl Agents for SessionAgents {
     fn list(&self) -> Vec<Arc<AgentDefinition>> {
         self.state().definitions.clone()
+    }
+
+    fn refresh(&self) {
+        let now = self.launch.agent_stamp();
+        {
+            let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+            if *known == now {
+                return;
+            }
+            *known = now;
+        }
+        if let Err(failure) = self.reload() {
+            tracing::warn!(why = failure.message, "the agents stay as they were");
+        }
     }
 
     fn equip(
@@ -413,7 +486,13 @@ impl Agents for SessionAgents {
             }
             false => String::new(),
         };
-        let around = prompt::Around { core: &core, skills: &skills, memory: &memory.system };
+        let others = if agent.may_delegate { self.section() } else { Arc::from("") };
+        let around = prompt::Around {
+            core: &core,
+            agents: &others,
+            skills: &skills,
+            memory: &memory.system,
+        };
         let system = prompt::system(found, task, &around);
         AgentKit { tools, system: system.into(), preface: memory.preface, problems, close }
     }

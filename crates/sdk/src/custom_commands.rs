@@ -87,8 +87,9 @@ impl Launch {
     fn command_folders(&self) -> Vec<CommandFolder> {
         let config = &self.config;
         let (homes, cwd) = (&config.homes, &config.cwd);
-        let mut folders =
-            parallax_config::commands::command_folders(homes, cwd, config.trust.trusted);
+        let others = config.settings.flag("commands.includeOtherAgents");
+        let trusted = config.trust.trusted;
+        let mut folders = parallax_config::commands::command_folders(homes, cwd, trusted, others);
         folders.extend(self.extensions().command_folders());
         folders
     }

@@ -1,13 +1,16 @@
 //! The extensions of a launch: read once, when the first thing wants to know;
 //! installed, updated and taken away here.
 
+mod doctor;
 mod fetch;
 mod github;
 mod install;
 mod review;
 mod source;
 mod staging;
+mod sync;
 mod templates;
+mod trial;
 mod update;
 
 use std::sync::Arc;
@@ -22,14 +25,16 @@ use crate::near::near;
 /// Where extensions are shown to people.
 pub const GALLERY: &str = "https://geminicli.com/extensions/";
 
+pub use doctor::ExtensionTrouble;
 pub use fetch::{FetchOptions, FetchedExtension};
 pub use install::Uninstalled;
 pub use parallax_config::extensions::{
-    Extension, ExtensionHome, ExtensionSetting, Extensions, InstallKind, InstallMetadata, Manifest,
-    SettingValue,
+    Extension, ExtensionHome, ExtensionSetting, Extensions, InstallKind, InstallMetadata, Locked,
+    Manifest, SettingValue, read_values,
 };
 pub use review::Review;
 pub use templates::TEMPLATES;
+pub use trial::ExtensionTrial;
 pub use update::ExtensionUpdate;
 
 /// Bytes of an archive that is downloaded.
@@ -116,4 +121,15 @@ impl Launch {
 
 fn refused(message: String) -> Failure {
     failure(FailureKind::Input, message)
+}
+
+/// It brings what none may bring, is not what it was, or comes from where none may
+/// come from.
+fn forbidden(message: String) -> Failure {
+    failure(FailureKind::Blocked, message)
+}
+
+/// Where it comes from cannot be reached, or does not have it.
+fn unreachable(message: String) -> Failure {
+    failure(FailureKind::Api, message)
 }

@@ -317,6 +317,7 @@ impl Shared {
                 return self.write_log(hook, file.as_deref(), input).await;
             }
             HookKind::Notify(words) => return own::told(hook, words, subject),
+            HookKind::Broken(why) => return Single::failed(hook, why),
         }
         let watch = self.watch(hook).await;
         let fed = self.feed(hook, input, cancel).await;
@@ -328,11 +329,14 @@ impl Shared {
             }
             None => None,
         };
-        let mut single = match fed {
-            Ok(end) if end.ending.is_none() && !end.timed_out => Single::default(),
-            Ok(end) => interpret(hook, &end),
-            Err(why) => Single::failed(hook, &why),
+        let (mut single, skipped) = match fed {
+            Ok((end, skipped)) if end.ending.is_none() && !end.timed_out => {
+                (Single::default(), skipped)
+            }
+            Ok((end, skipped)) => (interpret(hook, &end), skipped),
+            Err(why) => (Single::failed(hook, &why), Vec::new()),
         };
+        single.skipped = skipped;
         single.title = hook.title().to_owned();
         single.messages.extend(note.map(|note| message(hook, Level::Warning, &note)));
         single
@@ -376,7 +380,7 @@ impl Shared {
         hook: &Hook,
         input: Object,
         cancel: &CancellationToken,
-    ) -> Result<FedEnd, String> {
+    ) -> Result<(FedEnd, Vec<String>), String> {
         let input = self.input(hook, input);
         let cannot = |why: String| format!("it cannot be started: {why}");
         if hook.kind == HookKind::Process {
@@ -403,7 +407,7 @@ impl Shared {
             sandbox,
         };
         let fed = self.processes.feed(command, cancel).await;
-        fed.map_err(|error| cannot(error.to_string()))
+        fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
     }
 
     /// The variables that commands get, those of hooks, and its own.

@@ -111,6 +111,8 @@ pub struct LaunchOptions {
     pub model: Option<String>,
     /// `--approval-mode`, `-y`.
     pub approval_mode: Option<ApprovalMode>,
+    /// `--plan-exit-mode`: the mode of the work on a plan where nobody can be asked.
+    pub plan_exit_mode: Option<ApprovalMode>,
     /// `--include-directories`.
     pub include_directories: Vec<PathBuf>,
     /// `--allowed-tools`.

@@ -243,6 +243,7 @@ impl Launch {
             plans: Some(plans.clone()),
             skills: skills::of_the_program(&skills),
             agent_servers: trusted_servers(&set),
+            agent_rules: crate::agents::rules(&set),
         });
         let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);

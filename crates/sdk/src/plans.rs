@@ -65,6 +65,13 @@ impl Launch {
     /// there. Who began the run in plan mode wanted plan and work in one, as
     /// other programs do it; who did not gets no more than they gave.
     pub(crate) fn mode_after_plan(&self) -> ApprovalMode {
+        match self.options.plan_exit_mode {
+            Some(ApprovalMode::Yolo) if self.yolo_refusal().is_some() => {
+                return ApprovalMode::Default;
+            }
+            Some(mode) => return mode,
+            None => {}
+        }
         match self.mode {
             ApprovalMode::Plan if self.yolo_refusal().is_none() && !self.is_everything() => {
                 ApprovalMode::Yolo

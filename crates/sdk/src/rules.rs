@@ -23,6 +23,8 @@ pub(crate) struct Unasked {
     pub(crate) skills: Vec<String>,
     /// Agents, and servers of their own that are trusted.
     pub(crate) agent_servers: Vec<(String, String)>,
+    /// Rules that agents bring.
+    pub(crate) agent_rules: Vec<RuleFile>,
 }
 
 impl Launch {
@@ -33,6 +35,7 @@ impl Launch {
             plans: self.set_plans_folder().ok().flatten(),
             skills: skills::of_the_program(&self.skills()),
             agent_servers: agents::trusted_servers(&self.agents()),
+            agent_rules: agents::rules(&self.agents()),
         })
     }
 
@@ -45,7 +48,10 @@ impl Launch {
         exclude.extend(self.options.exclude_tools.iter().cloned());
         exclude.extend(self.extensions().excluded_tools());
         let (trusted_servers, allowed_servers) = self.unasked_servers();
-        let RuleFiles { files, mut warnings } = self.rule_files();
+        let RuleFiles { mut files, mut warnings } = self.rule_files();
+        // What was accepted is the project's own files.
+        let workspace_may_allow = self.accepted(&files);
+        files.extend(unasked.agent_rules);
         let policy = Policy::new(&PolicyOptions {
             core: settings.core_tools(),
             allowed,
@@ -62,7 +68,7 @@ impl Launch {
             },
             plans_directory: unasked.plans,
             home: self.home_folder(),
-            workspace_may_allow: self.accepted(&files),
+            workspace_may_allow,
             disable_always_allow: settings.flag("security.disableAlwaysAllow"),
             files,
             sandbox: self.sandbox_table().0,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use parallax_config::skills::{SKILL_FILE, Skill, SkillTier, read_skill, skill_files};
+use parallax_config::skills::{SKILL_FILE, Skill, SkillTier, pin_skill, read_skill, skill_files};
 use parallax_files::archive::{ArchiveLimits, unpack};
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
@@ -23,11 +23,17 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 pub struct FetchedSkills {
     /// The skills.
     pub skills: Vec<Skill>,
+    /// Where they come from.
+    source: String,
     _folder: Option<tempfile::TempDir>,
 }
 
 fn refused(message: String) -> Failure {
     failure(FailureKind::Input, message)
+}
+
+fn unpinned(error: parallax_config::ConfigError) -> Failure {
+    failure(FailureKind::Config, error.to_string())
 }
 
 /// A skill that was installed.
@@ -87,7 +93,14 @@ impl Launch {
         if !place.starts_with(&root) {
             return Err(refused(format!("`--path` leads out of `{source}`")));
         }
-        Ok(FetchedSkills { skills: skills_in(&place, source)?, _folder: kept })
+        // So that it means the same from any folder.
+        let named = match is_git_address(source) {
+            true => source.to_owned(),
+            false => real(&self.config.cwd.join(self.expand_home(Path::new(source))), source)?
+                .to_string_lossy()
+                .into_owned(),
+        };
+        Ok(FetchedSkills { skills: skills_in(&place, source)?, source: named, _folder: kept })
     }
 
     /// Copies skills into the scope's folder, in place of older ones of their
@@ -109,6 +122,7 @@ impl Launch {
             let target = place.join(folder_name(skill)?);
             let replaced = target.symlink_metadata().is_ok();
             install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
+            pin_skill(&self.config.homes, &target, Some(&fetched.source)).map_err(unpinned)?;
             installed.push(InstalledSkill { folder: target, replaced });
         }
         Ok(installed)
@@ -141,6 +155,7 @@ impl Launch {
             }
             std::fs::create_dir_all(&place).map_err(failed)?;
             std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
+            pin_skill(&self.config.homes, &link, None).map_err(unpinned)?;
             linked.push(link);
         }
         Ok(linked)
@@ -174,6 +189,7 @@ impl Launch {
         let removed =
             if is_link { std::fs::remove_file(&path) } else { std::fs::remove_dir_all(&path) };
         removed.map_err(|error| refused(format!("`{}`: {error}", path.display())))?;
+        pin_skill(&self.config.homes, &path, None).map_err(unpinned)?;
         Ok(path)
     }
 

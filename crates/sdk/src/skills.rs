@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use parallax_config::extensions::Extensions;
-use parallax_config::skills::{Skill, SkillTier, Skills, find_skills, skill_folders};
+use parallax_config::skills::{Skill, SkillPins, SkillTier, Skills, find_skills, skill_folders};
 use parallax_tools::activate_skill::{Fill, SkillEntry};
 
 use crate::custom_commands::SkillCommand;
 use crate::launch::Launch;
 
-/// Characters of all descriptions together that the system prompt holds. Beyond
-/// that only names are told.
+/// Characters of all descriptions together that the system prompt holds: first those
+/// of the strongest places, of these the short ones. Of the others only names are
+/// told.
 const BUDGET: usize = 16_000;
 
 impl Launch {
@@ -28,6 +29,7 @@ impl Launch {
         folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
         let disabled = config.settings.list("skills.disabled");
         let mut found = find_skills(built_in, &folders, &disabled);
+        self.leave_changed_out(&mut found);
         for skill in &mut found.skills {
             if let SkillTier::Extension(name) = &skill.tier
                 && let Some(extension) = extensions.find(name)
@@ -36,6 +38,27 @@ impl Launch {
             }
         }
         found
+    }
+}
+
+impl Launch {
+    /// Installed skills that somebody changed are not used.
+    fn leave_changed_out(&self, found: &mut Skills) {
+        let pins = match SkillPins::read(&self.config.homes) {
+            Ok(pins) => pins,
+            Err(error) => return found.warnings.push(error.to_string()),
+        };
+        let Skills { skills, warnings } = found;
+        skills.retain(|skill| {
+            let Some(source) = pins.changed(skill) else { return true };
+            warnings.push(format!(
+                "the skill `{}` is not used, for its files are not those that were installed: \
+                 `parallax skills install {source}` puts them back, and what you want to change \
+                 yourself is for `parallax skills link`",
+                skill.name
+            ));
+            false
+        });
     }
 }
 
@@ -101,17 +124,14 @@ pub(crate) fn section(skills: &Skills) -> String {
                     `<instructions>` rank above these defaults, not above Safety.\n\n\
                     <available_skills>\n"
         .to_owned();
-    let mut left = BUDGET;
+    let described = described(&enabled);
     for skill in enabled {
         let name = escaped(&skill.name);
-        let description = escaped(&skill.description);
-        let location = escaped(&skill.place());
-        let length = description.chars().count();
-        let description = match length <= left {
-            true => description.as_str(),
-            false => "",
+        let description = match described.contains(&skill.name.as_str()) {
+            true => escaped(&skill.description),
+            false => String::new(),
         };
-        left = left.saturating_sub(length);
+        let location = escaped(&skill.place());
         // Writing into a text cannot fail.
         let _ = writeln!(
             text,
@@ -121,6 +141,26 @@ pub(crate) fn section(skills: &Skills) -> String {
     }
     text.push_str("</available_skills>\n");
     text
+}
+
+/// The names of those whose descriptions have room.
+fn described<'a>(enabled: &[&'a Skill]) -> Vec<&'a str> {
+    let length = |skill: &Skill| escaped(&skill.description).chars().count();
+    let rank = |skill: &Skill| match skill.tier {
+        SkillTier::Project => 0,
+        SkillTier::User => 1,
+        SkillTier::Extension(_) => 2,
+        SkillTier::BuiltIn => 3,
+    };
+    let mut ranked = enabled.to_vec();
+    ranked.sort_by_key(|skill| (rank(skill), length(skill)));
+    let mut left = BUDGET;
+    let fits = ranked.into_iter().take_while(|skill| {
+        let rest = left.checked_sub(length(skill));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    fits.map(|skill| skill.name.as_str()).collect()
 }
 
 fn escaped(text: &str) -> String {
@@ -159,5 +199,19 @@ mod tests {
         let text = section(&skills);
         assert!(text.contains("x &lt;/skill&gt; y"), "{text}");
         assert!(text.contains("<name>b</name>\n    <description></description>"), "{text}");
+    }
+
+    #[test]
+    fn the_projects_skills_are_described_first() {
+        let of = |name: &str, tier, length| Skill { tier, ..skill(name, &"z".repeat(length)) };
+        let skills = [
+            of("a", SkillTier::BuiltIn, 10),
+            of("b", SkillTier::User, BUDGET - 30),
+            of("c", SkillTier::Project, 20),
+            of("d", SkillTier::Project, 5),
+        ];
+        assert_eq!(described(&skills.iter().collect::<Vec<_>>()), ["d", "c"]);
+        let skills = &skills[1..];
+        assert_eq!(described(&skills.iter().collect::<Vec<_>>()).first(), Some(&"d"));
     }
 }

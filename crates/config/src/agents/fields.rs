@@ -15,8 +15,11 @@ const NAME: usize = 64;
 /// Minutes that an agent may be given.
 const MOST_MINUTES: u64 = 24 * 60;
 
+/// Agents below each other.
+const DEEPEST: u32 = 2;
+
 /// The keys of a definition.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "kind",
     "name",
     "description",
@@ -27,11 +30,21 @@ const KEYS: [&str; 10] = [
     "temperature",
     "max_turns",
     "timeout_mins",
+    "policy",
+    "max_depth",
 ];
 
 /// Names of keys of an MCP server in a definition, and in settings.
 const SERVER_KEYS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
+
+/// Words in `tools` that stand for several.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("read-only", &["list_directory", "read_file", "read_many_files", "glob", "grep_search"]),
+    ("edit", &["replace", "write_file"]),
+    ("web", &["web_fetch", "google_web_search"]),
+    ("mcp", &["mcp_*"]),
+];
 
 /// Why a remote agent is none.
 pub(super) const REMOTE: &str = "it is a remote agent, and those are not supported: only agents whose \
@@ -65,7 +78,10 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
         Agent::new(name, &one_line(description, DESCRIPTION), tier.clone(), body.trim());
     agent.display_name = text(fields, "display_name")?.map(|name| one_line(name, NAME));
     if let Some(tools) = fields.get("tools") {
-        agent.tools = Some(texts(tools).ok_or("`tools` must be a list of names")?);
+        agent.tools = Some(tool_names(tools).ok_or("`tools` must be a list of names")?);
+    }
+    if let Some(rules) = fields.get("policy") {
+        agent.rules = Some(super::rules::read(name, rules)?);
     }
     if let Some(servers) = fields.get("mcp_servers") {
         agent.mcp_servers = mcp_servers(servers)?;
@@ -78,6 +94,12 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
     }
     if let Some(turns) = positive(fields, "max_turns")? {
         agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
+    }
+    if let Some(depth) = positive(fields, "max_depth")? {
+        agent.max_depth = u32::try_from(depth)
+            .ok()
+            .filter(|depth| *depth <= DEEPEST)
+            .ok_or_else(|| format!("`max_depth` is {DEEPEST} at most"))?;
     }
     if let Some(minutes) = positive(fields, "timeout_mins")? {
         agent.time = minutes_of(minutes);
@@ -110,7 +132,7 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
                     agent.generation.extend(set.clone());
                 }
             }
-            ("tools", list) if texts(list).is_some() => agent.tools = texts(list),
+            ("tools", list) if texts(list).is_some() => agent.tools = tool_names(list),
             ("mcpServers", Value::Object(servers)) => {
                 agent.mcp_servers.extend(servers.clone());
             }
@@ -140,6 +162,18 @@ fn minutes_of(minutes: u64) -> Duration {
 
 fn texts(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+/// The names of tools, those of groups in the place of the group.
+fn tool_names(value: &Value) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    for name in texts(value)? {
+        match GROUPS.iter().find(|(group, _)| *group == name) {
+            Some((_, tools)) => names.extend(tools.iter().map(|tool| (*tool).to_owned())),
+            None => names.push(name),
+        }
+    }
+    Some(names)
 }
 
 fn mcp_servers(value: &Value) -> Result<Object, String> {
@@ -185,6 +219,17 @@ mod tests {
         assert!(agent.may_use("mcp_docs_find") && !agent.may_use("write_file"));
         assert_eq!(agent.generation["temperature"], 0.2);
         assert_eq!(agent.mcp_servers["docs"]["httpUrl"], "https://x");
+    }
+
+    #[test]
+    fn a_group_stands_for_its_tools() {
+        let fields = json!({"name": "a", "description": "d", "tools": ["read-only", "replace"]});
+        let agent = agent(fields).expect("an agent");
+        for (tool, may) in
+            [("grep_search", true), ("replace", true), ("write_file", false), ("read-only", false)]
+        {
+            assert_eq!(agent.may_use(tool), may, "{tool}");
+        }
     }
 
     #[test]

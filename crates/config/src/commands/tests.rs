@@ -13,7 +13,12 @@ fn homes(root: &Path) -> Homes {
 }
 
 fn find(root: &Path, trusted: bool) -> CommandFiles {
-    find_commands(&command_folders(&homes(&root.join("home")), &root.join("project"), trusted))
+    find_commands(&command_folders(
+        &homes(&root.join("home")),
+        &root.join("project"),
+        trusted,
+        false,
+    ))
 }
 
 #[test]
@@ -109,7 +114,7 @@ fn links_are_followed_and_circles_end() {
 fn the_home_directory_has_no_project_commands() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
-    let folders = command_folders(&homes(root), root, true);
+    let folders = command_folders(&homes(root), root, true, false);
     assert!(folders.iter().all(|folder| folder.source == CommandSource::User));
 }
 
@@ -145,4 +150,29 @@ fn arguments_may_be_named() {
     assert_eq!(written.wishes.tools, Some(vec!["glob".to_owned()]));
     assert_eq!(written.wishes.model.as_deref(), Some("flash"));
     assert_eq!(written.wishes.agent.as_deref(), Some("x"));
+}
+
+#[test]
+fn commands_of_other_agents_are_read_when_they_are_wanted() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    let (homes, project) = (homes(&root.join("home")), root.join("project"));
+    for (path, text) in [
+        ("home/.claude/commands/fix.md", "their fix $1"),
+        ("home/.gemini/commands/fix.md", "my fix"),
+        ("project/.claude/commands/git/look.md", "---\nargument-hint: [x]\n---\nlook $ARGUMENTS"),
+    ] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        std::fs::write(path, text).expect("written");
+    }
+    let found = |trusted, others| {
+        let folders = command_folders(&homes, &project, trusted, others);
+        let commands = find_commands(&folders).commands.into_iter();
+        commands.map(|it| format!("{} {}", it.name, it.prompt)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(true, false), ["fix my fix"]);
+    assert_eq!(found(false, true), ["fix my fix", "fix their fix $1"]);
+    let all = ["git:look look $ARGUMENTS", "fix my fix", "fix their fix $1"];
+    assert_eq!(found(true, true), all);
 }

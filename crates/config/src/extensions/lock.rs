@@ -8,7 +8,7 @@ use jsonc_parser::cst::CstInputValue;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::metadata::{INSTALL_METADATA, InstallKind};
+use super::metadata::{INSTALL_METADATA, InstallMetadata};
 use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
@@ -25,10 +25,8 @@ const DEPTH: usize = 64;
 pub struct Locked {
     /// The version of its manifest.
     pub version: String,
-    /// Where it came from.
-    pub source: String,
-    /// How.
-    pub kind: InstallKind,
+    /// Where it came from, and how.
+    pub install: InstallMetadata,
     /// The commit that was checked out.
     pub commit: Option<String>,
     /// Of all its files.
@@ -43,17 +41,29 @@ fn file(homes: &Homes) -> PathBuf {
 
 /// What was noted of an extension. Blocking.
 pub fn locked(homes: &Homes, name: &str) -> Option<Locked> {
-    let known = jsonc::read_object(&file(homes)).ok()??;
-    let entry = known.get(name)?;
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-    let word = text("type")?;
+    read_entry(jsonc::read_object(&file(homes)).ok()??.get(name)?)
+}
+
+/// The extensions that a file of this form names, by name; `None`: that of the
+/// homes. Entries that are not understood come with no value. Blocking.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn locked_in(
+    homes: &Homes,
+    path: Option<&Path>,
+) -> Result<Vec<(String, Option<Locked>)>, ConfigError> {
+    let own = file(homes);
+    let known = jsonc::read_object(path.unwrap_or(&own))?.unwrap_or_default();
+    Ok(known.iter().map(|(name, entry)| (name.clone(), read_entry(entry))).collect())
+}
+
+fn read_entry(entry: &Value) -> Option<Locked> {
+    let object = entry.as_object()?;
+    let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
     Some(Locked {
         version: text("version")?,
-        source: text("source")?,
-        kind: [InstallKind::Git, InstallKind::Local, InstallKind::Link]
-            .into_iter()
-            .chain([InstallKind::GithubRelease, InstallKind::Archive])
-            .find(|kind| kind.as_str() == word)?,
+        install: InstallMetadata::of(object)?,
         commit: text("commit"),
         hash: text("hash")?,
         powers: text("powers")?,
@@ -76,11 +86,14 @@ pub fn lock(homes: &Homes, name: &str, entry: Option<&Locked>) -> Result<(), Con
             return;
         };
         let text = |key: &str, value: &str| (key.to_owned(), CstInputValue::from(value));
-        let mut fields = vec![
-            text("version", &entry.version),
-            text("source", &entry.source),
-            text("type", entry.kind.as_str()),
-        ];
+        let mut fields = vec![text("version", &entry.version)];
+        for (key, value) in entry.install.to_object() {
+            let value = match value {
+                Value::String(text) => CstInputValue::String(text),
+                other => CstInputValue::Bool(other.as_bool().unwrap_or(false)),
+            };
+            fields.push((key, value));
+        }
         fields.extend(entry.commit.iter().map(|commit| text("commit", commit)));
         fields.extend([text("hash", &entry.hash), text("powers", &entry.powers)]);
         let value = CstInputValue::Object(fields);
@@ -247,14 +260,22 @@ mod tests {
         assert_eq!(locked(&homes, "e"), None);
         let entry = Locked {
             version: "1".into(),
-            source: "s".into(),
-            kind: InstallKind::Git,
+            install: InstallMetadata {
+                source: "s".into(),
+                kind: super::super::InstallKind::Git,
+                reference: Some("v1".into()),
+                release_tag: None,
+                auto_update: true,
+                pre_release: false,
+            },
             commit: Some("c".into()),
             hash: "h".into(),
             powers: "p".into(),
         };
         lock(&homes, "e", Some(&entry)).expect("noted");
-        assert_eq!(locked(&homes, "e"), Some(entry));
+        assert_eq!(locked(&homes, "e"), Some(entry.clone()));
+        let all = locked_in(&homes, None).expect("read");
+        assert_eq!(all, [("e".to_owned(), Some(entry))]);
         lock(&homes, "e", None).expect("forgotten");
         assert_eq!(locked(&homes, "e"), None);
     }

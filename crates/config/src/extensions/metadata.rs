@@ -64,7 +64,11 @@ impl InstallMetadata {
     /// Reads the file in a folder; `None` when it is not there or says nothing
     /// that is understood. Blocking.
     pub fn read(folder: &Path) -> Option<Self> {
-        let object = jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??;
+        Self::of(&jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??)
+    }
+
+    /// What an object says; `None` when it is not understood.
+    pub(super) fn of(object: &Object) -> Option<Self> {
         let text = |key: &str| {
             let text = object.get(key).and_then(Value::as_str);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -83,6 +87,11 @@ impl InstallMetadata {
 
     /// The text of the file.
     pub fn to_json(&self) -> String {
+        format!("{:#}\n", Value::Object(self.to_object()))
+    }
+
+    /// The same as an object.
+    pub(super) fn to_object(&self) -> Object {
         let mut object = Object::new();
         object.insert("source".to_owned(), self.source.clone().into());
         object.insert("type".to_owned(), self.kind.as_str().into());
@@ -98,7 +107,7 @@ impl InstallMetadata {
                 object.insert(key.to_owned(), true.into());
             }
         }
-        format!("{:#}\n", Value::Object(object))
+        object
     }
 }
 

@@ -139,8 +139,7 @@ fn one_that_is_not_what_was_installed_starts_no_programs() {
     world.write(&format!(".parallax/extensions/a/{INSTALL_METADATA}"), &metadata);
     let entry = Locked {
         version: "1".into(),
-        source: "/x".into(),
-        kind: InstallKind::Local,
+        install: InstallMetadata::read(&folder).expect("metadata"),
         commit: None,
         hash: content_hash(&folder).expect("hash"),
         powers: powers(&folder),

@@ -104,6 +104,26 @@ impl ValueFile {
     }
 }
 
+/// Values of settings from a file of the person: a JSON object, or lines
+/// `NAME=value` as in an `.env` file. Blocking.
+///
+/// # Errors
+/// Why it holds none.
+pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
+    let told = |why: String| format!("`{}`: {why}", file.display());
+    let text = crate::definitions::text(file, LIMIT).map_err(told)?;
+    if !text.trim_start().starts_with('{') {
+        return Ok(dotenv::parse(&text));
+    }
+    let read = jsonc::read_object(file).map_err(|error| error.to_string())?.unwrap_or_default();
+    let value = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => Ok((name.clone(), text.clone())),
+        Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
+        _ => Err(told(format!("`{name}` is no text"))),
+    };
+    read.iter().map(value).collect()
+}
+
 /// Keeps a value, or forgets it; a sensitive one in the keychain where there is
 /// one. Blocking.
 ///

@@ -52,7 +52,7 @@ impl ExtensionVariables {
     /// The same for the text of a shell command: paths only. The values of
     /// settings are in its environment, where the shell cannot take them for a
     /// part of the command.
-    pub(crate) fn fill_command(&self, text: &str) -> String {
+    pub fn fill_command(&self, text: &str) -> String {
         fill(text, self.pairs.get(..PATHS).unwrap_or_default())
     }
 

@@ -17,6 +17,9 @@ pub enum HookKind {
     Log(Option<PathBuf>),
     /// People are told; with these words, if there are some.
     Notify(String),
+    /// It cannot be run, for this reason, and must agree (`failClosed`): what it
+    /// guards is refused.
+    Broken(String),
 }
 
 impl HookKind {
@@ -26,6 +29,7 @@ impl HookKind {
             Self::Command => "command",
             Self::Process => "process",
             Self::Log(_) | Self::Notify(_) => "builtin",
+            Self::Broken(_) => "none",
         }
     }
 

@@ -10,6 +10,7 @@ use parallax_protocol::agent::{AgentDefinition, AgentEnd, AgentKit, AgentResult,
 use parallax_protocol::event::{
     EndReason, Event, EventBody, ItemDone, Level, ModelCall, TurnEnded,
 };
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
 use parallax_protocol::ids::{AskId, ItemId};
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
@@ -86,7 +87,43 @@ impl Child {
         self.outcome(ending)
     }
 
-    async fn run(&mut self, prompt: String) -> Ending {
+    async fn run(&mut self, mut prompt: String) -> Ending {
+        let started = json!({"agent_name": self.agent.name, "prompt": prompt});
+        let hooked = self.hook(HookEvent::SubagentStart, started).await;
+        if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
+            let text = format!("a hook does not let it begin: {why}");
+            return Ending { end: AgentEnd::Error, text };
+        }
+        if let Some(context) = &hooked.context {
+            prompt.push_str("\n\n");
+            prompt.push_str(context);
+        }
+        let ending = self.run_hooked(prompt.clone()).await;
+        let ended = json!({
+            "agent_name": self.agent.name, "prompt": prompt,
+            "terminate_reason": ending.end.as_str(), "result": ending.text,
+        });
+        self.hook(HookEvent::SubagentEnd, ended).await;
+        ending
+    }
+
+    /// Tells the hooks of the session, and people what those say.
+    async fn hook(&self, event: HookEvent, input: Value) -> HookOutcome {
+        let hooks = self.family.hooks.clone().filter(|hooks| hooks.listens(event, false));
+        let (Some(hooks), Value::Object(input)) = (hooks, input) else {
+            return HookOutcome::default();
+        };
+        let call = HookCall::new(event, &self.agent.name, input);
+        let outcome = hooks.run(call, self.cancel.clone()).await;
+        for (index, (level, text)) in outcome.messages.iter().enumerate() {
+            let item = ItemId::new(format!("{}-{}-{index}", self.item, event.as_str()));
+            let done = ItemDone::Notice { level: *level, text: text.clone() };
+            self.family.hub.send(EventBody::ItemDone { item, done });
+        }
+        outcome
+    }
+
+    async fn run_hooked(&mut self, prompt: String) -> Ending {
         let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, close) = match self.options(&prompt).await {
@@ -152,6 +189,9 @@ impl Child {
         options.system = Box::new(move |_, _| Arc::clone(&kit.system));
         options.preface = kit.preface;
         options.max_turns = Some(self.agent.max_turns);
+        if self.agent.may_delegate {
+            options.agents = Some(Arc::clone(&self.family.agents));
+        }
         if let Some(model) = &self.agent.model {
             options.model_name.clone_from(model);
             options.generation.clear();

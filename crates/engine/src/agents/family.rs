@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_protocol::agent::{Agents, SessionTools};
 use parallax_protocol::event::{Ask, EventBody};
+use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::{AskId, ItemId};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
@@ -25,9 +26,13 @@ use crate::session::SessionOptions;
 const AT_ONCE: usize = 4;
 
 pub(crate) struct Family {
-    pub(super) agents: Arc<dyn Agents>,
+    pub(crate) agents: Arc<dyn Agents>,
     pub(super) hub: EventHub,
     pub(super) places: Semaphore,
+    /// Whether the session is a sub-agent's: then those that it starts start none.
+    pub(super) is_child: bool,
+    /// The hooks of the session.
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
     tools: Vec<Arc<dyn Tool>>,
     more_tools: Option<Arc<dyn ToolSource>>,
     judge: SharedJudge,
@@ -48,12 +53,14 @@ struct State {
 }
 
 impl Family {
-    /// Takes what sub-agents will need from the options of a session.
+    /// Takes what sub-agents will need from the options of a session, which may be
+    /// a sub-agent's itself.
     pub(crate) fn new(
         agents: Arc<dyn Agents>,
         options: &mut SessionOptions,
         hub: EventHub,
         ops: &Sender<Op>,
+        is_child: bool,
     ) -> Self {
         let judge = SharedJudge::new(Arc::clone(&options.judge));
         options.judge = Arc::new(judge.clone());
@@ -68,6 +75,8 @@ impl Family {
             agents,
             hub,
             places: Semaphore::new(AT_ONCE),
+            hooks: options.hooks.clone(),
+            is_child,
             // Plans are between the session and the person.
             tools: options
                 .tools

@@ -74,6 +74,10 @@ impl Tool for InvokeAgent {
             };
             return Err(refused(format!("there is no agent `{name}`; {there}")));
         };
+        let agent = match self.family.is_child && agent.may_delegate {
+            true => Arc::new(AgentDefinition { may_delegate: false, ..(*agent).clone() }),
+            false => agent,
+        };
         Ok(Box::new(Call {
             family: Arc::clone(&self.family),
             agent,

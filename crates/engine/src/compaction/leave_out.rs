@@ -10,6 +10,8 @@ use super::shorten::{kept, place_of, with_notes};
 use super::unchanged;
 use crate::session::Session;
 
+/// How the result of `activate_skill` begins, before the name.
+const ACTIVATED: &str = "<activated_skill name=\"";
 /// How the note of a result that was left out begins.
 const LEFT_OUT: &str = "[The user left this result out.";
 
@@ -60,6 +62,26 @@ impl Session {
             after,
             remark: Some("results were left out as you wished".to_owned()),
         });
+    }
+
+    /// Leaves out what activations of a skill told the model.
+    pub(super) async fn unload_skill(&mut self, name: &str) {
+        let view = self.history.view();
+        let is_meant = |text: &str| {
+            let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
+            rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
+        };
+        let places: Vec<ResultPlace> = answered(view.iter().map(|entry| &entry.content))
+            .into_iter()
+            .filter(|call| is_meant(&call.text))
+            .filter_map(|call| place_of(view, &call))
+            .collect();
+        if places.is_empty() {
+            let text = format!("the skill `{name}` is not loaded: no result of a tool holds it");
+            return self.inbox.notice(Level::Error, text);
+        }
+        self.leave_out_results(places).await;
+        self.inbox.notice(Level::Info, format!("the skill `{name}` is unloaded"));
     }
 
     /// Holds on to a result, or lets go of it.

@@ -113,6 +113,8 @@ impl Session {
         let display = outcome.for_user.clone();
         if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
             self.prompts.count_lines(diff);
+            let tool = call.name.clone();
+            self.hook_file(&tool, diff);
         }
         let data = outcome.data.clone();
         let told = self.told(&finish, data.as_ref());

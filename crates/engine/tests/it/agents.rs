@@ -56,6 +56,7 @@ fn agent(name: &str) -> AgentDefinition {
         max_turns: 10,
         time: Duration::from_secs(60),
         has_schema: true,
+        may_delegate: false,
     }
 }
 

@@ -252,3 +252,26 @@ async fn an_added_folder_is_told_to_the_model_and_the_journal() {
     let told = parallax_protocol::store::directories(records.iter());
     assert_eq!(told, [PathBuf::from("/more")]);
 }
+
+#[tokio::test]
+async fn a_skill_that_is_unloaded_tells_the_model_no_more() {
+    let (room, _) = keeping(Room::default());
+    let replies = vec![calls(&[("activate_skill", 1), ("look", 2)]), says("one"), says("two")];
+    let skill = tool("activate_skill", Sharing::Shared, |_, _| {
+        let text = "<activated_skill name=\"release\">\n<instructions>\nRun the checks.\n"
+            .to_owned()
+            + &"More of it.\n".repeat(200);
+        Box::pin(async move { Outcome::text(text) })
+    });
+    let tools = vec![skill as _, lines("look", 500) as _];
+    let mut rig = rig(replies, Setup { tools, room, ..Setup::default() });
+    rig.turn("first").await;
+    rig.send(Op::UnloadSkill("Release".to_owned())).await;
+    rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
+    rig.turn("second").await;
+    let sent = rig.script.contents().pop().expect("request").join("\n");
+    assert!(!sent.contains("Run the checks") && sent.contains("look says 2"), "{sent}");
+    rig.send(Op::UnloadSkill("other".to_owned())).await;
+    let is_told = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
+    rig.until(is_told).await;
+}

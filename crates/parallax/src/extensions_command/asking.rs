@@ -13,23 +13,31 @@ use super::not_agreed;
 const LONGEST: usize = 64 * 1024;
 
 /// Whoever is at the other end of stdin.
-pub(super) struct Person {
+pub(crate) struct Person {
     is_terminal: bool,
     /// The input is at its end.
     gone: bool,
+    /// Values of settings that need no question.
+    given: Vec<(String, String)>,
 }
 
 impl Person {
-    pub(super) fn new() -> Self {
-        Self { is_terminal: io::stdin().is_terminal(), gone: false }
+    /// With values of settings, by variable, that a file gives.
+    pub(crate) fn new(given: Vec<(String, String)>) -> Self {
+        Self { is_terminal: io::stdin().is_terminal(), gone: false, given }
+    }
+
+    /// Whether a file gives the value of a setting.
+    pub(crate) fn has(&self, variable: &str) -> bool {
+        self.given.iter().any(|(name, _)| name == variable)
     }
 
     /// Whether there may be another answer.
-    pub(super) fn can_be_asked(&self) -> bool {
+    pub(crate) fn can_be_asked(&self) -> bool {
         !self.gone
     }
 
-    pub(super) fn tell(&self, text: &str) {
+    pub(crate) fn tell(&self, text: &str) {
         // Nobody is there to read it when this fails.
         let _ = io::stderr().write_all(text.as_bytes());
     }
@@ -38,7 +46,7 @@ impl Person {
     ///
     /// # Errors
     /// The answer was no, or there was none.
-    pub(super) fn agree(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
+    pub(crate) fn agree(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
         self.tell(text);
         if consent {
             return Ok(());
@@ -59,11 +67,15 @@ impl Person {
     ///
     /// # Errors
     /// The input is at its end.
-    pub(super) fn value(
+    pub(crate) fn value(
         &mut self,
         extension: &str,
         setting: &ExtensionSetting,
     ) -> Result<String, Failure> {
+        let given = self.given.iter().find(|(name, _)| *name == setting.variable);
+        if let Some((_, value)) = given {
+            return Ok(value.trim().to_owned());
+        }
         let name = one_line(&setting.name);
         self.tell(&format!("{extension}: {name}\n"));
         if !setting.description.is_empty() {

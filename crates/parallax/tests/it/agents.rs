@@ -386,3 +386,77 @@ fn a_coordinator_changes_nothing_itself() {
     assert!(answers.contains("cannot be called while you coordinate"), "{answers}");
     assert!(answers.contains("quiet"), "{answers}");
 }
+
+#[test]
+fn an_agent_that_is_written_meanwhile_can_be_started() {
+    let world = World::new(
+        &json!([
+            {"text": "first"},
+            {"calls": [invoke("fresh", "go")]},
+            {"calls": [{"name": "complete_task", "args": {"result": "fresh result"}}]},
+            {"text": "done", "repeat": 0}
+        ])
+        .to_string(),
+    );
+    let mut talk = Conversation::start(&world, &["-y"]);
+    talk.prompt("one");
+    talk.next("result");
+    let text = "---\nname: fresh\ndescription: New.\ntools: [read-only]\n---\nYou are fresh.";
+    world.home.write_home(".parallax/agents/fresh.md", text).unwrap();
+    talk.prompt("two");
+    talk.next("result");
+    assert!(system(&body(&world, 1)).contains("<name>fresh</name>"));
+    assert!(system(&body(&world, 2)).starts_with("You are fresh."));
+    assert!(tools(&body(&world, 2)).contains(&"grep_search"));
+    assert!(!tools(&body(&world, 2)).contains(&"write_file"));
+}
+
+#[test]
+fn an_agent_that_may_starts_another_which_starts_none() {
+    let of = |name: &str, more: &str| {
+        format!("---\nname: {name}\ndescription: It does.\n{more}---\nYou are the {name}.\n")
+    };
+    let world = World::new(
+        &json!([
+            to("You are Parallax", json!({"calls": [invoke("lead", "all of it")]})),
+            to("You are the lead", json!({"calls": [invoke("worker", "a part")]})),
+            to("You are the worker", json!({"calls": [
+                {"name": "complete_task", "args": {"result": "the part"}}]})),
+            to("You are the lead", json!({"calls": [
+                {"name": "complete_task", "args": {"result": "all of it, with the part"}}]})),
+            {"text": "done", "repeat": 0}
+        ])
+        .to_string(),
+    );
+    for (name, more) in [("lead", "max_depth: 2\n"), ("worker", "max_depth: 2\n")] {
+        world.home.write_home(&format!(".parallax/agents/{name}.md"), &of(name, more)).unwrap();
+    }
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(tools(&body(&world, 1)).contains(&"invoke_agent"));
+    assert!(system(&body(&world, 1)).contains("<name>worker</name>"));
+    assert!(!tools(&body(&world, 2)).contains(&"invoke_agent"));
+    assert!(!system(&body(&world, 2)).contains("<name>worker</name>"));
+    assert!(last(&world, 3).contains("Subagent 'worker' finished"), "{}", last(&world, 3));
+    assert!(last(&world, 4).contains("all of it, with the part"), "{}", last(&world, 4));
+}
+
+#[test]
+fn an_agent_brings_rules_about_its_own_calls() {
+    let text = "---\nname: careful\ndescription: It does.\npolicy:\n  - toolName: write_file\n    \
+                decision: deny\n---\nYou are careful.\n";
+    let write = |path: &str| json!({"calls": [{"name": "write_file", "args": {"file_path": path, "content": "x"}}]});
+    let world = World::new(
+        &json!([
+            write("mine.txt"),
+            {"calls": [invoke("careful", "go")]},
+            write("its.txt"),
+            {"calls": [{"name": "complete_task", "args": {"result": "refused"}}]},
+            {"text": "done", "repeat": 0}
+        ])
+        .to_string(),
+    );
+    world.home.write_home(".parallax/agents/careful.md", text).unwrap();
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(world.home.project().join("mine.txt").exists());
+    assert!(!world.home.project().join("its.txt").exists());
+}

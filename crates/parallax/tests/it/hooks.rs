@@ -505,7 +505,7 @@ fn a_hook_that_stands_by_is_started_once_and_guards() {
     assert!(trace.contains("deny, no two"), "{trace}");
     // One that dies, hangs, floods or says what is no JSON keeps nothing from
     // running, unless it must agree.
-    for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes"] {
+    for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes", "yes '{\"id\": \"z\"}'"] {
         for closed in [false, true] {
             let made = format!("made-{closed}");
             let script = script(&format!("touch {made}"));
@@ -546,4 +546,95 @@ fn a_start_that_hangs_can_be_left() {
     face.end();
     assert!(world.server.requests().is_empty());
     assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_guard_that_cannot_be_run_refuses_what_it_guards() {
+    let world = World::new(&script("touch done"));
+    let hooks = json!({"BeforeTool": [{"hooks": [
+        {"type": "http", "url": "https://x.example", "name": "far", "failClosed": true}
+    ]}]});
+    settings(&world, &hooks);
+    let done = world.run_well(&["-p", "go", "-y"]);
+    assert!(!world.home.project().join("done").exists());
+    assert!(done.err().contains("`http`"), "{}", done.err());
+    let told = requests(&world)[1].to_string();
+    assert!(told.contains("the hook `far` must agree"), "{told}");
+}
+
+#[test]
+fn a_process_may_greet_and_only_its_answer_to_the_event_counts() {
+    let world = World::new(&script("touch done"));
+    let guard = "import json,sys\n\
+        print('ready', flush=True)\n\
+        for line in sys.stdin:\n\
+        \x20   event = json.loads(line)\n\
+        \x20   print(json.dumps({'id': 'zz', 'decision': 'allow'}), flush=True)\n\
+        \x20   print(json.dumps({'id': event['id'], 'decision': 'deny', 'reason': 'not so'}), flush=True)\n";
+    world.home.write("guard.py", guard).unwrap();
+    let hooks = json!({"BeforeTool": [{"hooks": [
+        {"type": "process", "name": "guard", "command": "python3 guard.py"}
+    ]}]});
+    settings(&world, &hooks);
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(!world.home.project().join("done").exists(), "its no is heard at the first call");
+    let trace = world.run_well(&["hooks", "trace"]).out();
+    assert!(trace.contains("deny, not so"), "{trace}");
+    assert!(trace.contains("a line before its first answer: ready"), "{trace}");
+    assert!(trace.contains("an answer to another event"), "{trace}");
+}
+
+#[test]
+fn a_folder_without_trust_says_so_of_its_hooks() {
+    let world = World::new("[]");
+    let run = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+        crate::support::finish(command)
+    };
+    let text = json!({"hooks": {"BeforeTool": one("true")}}).to_string();
+    world.home.write(".gemini/settings.json", &text).unwrap();
+    let list = run(&["hooks", "list"]).out();
+    assert!(list.contains("the folder is not trusted"), "{list}");
+    let accept = run(&["hooks", "accept"]);
+    assert_eq!(accept.code(), 55, "{}", accept.out());
+    assert!(accept.err().contains("parallax trust add"), "{}", accept.err());
+    let off = run(&["skills", "disable", "skill-creator"]);
+    assert!(off.err().contains("--scope user"), "{}", off.err());
+}
+
+#[test]
+fn events_of_ours_are_heard_where_they_are_switched_on() {
+    let write = json!({"file_path": "a.txt", "content": "x"});
+    let agent = json!({"agent_name": "generalist", "prompt": "look"});
+    let script = json!([
+        {"calls": [{"name": "write_file", "args": write}]},
+        {"calls": [{"name": "invoke_agent", "args": agent}]},
+        {"calls": [{"name": "complete_task", "args": {"result": {"response": "seen"}}}]},
+        {"text": "done", "repeat": 0}
+    ]);
+    for on in [false, true] {
+        let world = World::new(&script.to_string());
+        let mut hooks = serde_json::Map::new();
+        for event in ["FileChanged", "SubagentStart", "SubagentEnd"] {
+            hooks.insert(event.to_owned(), one("cat >> heard.jsonl"));
+        }
+        let text = json!({"hooks": hooks, "hooksConfig": {"moreEvents": on}}).to_string();
+        world.home.write_home(".gemini/settings.json", &text).unwrap();
+        let done = world.run_well(&["-p", "go", "-y"]);
+        if !on {
+            assert!(done.err().contains("`hooksConfig.moreEvents`"), "{}", done.err());
+            assert!(!world.home.project().join("heard.jsonl").exists());
+            continue;
+        }
+        let heard = lines(&world, "heard.jsonl");
+        let names: Vec<&str> = heard.iter().flat_map(|it| it["hook_event_name"].as_str()).collect();
+        // Nobody waits for the first: it may come later.
+        assert_eq!(names.len(), 3, "{names:?}");
+        let of = |event: &str| heard.iter().find(|it| it["hook_event_name"] == event).unwrap();
+        let path = of("FileChanged")["file_path"].as_str().unwrap_or_default();
+        assert!(path.ends_with("a.txt"), "{path}");
+        assert_eq!(of("SubagentStart")["prompt"], "look");
+        assert_eq!(of("SubagentEnd")["terminate_reason"], "GOAL");
+    }
 }

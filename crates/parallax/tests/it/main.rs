@@ -18,6 +18,7 @@ mod context;
 mod conversation;
 mod disk;
 mod export_page;
+mod extension_upkeep;
 mod extensions;
 mod git_lines;
 mod going_on;

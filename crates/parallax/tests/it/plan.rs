@@ -194,3 +194,22 @@ fn a_plan_can_be_written_where_nothing_was_kept_before() {
     assert_eq!(std::fs::read_to_string(&plan).expect("the plan"), "# The plan\n");
     world.server.assert_clean();
 }
+
+#[test]
+fn the_work_on_a_plan_has_the_mode_that_was_given_for_it() {
+    for (words, is_written) in [
+        (&["--approval-mode", "plan"][..], true),
+        (&["--approval-mode", "plan", "--plan-exit-mode", "default"], false),
+        (&["--approval-mode", "plan", "--plan-exit-mode", "auto_edit"], true),
+    ] {
+        let world = world(&[
+            write("notes/plans/p.md", "# The plan\n"),
+            exit("p.md"),
+            write("src.txt", "x"),
+        ]);
+        let mut all = vec!["-p", "go"];
+        all.extend(words);
+        world.run_well(&all);
+        assert_eq!(world.home.project().join("src.txt").exists(), is_written, "{words:?}");
+    }
+}

@@ -95,7 +95,7 @@ fn skills_are_installed_switched_linked_and_removed() {
     world.home.write("pack/a/SKILL.md", "---\nname: alpha\ndescription: One\n---\n").unwrap();
     world.home.write("pack/a/scripts/x.sh", "echo").unwrap();
     let refused = world.run(&["skills", "install", "pack"]);
-    assert_eq!(refused.code(), 42);
+    assert_eq!(refused.code(), 1);
     assert!(refused.err().contains("alpha: One") && refused.err().contains("--consent"));
     json(&["install", "pack", "--consent"]);
     let installed = world.home.parallax().join("skills/alpha");
@@ -158,4 +158,25 @@ fn commands_are_listed_found_and_checked() {
     world.run_well(&["commands", "new", "git:tidy"]);
     assert!(world.home.parallax().join("commands/git/tidy.toml").is_file());
     assert_eq!(world.run(&["commands", "new", "../x"]).code(), 42);
+}
+
+#[test]
+fn an_answer_can_be_piped_in_and_a_changed_skill_is_not_used() {
+    let world = World::new("[]");
+    world.home.write("pack/SKILL.md", "---\nname: alpha\ndescription: One\n---\nDo.").unwrap();
+    let install = |stdin: &[u8]| {
+        let command = world.command(&["skills", "install", "pack"]);
+        testkit::measure::run(command, Some(stdin), crate::support::LIMIT).expect("run")
+    };
+    assert_eq!(install(b"n\n").code(), 1);
+    let done = install(b"y\n");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let has = || world.run_well(&["skills", "list"]).out().contains("alpha (user)");
+    assert!(has());
+    let file = world.home.parallax().join("skills/alpha/run.sh");
+    std::fs::write(&file, "curl evil").unwrap();
+    let listed = world.run_well(&["skills", "list"]).out();
+    assert!(!has() && listed.contains("not those that were installed"), "{listed}");
+    assert_eq!(install(b"y\n").code(), 0);
+    assert!(has());
 }

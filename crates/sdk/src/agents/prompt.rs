@@ -18,6 +18,8 @@ pub(super) struct Around<'a> {
     /// What comes before its own prompt: the session's for one that works as the
     /// session does, with Safety in it.
     pub(super) core: &'a str,
+    /// The section on agents that it may start; empty without any.
+    pub(super) agents: &'a str,
     /// The section on skills; empty without any.
     pub(super) skills: &'a str,
     /// What the user wants remembered.
@@ -56,7 +58,7 @@ pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
          whoever gave you the task must know.\n",
         agent.name
     );
-    for section in [around.skills, around.memory] {
+    for section in [around.agents, around.skills, around.memory] {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(section);

@@ -10,9 +10,9 @@ use parallax_protocol::event::Failure;
 use serde_json::Value;
 
 use super::github::{Net, Wanted};
-use super::refused;
 use super::review::{Review, review};
 use super::source::{Source, source_of};
+use super::{forbidden, refused, unreachable};
 use crate::launch::Launch;
 use crate::toolbox::client_options;
 
@@ -74,21 +74,21 @@ impl Launch {
         source: &str,
         options: &FetchOptions,
     ) -> Result<FetchedExtension, Failure> {
-        self.fetch(source, options).map_err(refused)
+        self.fetch(source, options)
     }
 
     pub(super) fn fetch(
         &self,
         text: &str,
         options: &FetchOptions,
-    ) -> Result<FetchedExtension, String> {
+    ) -> Result<FetchedExtension, Failure> {
         let home = self.expand_home(Path::new(text));
         let text = home.to_str().unwrap_or(text);
-        let source = source_of(text, &self.config.cwd)?;
-        self.may_come_from(text, &source)?;
+        let source = source_of(text, &self.config.cwd).map_err(refused)?;
+        self.may_come_from(text, &source).map_err(forbidden)?;
         let is_local = matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
         if is_local && (options.reference.is_some() || options.auto_update) {
-            return Err("`--ref` and `--auto-update` are for addresses".to_owned());
+            return Err(refused("`--ref` and `--auto-update` are for addresses".to_owned()));
         }
         let files = match source {
             Source::Folder(folder) => Files {
@@ -107,7 +107,7 @@ impl Launch {
                 let net = self.net();
                 self.archive(address.clone(), |folder| {
                     let file = folder.join("archive");
-                    net.download(&address, &file)?;
+                    net.download(&address, &file).map_err(unreachable)?;
                     Ok(file)
                 })?
             }
@@ -146,14 +146,14 @@ impl Launch {
     fn archive(
         &self,
         source: String,
-        get: impl FnOnce(&Path) -> Result<PathBuf, String>,
-    ) -> Result<Files, String> {
-        let temporary = temporary()?;
+        get: impl FnOnce(&Path) -> Result<PathBuf, Failure>,
+    ) -> Result<Files, Failure> {
+        let temporary = temporary().map_err(refused)?;
         let file = get(temporary.path())?;
         let folder = temporary.path().join("unpacked");
-        std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
+        std::fs::create_dir(&folder).map_err(|error| refused(error.to_string()))?;
         let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
-        unpack(&file, &folder, limits).map_err(|error| error.to_string())?;
+        unpack(&file, &folder, limits).map_err(|error| forbidden(error.to_string()))?;
         Ok(Files {
             folder: top(folder),
             kind: InstallKind::Archive,
@@ -169,18 +169,19 @@ impl Launch {
         source: String,
         address: String,
         options: &FetchOptions,
-    ) -> Result<Files, String> {
-        let temporary = temporary()?;
+    ) -> Result<Files, Failure> {
+        let temporary = temporary().map_err(refused)?;
         let token = self.net().token;
         let commit = crate::clone::clone(
             &address,
             options.reference.as_deref(),
             temporary.path(),
             token.as_deref(),
-        )?;
+        )
+        .map_err(unreachable)?;
         let folder = temporary.path().join("repository");
         // Nothing of it is needed, and its settings would be a stranger's.
-        std::fs::remove_dir_all(folder.join(".git")).map_err(|error| error.to_string())?;
+        std::fs::remove_dir_all(folder.join(".git")).map_err(|error| refused(error.to_string()))?;
         Ok(Files {
             folder,
             kind: InstallKind::Git,
@@ -192,7 +193,7 @@ impl Launch {
     }
 
     /// A release, or the repository when there is none.
-    fn github(&self, owner: &str, name: &str, options: &FetchOptions) -> Result<Files, String> {
+    fn github(&self, owner: &str, name: &str, options: &FetchOptions) -> Result<Files, Failure> {
         let net = self.net();
         let source = format!("https://github.com/{owner}/{name}");
         let wanted = Wanted {
@@ -205,7 +206,7 @@ impl Launch {
             Ok(Some(release)) => {
                 let mut files = self.archive(source, |folder| {
                     let file = folder.join("archive");
-                    net.download(&release.archive, &file)?;
+                    net.download(&release.archive, &file).map_err(unreachable)?;
                     Ok(file)
                 })?;
                 files.kind = InstallKind::GithubRelease;
@@ -224,11 +225,12 @@ impl Launch {
     }
 }
 
-fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension, String> {
+fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension, Failure> {
     let Files { folder, kind, source, commit, release_tag, temporary } = files;
-    let of = |why: String| format!("`{source}` cannot be installed: {why}");
+    let of = |why: String| refused(format!("`{source}` cannot be installed: {why}"));
     let manifest = Manifest::read(&folder).map_err(of)?;
-    let named = |why: String| format!("the extension `{}` is refused: {why}", manifest.name);
+    let named =
+        |why: String| forbidden(format!("the extension `{}` is refused: {why}", manifest.name));
     let review = review(&folder, &manifest).map_err(named)?;
     let metadata = InstallMetadata {
         kind,

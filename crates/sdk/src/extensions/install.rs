@@ -11,9 +11,9 @@ use parallax_config::extensions::{
 use parallax_protocol::event::{Failure, FailureKind};
 
 use super::fetch::FetchedExtension;
-use super::refused;
 use super::review::{Review, review};
 use super::staging::{COMES, GOES, Staging, sweep};
+use super::{forbidden, refused};
 use crate::launch::{Launch, failure};
 
 /// Older versions, one of each.
@@ -80,8 +80,7 @@ impl Launch {
         }
         let locked = Locked {
             version: again.version,
-            source: fetched.metadata.source.clone(),
-            kind: fetched.metadata.kind,
+            install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
             hash: content_hash(&fresh).map_err(told)?,
             powers: powers(&fresh),
@@ -138,8 +137,7 @@ impl Launch {
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
             Ok(Locked {
                 version: manifest.version.clone(),
-                source: metadata.source,
-                kind: metadata.kind,
+                install: metadata,
                 commit: None,
                 hash: content_hash(&kept)?,
                 powers: powers(&kept),
@@ -160,7 +158,7 @@ impl Launch {
         let folder = self.config.cwd.join(self.expand_home(folder));
         let manifest = Manifest::read(&folder)
             .map_err(|why| refused(format!("`{}` is no extension: {why}", folder.display())))?;
-        let named = |why| refused(format!("the extension `{}` is refused: {why}", manifest.name));
+        let named = |why| forbidden(format!("the extension `{}` is refused: {why}", manifest.name));
         let review = review(&folder, &manifest).map_err(named)?;
         Ok((manifest, review))
     }

@@ -7,7 +7,7 @@ mod programs;
 mod servers;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parallax_config::extensions::{Manifest, content_hash};
 use parallax_config::hooks::hooks_of_folder;
@@ -180,16 +180,37 @@ fn named(folder: &Path, ends: &[&str], what: &str, review: &mut Review) {
 
 /// Rules may only tighten: one that allows keeps the extension out.
 fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
-    let folder = folder.join("policies");
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    for (path, text) in rule_files(folder) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
+            // Where one is installed already such a rule is ignored; here it keeps
+            // the extension out.
+            for (part, why) in [
+                ("may not allow", "extensions may not allow anything"),
+                ("mode `yolo`", "extensions may say nothing about mode `yolo`"),
+            ] {
+                if problem.message.contains(part) {
+                    let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+                    return Err(format!("its rules in `policies/{name}{line}`: {why}"));
+                }
+            }
+            review.notes.push(format!("`policies/{name}`: {}", problem.said()));
+        }
+        review.lines.push(format!("rules: `{name}` asks more often or refuses more"));
+    }
+    Ok(())
+}
+
+/// The files of rules in the folder of an extension, with their texts.
+pub(super) fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
+    let entries = std::fs::read_dir(folder.join("policies")).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
         .take(200)
         .collect();
     paths.sort();
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read = |path: PathBuf| {
         let text = match std::fs::metadata(&path).map(|facts| facts.len()) {
             Ok(length) if length <= RULES => {
                 std::fs::read_to_string(&path).map_err(|error| error.to_string())
@@ -197,16 +218,9 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
             Ok(_) => Err("it is too large".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
-            if problem.message.contains("may not allow") || problem.message.contains("mode `yolo`")
-            {
-                return Err(format!("its rules in `policies/{name}`: {}", problem.said()));
-            }
-            review.notes.push(format!("`policies/{name}`: {}", problem.said()));
-        }
-        review.lines.push(format!("rules: `{name}` asks more often or refuses more"));
-    }
-    Ok(())
+        (path, text)
+    };
+    paths.into_iter().map(read).collect()
 }
 
 #[cfg(test)]

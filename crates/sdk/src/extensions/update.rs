@@ -11,9 +11,9 @@ use parallax_protocol::event::Failure;
 use super::fetch::{FetchOptions, FetchedExtension};
 use super::github::Wanted;
 use super::install::config;
-use super::refused;
 use super::review::Review;
 use super::source::{Source, source_of};
+use super::{refused, unreachable};
 use crate::launch::Launch;
 
 /// A newer version, fetched and looked over.
@@ -41,15 +41,18 @@ impl Launch {
         extension: &Extension,
     ) -> Result<Option<ExtensionUpdate>, Failure> {
         let name = extension.name();
-        self.newer(extension).map_err(|why| refused(format!("extension `{name}`: {why}")))
+        self.newer(extension).map_err(|failure| Failure {
+            message: format!("extension `{name}`: {}", failure.message),
+            ..failure
+        })
     }
 
-    fn newer(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, String> {
+    fn newer(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, Failure> {
         let Some(install) = &extension.install else {
-            return Err("nobody knows where it came from: install it anew".to_owned());
+            return Err(refused("nobody knows where it came from: install it anew".to_owned()));
         };
         if install.kind == InstallKind::Link {
-            return Err("it is linked: what is in its folder counts at once".to_owned());
+            return Err(refused("it is linked: what is in its folder counts at once".to_owned()));
         }
         let options = FetchOptions {
             reference: install.reference.clone(),
@@ -76,18 +79,23 @@ impl Launch {
     }
 
     /// Asks the source, without fetching all of it.
-    fn is_current(&self, extension: &Extension, install: &InstallMetadata) -> Result<bool, String> {
+    fn is_current(
+        &self,
+        extension: &Extension,
+        install: &InstallMetadata,
+    ) -> Result<bool, Failure> {
         match install.kind {
             InstallKind::Link | InstallKind::Archive => Ok(false),
             InstallKind::Local => {
                 let there = Manifest::read(Path::new(&install.source))
-                    .map_err(|why| format!("`{}`: {why}", install.source))?;
+                    .map_err(|why| refused(format!("`{}`: {why}", install.source)))?;
                 Ok(there.version == extension.manifest.version)
             }
             InstallKind::GithubRelease => {
-                let Source::Github { owner, name } = source_of(&install.source, &self.config.cwd)?
-                else {
-                    return Err(format!("`{}` is no repository of GitHub", install.source));
+                let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
+                let Source::Github { owner, name } = source else {
+                    let source = &install.source;
+                    return Err(refused(format!("`{source}` is no repository of GitHub")));
                 };
                 let wanted = Wanted {
                     owner: &owner,
@@ -95,11 +103,12 @@ impl Launch {
                     tag: install.reference.as_deref(),
                     pre_release: install.pre_release,
                 };
-                let release = self.net().release(&wanted)?;
+                let release = self.net().release(&wanted).map_err(unreachable)?;
                 Ok(release.map(|release| release.tag) == install.release_tag)
             }
             InstallKind::Git => {
-                let address = match source_of(&install.source, &self.config.cwd)? {
+                let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
+                let address = match source {
                     Source::Github { owner, name } => {
                         format!("https://github.com/{owner}/{name}.git")
                     }
@@ -107,7 +116,8 @@ impl Launch {
                 };
                 let token = self.net().token;
                 let reference = install.reference.as_deref();
-                let there = crate::clone::remote_commit(&address, reference, token.as_deref())?;
+                let there = crate::clone::remote_commit(&address, reference, token.as_deref())
+                    .map_err(unreachable)?;
                 let here = match extension.home {
                     ExtensionHome::Parallax => locked(&self.config.homes, extension.name())
                         .and_then(|locked| locked.commit),
@@ -123,13 +133,13 @@ impl Launch {
         extension: &Extension,
         fetched: FetchedExtension,
         moved: Option<String>,
-    ) -> Result<ExtensionUpdate, String> {
+    ) -> Result<ExtensionUpdate, Failure> {
         let name = extension.name();
         if fetched.manifest.name != name {
-            return Err(format!(
+            return Err(refused(format!(
                 "it is called `{}` now: install that, and uninstall `{name}`",
                 fetched.manifest.name
-            ));
+            )));
         }
         // One that may no longer be installed, or is not what somebody agreed to, may
         // do nothing that is known.

@@ -25,7 +25,7 @@ impl Matcher {
         if text.is_empty() || text == "*" {
             return (Self::All, None);
         }
-        if !hook.event.is_of_tools() {
+        if !hook.event.has_patterns() {
             return (Self::Word(text.to_owned()), None);
         }
         let built =

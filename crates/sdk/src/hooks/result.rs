@@ -24,6 +24,8 @@ pub(super) struct Single {
     pub(super) stop: Option<String>,
     pub(super) messages: Vec<(Level, String)>,
     pub(super) context: Option<String>,
+    /// Lines of a hook that stands by which were no answers, for the trace.
+    pub(super) skipped: Vec<String>,
     /// `hookSpecificOutput` without the context.
     pub(super) output: Object,
 }

@@ -15,6 +15,10 @@ use super::result::clean;
 
 /// So often one process is started in a session.
 const MOST_STARTS: u32 = 5;
+/// Lines that are no answer to an event, before its answer.
+const MOST_SKIPPED: usize = 100;
+/// Of these, so many are told.
+const TOLD: usize = 5;
 /// Bytes of the last complaint that are told.
 const TAIL: usize = 300;
 
@@ -36,13 +40,15 @@ struct Talk {
     served: Served,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    /// Whether it ever answered: until then it may greet.
+    answered: bool,
     /// What it complained last; read until it ends.
     tail: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Standing {
     /// Tells the hook's process of an event and gives its answer, as if a command
-    /// had ended with it. `start` starts the process where it does not run.
+    /// had ended with it, and which lines before it were none. `start` starts the process where it does not run.
     ///
     /// # Errors
     /// It cannot be started, it ended, or it answers with too much.
@@ -52,12 +58,12 @@ impl Standing {
         mut input: Object,
         start: impl AsyncFnOnce() -> Result<(Served, ServedStreams), String>,
         cancel: &CancellationToken,
-    ) -> Result<FedEnd, String> {
+    ) -> Result<(FedEnd, Vec<String>), String> {
         let seat = self.seat(hook);
         // One event at a time: answers come in order.
         let mut seat = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Ok(ended(false)),
+            () = cancel.cancelled() => return Ok((ended(false), Vec::new())),
             seat = seat.lock() => seat,
         };
         if seat.talk.is_none() {
@@ -75,18 +81,19 @@ impl Standing {
         let mut line = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         line.push(b'\n');
         // Out of its seat: whatever happens meanwhile, no half answer is left in it.
-        let Some(mut talk) = seat.talk.take() else { return Ok(ended(false)) };
+        let Some(mut talk) = seat.talk.take() else { return Ok((ended(false), Vec::new())) };
+        let mut skipped = Vec::new();
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => Ok(ended(false)),
-            answer = talk.answer(&line, number) => answer,
+            answer = talk.answer(&line, number, &mut skipped) => answer,
             () = tokio::time::sleep(hook.timeout) => Ok(ended(true)),
         };
         // Dropped, it ends with all that it started.
         if matches!(&answer, Ok(end) if end.ending.is_some()) {
             seat.talk = Some(talk);
         }
-        answer
+        answer.map(|end| (end, skipped))
     }
 
     /// Hooks that start the same share one process.
@@ -96,6 +103,23 @@ impl Standing {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(seats.entry(key).or_default())
     }
+}
+
+/// Why a line is no answer to the event of this number.
+fn no_answer(line: &[u8], number: u64, answered: bool) -> Option<String> {
+    let shown = || clean(&String::from_utf8_lossy(line), TAIL);
+    let Ok(said) = serde_json::from_slice::<Value>(line) else {
+        // Many greet when they start. Later such a line stands for an answer that
+        // cannot be read.
+        return (!answered).then(|| format!("a line before its first answer: {}", shown()));
+    };
+    // Late words about an earlier event are none about this one.
+    let is_of_this = match said.get("id") {
+        None | Some(Value::Null) => true,
+        Some(Value::String(id)) => *id == number.to_string(),
+        Some(id) => id.as_u64() == Some(number),
+    };
+    (!is_of_this).then(|| format!("an answer to another event: {}", shown()))
 }
 
 /// It was ended, and said nothing.
@@ -120,13 +144,19 @@ impl Talk {
             }
         });
         let stdout = BufReader::new(streams.stdout);
-        Self { served, stdin: streams.stdin, stdout, tail }
+        Self { served, stdin: streams.stdin, stdout, answered: false, tail }
     }
 
-    async fn answer(&mut self, line: &[u8], number: u64) -> Result<FedEnd, String> {
+    async fn answer(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        skipped: &mut Vec<String>,
+    ) -> Result<FedEnd, String> {
         // One that reads nothing may answer all the same, or is found to be gone.
         let _ = self.stdin.write_all(line).await;
         let _ = self.stdin.flush().await;
+        let mut passed_over = 0;
         loop {
             let mut answer = Vec::new();
             let most = u64::try_from(KEPT).unwrap_or(u64::MAX);
@@ -139,12 +169,21 @@ impl Talk {
                 }
                 _ => return Err(self.last_words().await),
             }
-            // Late words about an earlier event are none about this one.
-            let said: Option<Value> = serde_json::from_slice(&answer).ok();
-            let about = said.as_ref().and_then(|said| said.get("id")?.as_u64());
-            if about.is_none_or(|about| about == number) {
-                let ending = Some(Ending::Exited { code: 0 });
-                return Ok(FedEnd { ending, timed_out: false, stdout: answer, stderr: Vec::new() });
+            match no_answer(&answer, number, self.answered) {
+                None => {
+                    self.answered = true;
+                    let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
+                    return Ok(FedEnd { ending, timed_out: false, stdout: answer, stderr });
+                }
+                Some(_) if passed_over >= MOST_SKIPPED => {
+                    return Err(format!("it says more than {MOST_SKIPPED} lines and no answer"));
+                }
+                Some(why) => {
+                    passed_over += 1;
+                    if skipped.len() < TOLD {
+                        skipped.push(why);
+                    }
+                }
             }
         }
     }
@@ -160,6 +199,28 @@ impl Talk {
         match clean(&String::from_utf8_lossy(&tail), TAIL) {
             words if words.is_empty() => how,
             words => format!("{how}: {words}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_about_the_event_is_its_answer() {
+        for (line, answered, is_answer) in [
+            (r#"{"id": 2}"#, false, true),
+            (r#"{"id": "2"}"#, false, true),
+            (r#"{"decision": "deny"}"#, false, true),
+            (r#"{"id": 1, "decision": "deny"}"#, true, false),
+            (r#"{"id": "zz", "decision": "deny"}"#, true, false),
+            (r#"{"id": [], "decision": "deny"}"#, true, false),
+            ("ready", false, false),
+            ("ready", true, true),
+        ] {
+            let why = no_answer(line.as_bytes(), 2, answered);
+            assert_eq!(why.is_none(), is_answer, "{line} {answered}: {why:?}");
         }
     }
 }

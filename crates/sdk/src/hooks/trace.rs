@@ -80,6 +80,11 @@ impl Trace {
         };
         let text = said.stop.as_ref().unwrap_or(&said.reason);
         let told = || said.messages.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("; ");
+        let mut text = if text.is_empty() { told() } else { text.clone() };
+        for skipped in &said.skipped {
+            text.push_str(if text.is_empty() { "" } else { "; " });
+            text.push_str(skipped);
+        }
         let entry = HookTraced {
             time: Timestamp::now().to_string(),
             event: hook.event.as_str().to_owned(),
@@ -87,7 +92,7 @@ impl Trace {
             hook: clean(hook.title(), TEXT),
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             answer: answer.to_owned(),
-            text: if text.is_empty() { clean(&told(), TEXT) } else { clean(text, TEXT) },
+            text: clean(&text, TEXT),
         };
         let writing = tokio::task::spawn_blocking(move || append(&path, &entry));
         if let Ok(Err(error)) = writing.await {

@@ -24,7 +24,7 @@ const NAMED: &[(&str, &[&str])] = &[
     ("mcp", &["auth", "enable", "disable"]),
     ("restore", &[""]),
     ("resume", &["resume", "delete"]),
-    ("skills", &["enable", "disable"]),
+    ("skills", &["enable", "disable", "unload"]),
 ];
 
 /// What was gathered, and for which command.

@@ -1,5 +1,6 @@
 //! `/skills`, `/hooks` and `/commands`: what people added, and switching it.
 
+use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::Launch;
 use parallax_sdk::extending::{HookInfo, SkillInfo};
@@ -75,6 +76,14 @@ impl App {
                 Err(failure) => app.error(failure.message),
             },
         );
+    }
+
+    /// What a skill told the model goes out of its context.
+    pub(super) fn skills_unload(&mut self, name: &str) {
+        if name.is_empty() {
+            return self.error("Say which: `/skills unload NAME`.");
+        }
+        self.effect(Effect::Send(Op::UnloadSkill(name.to_owned())));
     }
 
     /// `PATH [--scope user|workspace]`.

@@ -129,6 +129,7 @@ impl App {
             Command::Skills => self.skills_list(arguments),
             Command::SkillsDisable => self.skills_switch(arguments, false),
             Command::SkillsEnable => self.skills_switch(arguments, true),
+            Command::SkillsUnload => self.skills_unload(arguments),
             Command::SkillsLink => self.skills_link(arguments),
             Command::SkillsReload => self.read_all_again(),
             Command::Stats => self.stats_rows(stats_view::Part::Session),

@@ -91,6 +91,7 @@ pub(crate) enum Command {
     SkillsEnable,
     SkillsLink,
     SkillsReload,
+    SkillsUnload,
     Stats,
     StatsModel,
     StatsTools,
@@ -383,6 +384,8 @@ pub(crate) static TABLE: &[CommandSpec] = &[
             plain("link", Command::SkillsLink, "Use those of a folder where they are")
                 .takes("FOLDER [--scope user|workspace]"),
             plain("reload", Command::SkillsReload, "Read their files again").aka(&["refresh"]),
+            plain("unload", Command::SkillsUnload, "Take what one told out of the context")
+                .takes("NAME"),
         ],
     ),
     plain("stats", Command::Stats, "Tokens, cost, time and tools of this session")

@@ -1,0 +1,100 @@
+//! `policy` of a definition: rules about the calls of the agent alone, in the words
+//! of rule files.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use parallax_policy::{RuleFile, Severity, Tier, lint};
+use serde_json::Value;
+
+/// The priority of a rule that names none.
+const PRIORITY: u32 = 500;
+
+/// Makes the text of a rule file that is about the agent.
+///
+/// # Errors
+/// Why the rules cannot be used: an agent without its rules may do more than its
+/// author meant.
+pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
+    let rules = value.as_array().ok_or("`policy` must be a list of rules")?;
+    let mut text = String::new();
+    for rule in rules {
+        let rule = rule.as_object().ok_or("a rule of `policy` must be a mapping")?;
+        if rule.contains_key("subagent") {
+            return Err("a rule of `policy` is about this agent: leave `subagent` out".to_owned());
+        }
+        // Writing into a text cannot fail.
+        let _ = writeln!(text, "[[rule]]\nsubagent = {}", quoted(agent));
+        if !rule.contains_key("priority") {
+            let _ = writeln!(text, "priority = {PRIORITY}");
+        }
+        for (key, value) in rule {
+            let _ = writeln!(text, "{} = {}", quoted(key), toml(value)?);
+        }
+    }
+    let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.clone()) };
+    match lint(&file, None).into_iter().find(|problem| problem.severity == Severity::Error) {
+        Some(problem) => Err(format!("`policy`: {}", problem.said())),
+        None => Ok(text),
+    }
+}
+
+fn toml(value: &Value) -> Result<String, String> {
+    Ok(match value {
+        Value::Null => return Err("a value of `policy` is empty".to_owned()),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => quoted(text),
+        Value::Array(items) => {
+            let items = items.iter().map(toml).collect::<Result<Vec<_>, _>>()?;
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| {
+                Ok::<_, String>(format!("{} = {}", quoted(key), toml(value)?))
+            };
+            let fields = fields.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+            format!("{{ {} }}", fields.join(", "))
+        }
+    })
+}
+
+/// A text as JSON writes it, which TOML reads; but for one control character.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rules_are_about_the_agent_alone() {
+        let rules = json!([
+            {"toolName": "run_shell_command", "commandPrefix": ["git \"x\"", "ls"],
+             "decision": "allow"},
+            {"toolName": "write_file", "decision": "deny", "priority": 900}
+        ]);
+        let text = read("looker", &rules).expect("rules");
+        assert_eq!(text.matches("subagent = \"looker\"").count(), 2, "{text}");
+        assert_eq!(text.matches("priority").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_is_no_rule_keeps_the_agent_out() {
+        for (rules, why) in [
+            (json!({}), "list of rules"),
+            (json!(["x"]), "a mapping"),
+            (json!([{"toolName": "glob", "decision": "perhaps"}]), "`policy`: "),
+            (
+                json!([{"toolName": "glob", "decision": "deny", "subagent": "x"}]),
+                "leave `subagent`",
+            ),
+            (json!([{"toolName": null, "decision": "deny"}]), "is empty"),
+        ] {
+            let error = read("a", &rules).expect_err("none");
+            assert!(error.contains(why), "{rules}: {error}");
+        }
+    }
+}

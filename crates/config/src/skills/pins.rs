@@ -1,0 +1,101 @@
+//! What skills were when they were installed: `~/.parallax/skills.lock.json`. One
+//! that is another now was changed by somebody else than its author.
+
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::cst::CstInputValue;
+use parallax_protocol::Object;
+use serde_json::Value;
+
+use super::Skill;
+use crate::error::ConfigError;
+use crate::extensions::content_hash;
+use crate::homes::Homes;
+use crate::{jsonc, state};
+
+fn file(homes: &Homes) -> PathBuf {
+    homes.parallax.join("skills.lock.json")
+}
+
+/// What is noted of installed skills, by folder.
+#[derive(Debug, Clone, Default)]
+pub struct SkillPins(Object);
+
+impl SkillPins {
+    /// Reads them. Blocking.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn read(homes: &Homes) -> Result<Self, ConfigError> {
+        Ok(Self(jsonc::read_object(&file(homes))?.unwrap_or_default()))
+    }
+
+    /// Where a skill came from, if its files are not those that came from there.
+    /// Blocking: it reads all of them.
+    pub fn changed(&self, skill: &Skill) -> Option<&str> {
+        let entry = self.0.get(skill.folder().to_str()?)?;
+        let hash = entry.get("hash").and_then(Value::as_str)?;
+        let now = content_hash(skill.folder());
+        let source = entry.get("source").and_then(Value::as_str).unwrap_or_default();
+        (!now.is_ok_and(|now| now == hash)).then_some(source)
+    }
+}
+
+/// Notes what is in the folder of an installed skill; without a source it forgets
+/// the folder. Blocking.
+///
+/// # Errors
+/// Files that cannot be read or written.
+pub fn pin_skill(homes: &Homes, folder: &Path, source: Option<&str>) -> Result<(), ConfigError> {
+    let lock = file(homes);
+    if source.is_none() && !lock.exists() {
+        return Ok(());
+    }
+    let unreadable = |source| ConfigError::Unwritable { path: folder.to_owned(), source };
+    let hash = source.map(|_| content_hash(folder)).transpose().map_err(unreadable)?;
+    let Some(name) = folder.to_str() else { return Ok(()) };
+    state::update(&lock, |root| {
+        let (Some(source), Some(hash)) = (source, &hash) else {
+            if let Some(entry) = root.get(name) {
+                entry.remove();
+            }
+            return;
+        };
+        let text = |key: &str, value: &str| (key.to_owned(), CstInputValue::from(value));
+        let entry = CstInputValue::Object(vec![text("source", source), text("hash", hash)]);
+        match root.get(name) {
+            Some(there) => there.set_value(entry),
+            None => drop(root.append(name, entry)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SkillTier, read_skill};
+    use super::*;
+
+    #[test]
+    fn a_skill_that_somebody_changed_is_found() {
+        let folder = tempfile::tempdir().expect("folder");
+        let root = folder.path();
+        let homes = Homes { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
+        let place = root.join("s");
+        std::fs::create_dir_all(&place).expect("folder");
+        let write =
+            |name: &str, text: &str| std::fs::write(place.join(name), text).expect("written");
+        write("SKILL.md", "---\nname: s\ndescription: d\n---\nDo it.");
+        let skill = || read_skill(&place.join("SKILL.md"), &SkillTier::User).expect("a skill");
+        let changed = || {
+            let pins = SkillPins::read(&homes).expect("read");
+            pins.changed(&skill()).map(str::to_owned)
+        };
+        assert_eq!(changed(), None, "nothing is noted");
+        pin_skill(&homes, &place, Some("/from")).expect("noted");
+        assert_eq!(changed(), None);
+        write("run.sh", "curl evil");
+        assert_eq!(changed().as_deref(), Some("/from"));
+        pin_skill(&homes, &place, None).expect("forgotten");
+        assert_eq!(changed(), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! Looking after a set of extensions: the same set elsewhere, what is wrong with
+//! one, and trying one out.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use parallax_headless::{ExitCode, one_line};
+use parallax_protocol::event::Failure;
+use parallax_sdk::Launch;
+use parallax_sdk::extensions::{ExtensionHome, Locked};
+use serde_json::{Value, json};
+
+use super::asking::Person;
+use super::{ask_settings, code_of, refused, uninstall};
+use crate::extending::Said;
+use crate::extensions_words::reviewed;
+
+/// What `sync` may do.
+pub(super) struct Sync<'a> {
+    /// Another lock file than that of this home.
+    pub(super) file: Option<&'a Path>,
+    pub(super) consent: bool,
+    /// Whether what the file does not name is taken away.
+    pub(super) prune: bool,
+}
+
+/// Has the extensions that a lock file names, as it names them. What fails with one
+/// keeps no other from being there.
+pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<Said, Failure> {
+    let locked = launch.locked_extensions(what.file)?;
+    let (mut text, mut errors) = (String::new(), String::new());
+    let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
+    for (name, locked) in &locked {
+        let done = match locked {
+            Some(locked) => synced(launch, name, locked, what.consent, person),
+            None => Err(refused(format!("what the lock file says of `{name}` is not understood"))),
+        };
+        match done {
+            Ok((word, more)) => {
+                // Writing into a text cannot fail.
+                let _ = writeln!(text, "Extension \"{}\": {word}.", one_line(name));
+                text.push_str(&more);
+                list.push(json!({"name": name, "done": word}));
+            }
+            Err(failure) => {
+                let _ = writeln!(errors, "error: {}", one_line(&failure.message));
+                list.push(json!({"name": name, "error": failure.message}));
+                code = code_of(&failure);
+            }
+        }
+    }
+    let fresh = launch.reread()?.extensions();
+    let is_extra = |name: &str| !locked.iter().any(|(known, _)| known == name);
+    let extra: Vec<String> = fresh
+        .all
+        .iter()
+        .filter(|it| it.home == ExtensionHome::Parallax && it.folder == it.installed)
+        .map(|it| it.name().to_owned())
+        .filter(|name| is_extra(name))
+        .collect();
+    if what.prune {
+        let gone = uninstall(launch, &extra, false);
+        text.push_str(&gone.text);
+        errors.push_str(&gone.errors);
+        list.extend(gone.json.as_array().cloned().unwrap_or_default());
+        code = if gone.code == ExitCode::SUCCESS { code } else { gone.code };
+    } else {
+        for name in &extra {
+            let _ = writeln!(
+                text,
+                "Extension \"{}\" is not in the lock file; `--prune` takes it away.",
+                one_line(name)
+            );
+        }
+    }
+    if text.is_empty() && errors.is_empty() {
+        text.push_str("The lock file names no extensions.\n");
+    }
+    Ok(Said { errors, code, ..Said::new(text, Value::Array(list)) })
+}
+
+fn synced(
+    launch: &Launch,
+    name: &str,
+    locked: &Locked,
+    consent: bool,
+    person: &mut Person,
+) -> Result<(&'static str, String), Failure> {
+    if launch.is_as_locked(name, locked) {
+        return Ok(("as it was locked", String::new()));
+    }
+    let fetched = launch.fetch_locked(name, locked)?;
+    let source = &locked.install.source;
+    person.agree(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
+    launch.put_locked(&fetched)?;
+    Ok(("installed as it was locked", ask_settings(launch, name, false, person)?))
+}
+
+/// What is wrong with extensions.
+pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failure> {
+    if let Some(name) = name {
+        launch.known_extension(name)?;
+    }
+    let found = launch.examine_extensions(name);
+    let mut text = String::new();
+    for trouble in &found {
+        let line = match trouble.extension.is_empty() {
+            true => trouble.what.clone(),
+            false => format!("{}: {}", trouble.extension, trouble.what),
+        };
+        let _ = writeln!(text, "✗ {}", one_line(&line));
+    }
+    let count = launch.extensions().active().count();
+    if found.is_empty() {
+        let _ = writeln!(text, "{count} extension(s) that are on, nothing wrong");
+    }
+    let json: Vec<Value> = found
+        .iter()
+        .map(|trouble| json!({"extension": trouble.extension, "problem": trouble.what}))
+        .collect();
+    let code = if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
+    Ok(Said { code, ..Said::new(text, json!({"problems": json})) })
+}
+
+/// Runs the tests of the extension in a folder.
+pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<Said, Failure> {
+    let (manifest, _) = launch.review_extension(folder)?;
+    let mut trials = launch.extension_trials(folder)?;
+    if let Some(unknown) = names.iter().find(|name| trials.iter().all(|it| it.name != **name)) {
+        return Err(refused(format!("there is no test `tests/{}.json`", one_line(unknown))));
+    }
+    trials.retain(|trial| names.is_empty() || names.contains(&trial.name));
+    if trials.is_empty() {
+        return Err(refused(format!(
+            "the extension `{}` has no tests: one is a file `tests/NAME.json` with `prompt`, \
+             `responses` and `expect`",
+            manifest.name
+        )));
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| refused(format!("this program does not find itself: {error}")))?;
+    let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
+    for trial in &trials {
+        let wrong = launch.try_extension(&program, folder, trial)?;
+        let sign = if wrong.is_empty() { "✓" } else { "✗" };
+        let _ = writeln!(text, "{sign} {}", one_line(&trial.name));
+        for why in &wrong {
+            let _ = writeln!(text, "    {}", one_line(why));
+        }
+        failed += usize::from(!wrong.is_empty());
+        list.push(json!({"name": trial.name, "passed": wrong.is_empty(), "problems": wrong}));
+    }
+    let _ = writeln!(text, "{} test(s), {failed} failed", trials.len());
+    let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL };
+    Ok(Said { code, ..Said::new(text, Value::Array(list)) })
+}

@@ -1,0 +1,157 @@
+//! A set of extensions that is looked after: had elsewhere, examined, tried out.
+
+use serde_json::{Value, json};
+use testkit::measure::{Finished, run};
+
+use crate::extensions::{copy, published};
+use crate::support::{LIMIT, World};
+
+fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
+    let mut all = vec!["extensions"];
+    all.extend(words);
+    let done = run(world.command(&all), Some(stdin.as_bytes()), LIMIT).expect("run");
+    assert!(!done.timed_out, "{words:?}: {}", done.err());
+    done
+}
+
+fn well(world: &World, words: &[&str]) -> String {
+    let done = extensions(world, words, "");
+    assert_eq!(done.code(), 0, "{words:?}: {}", done.err());
+    done.out()
+}
+
+fn write(world: &World, path: &str, text: &str) {
+    let path = world.home.project().join(path);
+    std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    std::fs::write(path, text).expect("written");
+}
+
+#[test]
+fn a_lock_file_brings_the_same_set_and_nothing_else() {
+    let world = World::new("[]");
+    let project = world.home.project();
+    copy(&published("dusk"), &project.join("dusk"));
+    write(&world, "other/gemini-extension.json", r#"{"name": "other", "version": "1.0.0"}"#);
+    well(&world, &["install", "dusk", "--yes"]);
+    let lock = world.home.parallax().join("extensions.lock.json");
+    let kept = project.join("set.json");
+    std::fs::copy(&lock, &kept).expect("kept");
+    well(&world, &["uninstall", "dusk"]);
+    well(&world, &["install", "other", "--yes"]);
+    // Nobody agrees.
+    let refused = extensions(&world, &["sync", "set.json"], "");
+    assert_eq!(refused.code(), 1, "{}", refused.err());
+    let said = well(&world, &["sync", "set.json", "--yes"]);
+    assert!(said.contains("\"dusk\": installed as it was locked"), "{said}");
+    assert!(said.contains("\"other\" is not in the lock file"), "{said}");
+    assert!(well(&world, &["sync", "set.json", "--prune"]).contains("as it was locked"));
+    let list: Value = serde_json::from_str(&well(&world, &["list", "-o", "json"])).unwrap();
+    let names: Vec<&str> =
+        list.as_array().unwrap().iter().flat_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["dusk"]);
+    // The source has other files now.
+    well(&world, &["uninstall", "dusk"]);
+    write(&world, "dusk/commands/more.toml", "prompt = 'x'");
+    let other = extensions(&world, &["sync", "set.json", "--yes"], "");
+    assert_eq!(other.code(), 54, "{}", other.err());
+    assert!(other.err().contains("its files are others now"), "{}", other.err());
+}
+
+#[test]
+fn failures_have_codes_of_their_own_and_values_come_from_a_file() {
+    let world = World::new("[]");
+    let manifest = json!({"name": "e", "version": "1.0.0", "settings": [
+        {"name": "Host", "description": "", "envVar": "HOST"},
+        {"name": "Key", "description": "", "envVar": "KEY", "sensitive": true}
+    ]});
+    write(&world, "e/gemini-extension.json", &manifest.to_string());
+    write(&world, "values.env", "HOST=\"h example\"\n");
+    let done = extensions(&world, &["install", "e", "--yes", "--settings", "values.env"], "");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(done.out().contains("\"Key\" has no value yet"), "{}", done.out());
+    write(&world, "values.json", r#"{"KEY": "secret", "OTHER": "x"}"#);
+    well(&world, &["config", "e", "--settings", "values.json"]);
+    let list: Value = serde_json::from_str(&well(&world, &["list", "-o", "json"])).unwrap();
+    let values = &list[0]["resolvedSettings"];
+    assert_eq!((&values[0]["value"], &values[1]["value"]), (&json!("h example"), &json!("***")));
+
+    let allow = "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n";
+    write(&world, "bad/gemini-extension.json", r#"{"name": "bad", "version": "1"}"#);
+    write(&world, "bad/policies/p.toml", allow);
+    for (words, code, why) in [
+        (vec!["install", "nothing-there"], 1, "Install source not found"),
+        (vec!["install", "e", "--yes"], 1, "installed already"),
+        (vec!["install", "bad", "--yes"], 54, "extensions may not allow anything"),
+        (vec!["install", "file:///nothing/there.git", "--yes"], 75, "the fetch of"),
+        (vec!["install", "e", "--yes", "--settings", "none.json"], 1, "none.json"),
+    ] {
+        let done = extensions(&world, &words, "");
+        assert_eq!(done.code(), code, "{words:?}: {}", done.err());
+        assert!(done.err().contains(why), "{words:?}: {}", done.err());
+        assert!(!done.err().contains("is ignored"), "{}", done.err());
+    }
+}
+
+#[test]
+fn the_doctor_says_what_does_not_work() {
+    let world = World::new("[]");
+    assert!(well(&world, &["doctor"]).contains("nothing wrong"));
+    let manifest = json!({"name": "sick", "version": "1.0.0",
+        "mcpServers": {"gone": {"command": "no-such-program-here"}},
+        "settings": [{"name": "Key", "envVar": "KEY"}]});
+    write(&world, "sick/gemini-extension.json", &manifest.to_string());
+    write(&world, "sick/commands/fix.toml", "prompt = 'x'");
+    write(&world, "sick/commands/help.toml", "prompt = 'x'");
+    write(&world, "sick/skills/s/SKILL.md", "no settings");
+    let hook = r#"{"hooks": {"BeforeTool": [{"hooks": [{"type": "command",
+        "command": "sh ${extensionPath}/gone.sh"}]}]}}"#;
+    write(&world, "sick/hooks/hooks.json", hook);
+    world.home.write_home(".parallax/commands/fix.toml", "prompt = 'mine'").unwrap();
+    well(&world, &["link", "sick", "--yes"]);
+    // A rule that came later: the folder is linked.
+    let allow = "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n";
+    write(&world, "sick/policies/p.toml", allow);
+    let done = extensions(&world, &["doctor"], "");
+    assert_eq!(done.code(), 1);
+    let said = done.out();
+    for part in [
+        "sick: its MCP server `gone` does not work",
+        "its setting \"Key\" has no value",
+        "its command `/fix` is hidden by",
+        "its command `/help` has the name of one of the program",
+        "`skills/s/SKILL.md` is no skill",
+        "starts `gone.sh`, which is not there",
+        "`policies/p.toml`: extensions may not allow",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(extensions(&world, &["doctor", "healthy"], "").code(), 1);
+}
+
+#[test]
+fn an_extension_is_tried_with_recorded_answers() {
+    let world = World::new("[]");
+    assert_eq!(extensions(&world, &["new", "mine", "custom-commands"], "").code(), 0);
+    let none = extensions(&world, &["test", "mine"], "");
+    assert!(none.code() == 1 && none.err().contains("has no tests"), "{}", none.err());
+    write(&world, "mine/commands/say.toml", "prompt = 'Say the word {{args}}'");
+    let answer = |text: &str| {
+        json!({"method": "generateContentStream", "when": {"promptContains": "the word teal"},
+            "response": [{"candidates": [{"content": {"role": "model", "parts": [{"text": text}]},
+                "finishReason": "STOP"}]}]})
+        .to_string()
+    };
+    write(&world, "mine/tests/word.jsonl", &answer("It is \"teal\"."));
+    let trial = json!({"prompt": "/say teal", "responses": "word.jsonl",
+        "expect": ["It is \"teal\"."], "absent": ["crimson"]});
+    write(&world, "mine/tests/word.json", &trial.to_string());
+    let passed = extensions(&world, &["test", "mine"], "");
+    assert_eq!(passed.code(), 0, "{}{}", passed.out(), passed.err());
+    assert!(passed.out().contains("✓ word") && passed.out().contains("0 failed"));
+    // The person's home is as it was.
+    assert_eq!(well(&world, &["list"]), "No extensions installed.\n");
+    write(&world, "mine/commands/say.toml", "prompt = 'Say something'");
+    let failed = extensions(&world, &["test", "mine", "word"], "");
+    assert_eq!(failed.code(), 1, "{}{}", failed.out(), failed.err());
+    assert!(failed.out().contains("✗ word"), "{}", failed.out());
+}

@@ -1,0 +1,82 @@
+//! Having the extensions that a lock file names: the same source, the same commit,
+//! the same files.
+
+use std::path::Path;
+
+use parallax_config::extensions::{
+    InstallKind, InstallMetadata, Locked, content_hash, forget_extension_switches, locked_in,
+};
+use parallax_protocol::event::Failure;
+
+use super::fetch::{FetchOptions, FetchedExtension};
+use super::install::config;
+use super::{forbidden, refused};
+use crate::launch::Launch;
+
+impl Launch {
+    /// What a lock file names; `None`: the file of this home. An entry that is not
+    /// understood has no value. Blocking.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn locked_extensions(
+        &self,
+        file: Option<&Path>,
+    ) -> Result<Vec<(String, Option<Locked>)>, Failure> {
+        let file = file.map(|file| self.config.cwd.join(self.expand_home(file)));
+        if let Some(file) = file.as_ref().filter(|file| !file.is_file()) {
+            return Err(refused(format!("there is no file `{}`", file.display())));
+        }
+        locked_in(&self.config.homes, file.as_deref()).map_err(config)
+    }
+
+    /// Whether an extension is installed with just the files that were locked.
+    /// Blocking: it reads all of them.
+    pub fn is_as_locked(&self, name: &str, locked: &Locked) -> bool {
+        let extensions = self.extensions();
+        let there = extensions.all.iter().find(|extension| extension.name() == name);
+        there.is_some_and(|there| content_hash(&there.folder).is_ok_and(|hash| hash == locked.hash))
+    }
+
+    /// Gets just what was locked. Blocking; must not run on a thread of a runtime.
+    ///
+    /// # Errors
+    /// A source that cannot be used or has other files now, and what no extension
+    /// may bring.
+    pub fn fetch_locked(&self, name: &str, locked: &Locked) -> Result<FetchedExtension, Failure> {
+        let install = &locked.install;
+        let is_fixed = matches!(install.kind, InstallKind::Git | InstallKind::GithubRelease);
+        let known = [&locked.commit, &install.release_tag, &install.reference];
+        let options = FetchOptions {
+            reference: known.into_iter().flatten().next().filter(|_| is_fixed).cloned(),
+            pre_release: install.pre_release,
+            auto_update: false,
+        };
+        let mut fetched = self.fetch(&install.source, &options)?;
+        let hash = content_hash(&fetched.folder).map_err(|error| forbidden(error.to_string()))?;
+        if fetched.manifest.name != name || hash != locked.hash {
+            return Err(forbidden(format!(
+                "`{}` does not hold the extension `{name}` {} as it was locked: its files are \
+                 others now",
+                install.source, locked.version
+            )));
+        }
+        fetched.metadata = InstallMetadata { source: fetched.metadata.source, ..install.clone() };
+        Ok(fetched)
+    }
+
+    /// Installs what was locked, in the place of another version of it. Blocking.
+    ///
+    /// # Errors
+    /// A disk that cannot be written.
+    pub fn put_locked(&self, fetched: &FetchedExtension) -> Result<(), Failure> {
+        let name = &fetched.manifest.name;
+        let is_new = self.extensions().find(name).is_none();
+        self.put(fetched).map_err(refused)?;
+        if is_new {
+            // Rules of one that had its name say nothing of this one.
+            forget_extension_switches(&self.config.homes, name).map_err(config)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,342 @@
+//! Trying an extension: a run with recorded answers of the model, in a home and a
+//! project that are made for it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_exec::environment::is_of_system;
+use parallax_exec::{Ending, Fed, Processes};
+use parallax_protocol::event::Failure;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::Value;
+
+use super::refused;
+use crate::launch::Launch;
+use crate::sandbox::quoted;
+
+/// Where the trials of an extension are.
+const FOLDER: &str = "tests";
+/// Bytes of a trial.
+const LARGEST: u64 = 4 * 1024 * 1024;
+/// How long the turns of a trial may take, in seconds, unless it says otherwise.
+const SECONDS: u64 = 60;
+/// How much longer its process may: servers and hooks start and end.
+const GRACE: Duration = Duration::from_secs(60);
+/// Bytes of its output.
+const OUTPUT: usize = 16 * 1024 * 1024;
+/// Keys that a trial has.
+const KEYS: [&str; 9] =
+    ["prompt", "responses", "expect", "absent", "mode", "files", "settings", "exitCode", "seconds"];
+
+/// A trial as its file has it.
+#[derive(Debug, Clone)]
+pub struct ExtensionTrial {
+    /// The name of its file.
+    pub name: String,
+    prompt: String,
+    responses: PathBuf,
+    expect: Vec<String>,
+    absent: Vec<String>,
+    mode: ApprovalMode,
+    files: Vec<(PathBuf, String)>,
+    settings: Vec<(String, String)>,
+    code: i32,
+    seconds: u64,
+}
+
+impl ExtensionTrial {
+    fn read(folder: &Path, file: &Path) -> Result<Self, String> {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let length = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
+        if length > LARGEST {
+            return Err("it is too large".to_owned());
+        }
+        let object = parallax_config::jsonc_object(file).map_err(|error| error.to_string())?;
+        let object = object.unwrap_or_default();
+        if let Some(odd) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(format!("`{odd}` is not known: it has `{}`", KEYS.join("`, `")));
+        }
+        let text = |key: &str| object.get(key).and_then(Value::as_str);
+        let prompt = text("prompt").ok_or("its `prompt` is missing")?.to_owned();
+        let responses = text("responses")
+            .ok_or("its `responses` is missing: a file as `--fake-responses` takes it")?;
+        let responses = below(&folder.join(FOLDER), responses)?;
+        let mode = match text("mode") {
+            None => ApprovalMode::Default,
+            Some(mode) => ApprovalMode::parse(mode)
+                .ok_or("its `mode` is `plan`, `default`, `auto_edit` or `yolo`")?,
+        };
+        let number = |key: &str, or: u64| match object.get(key) {
+            None => Ok(or),
+            Some(value) => value.as_u64().ok_or(format!("its `{key}` is a number")),
+        };
+        let files = pairs(&object, "files")?;
+        let files = files.into_iter().map(|(name, text)| {
+            let place = below(Path::new(""), &name)?;
+            Ok((place, text))
+        });
+        Ok(Self {
+            name,
+            prompt,
+            responses,
+            expect: texts(&object, "expect")?,
+            absent: texts(&object, "absent")?,
+            mode,
+            files: files.collect::<Result<_, String>>()?,
+            settings: pairs(&object, "settings")?,
+            code: i32::try_from(number("exitCode", 0)?).unwrap_or(-1),
+            seconds: number("seconds", SECONDS)?.clamp(1, 3600),
+        })
+    }
+}
+
+/// A path that leads nowhere but below a folder.
+fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let path = Path::new(name);
+    let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    match is_plain && !name.is_empty() {
+        true => Ok(folder.join(path)),
+        false => Err(format!("`{name}` is no path below its folder")),
+    }
+}
+
+fn texts(object: &Object, key: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("its `{key}` is a list of texts");
+    match object.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => {
+            let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(wrong);
+            items.iter().map(text).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
+    let wrong = || format!("its `{key}` are texts by name");
+    match object.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Object(items)) => {
+            let pair = |(name, item): (&String, &Value)| {
+                Ok((name.clone(), item.as_str().ok_or_else(wrong)?.to_owned()))
+            };
+            items.iter().map(pair).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+impl Launch {
+    /// The trials of the extension in a folder: `tests/*.json`. Blocking.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn extension_trials(&self, folder: &Path) -> Result<Vec<ExtensionTrial>, Failure> {
+        let folder = self.config.cwd.join(self.expand_home(folder));
+        let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .take(1_000)
+            .collect();
+        files.sort();
+        let read = |file: &PathBuf| {
+            ExtensionTrial::read(&folder, file)
+                .map_err(|why| refused(format!("`{}`: {why}", file.display())))
+        };
+        files.iter().map(read).collect()
+    }
+
+    /// Runs a trial with this program (`program`); what went otherwise than it
+    /// says, one sentence each. Nothing of the person's home is used or changed.
+    /// Blocking; must not run on a thread of a runtime.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn try_extension(
+        &self,
+        program: &Path,
+        folder: &Path,
+        trial: &ExtensionTrial,
+    ) -> Result<Vec<String>, Failure> {
+        let told = |error: std::io::Error| refused(format!("the test cannot be run: {error}"));
+        let folder = std::fs::canonicalize(self.config.cwd.join(self.expand_home(folder)));
+        let folder = folder.map_err(told)?;
+        let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(told)?;
+        let root = std::fs::canonicalize(room.path()).map_err(told)?;
+        let (home, project) = (root.join("home"), root.join("project"));
+        std::fs::create_dir_all(home.join(".parallax")).map_err(told)?;
+        std::fs::create_dir_all(&project).map_err(told)?;
+        // What its servers bring is there with the first request.
+        let settings = serde_json::json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
+        std::fs::write(home.join(".parallax/settings.json"), settings).map_err(told)?;
+        for (name, text) in &trial.files {
+            let file = project.join(name);
+            let above = file.parent().unwrap_or(&project);
+            std::fs::create_dir_all(above)
+                .and_then(|()| std::fs::write(&file, text))
+                .map_err(told)?;
+        }
+        let values: Object = trial
+            .settings
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone().into()))
+            .collect();
+        let value_file = root.join("values.json");
+        std::fs::write(&value_file, Value::Object(values).to_string()).map_err(told)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(told)?;
+        let run = |words: &[&str], time: Duration| {
+            let mut text = quoted(&program.to_string_lossy());
+            for word in words {
+                text.push(' ');
+                text.push_str(&quoted(word));
+            }
+            let fed = Fed {
+                text,
+                directory: project.clone(),
+                environment: environment(&self.options.variables, &home),
+                input: Vec::new(),
+                timeout: time,
+                kept: OUTPUT,
+                sandbox: None,
+            };
+            let processes = Processes::new(root.join("tmp"));
+            runtime
+                .block_on(async {
+                    let end = processes.feed(fed, &CancellationToken::new()).await;
+                    processes.shutdown().await;
+                    end
+                })
+                .map_err(|error| refused(format!("the test cannot be run: {error}")))
+        };
+        let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
+        let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
+        let linked = run(&link, GRACE)?;
+        if linked.ending != Some(Ending::Exited { code: 0 }) {
+            let said = String::from_utf8_lossy(&linked.stderr);
+            return Ok(vec![format!("it cannot be linked: {}", last_line(&said))]);
+        }
+        let (seconds, responses) = (trial.seconds.to_string(), trial.responses.to_string_lossy());
+        let mode = trial.mode.as_str();
+        let words = [
+            "--skip-trust",
+            "--fake-responses",
+            &responses,
+            "--approval-mode",
+            mode,
+            "--timeout",
+            &seconds,
+            "-o",
+            "stream-json",
+            "-p",
+            &trial.prompt,
+        ];
+        let end = run(&words, Duration::from_secs(trial.seconds) + GRACE)?;
+        let code = match end.ending {
+            Some(Ending::Exited { code }) => code,
+            Some(Ending::Signalled { signal }) => 128 + signal,
+            None => -1,
+        };
+        Ok(judged(trial, code, &end.stdout, &String::from_utf8_lossy(&end.stderr)))
+    }
+}
+
+/// The variables of the system, and a home of its own.
+fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsString)> {
+    let own = ["HOME", "USERPROFILE", "PWD", "OLDPWD"];
+    let mut kept: Vec<(OsString, OsString)> = all
+        .iter()
+        .filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            is_of_system(&name) && !own.contains(&name.as_ref())
+        })
+        .cloned()
+        .collect();
+    kept.push(("HOME".into(), home.into()));
+    kept.push(("GEMINI_CLI_HOME".into(), home.into()));
+    kept
+}
+
+/// What is otherwise than the trial says.
+fn judged(trial: &ExtensionTrial, code: i32, stdout: &[u8], stderr: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if code != trial.code {
+        let said = last_line(stderr);
+        wrong.push(format!("it ended with code {code}, not {}: {said}", trial.code));
+    }
+    // Texts as people read them, not as JSON writes them.
+    let mut text = String::new();
+    for line in String::from_utf8_lossy(stdout).lines() {
+        match serde_json::from_str::<Value>(line) {
+            Ok(value) => strings(&value, &mut text),
+            Err(_) => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text.push_str(stderr);
+    for part in trial.expect.iter().filter(|part| !text.contains(part.as_str())) {
+        wrong.push(format!("`{part}` is nowhere in what the run told"));
+    }
+    for part in trial.absent.iter().filter(|part| text.contains(part.as_str())) {
+        wrong.push(format!("`{part}` is in what the run told"));
+    }
+    wrong
+}
+
+fn strings(value: &Value, text: &mut String) {
+    match value {
+        Value::String(part) => {
+            text.push_str(part);
+            text.push('\n');
+        }
+        Value::Array(items) => items.iter().for_each(|item| strings(item, text)),
+        Value::Object(fields) => fields.values().for_each(|field| strings(field, text)),
+        _ => {}
+    }
+}
+
+fn last_line(text: &str) -> String {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.trim().chars().take(500).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(text: &str) -> Result<ExtensionTrial, String> {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("one.json");
+        std::fs::write(&file, text).expect("written");
+        ExtensionTrial::read(folder.path(), &file)
+    }
+
+    #[test]
+    fn a_trial_says_what_must_come_of_it() {
+        let read = trial(
+            r#"{"prompt": "p", "responses": "r.jsonl", "expect": ["a \"b\""], "absent": ["zz"]}"#,
+        )
+        .expect("a trial");
+        assert_eq!(judged(&read, 0, br#"{"text": "a \"b\" c"}"#, ""), Vec::<String>::new());
+        let wrong = judged(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert!(wrong[0].contains("42, not 0: error: no"), "{wrong:?}");
+    }
+
+    #[test]
+    fn what_is_no_trial_is_told() {
+        for (text, why) in [
+            (r#"{"responses": "r"}"#, "`prompt` is missing"),
+            (r#"{"prompt": "p"}"#, "`responses` is missing"),
+            (r#"{"prompt": "p", "responses": "../r"}"#, "no path below"),
+            (r#"{"prompt": "p", "responses": "r", "files": {"/etc/x": "y"}}"#, "no path below"),
+            (r#"{"prompt": "p", "responses": "r", "expects": []}"#, "`expects` is not known"),
+        ] {
+            let error = trial(text).expect_err("none");
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}
