@@ -45,7 +45,7 @@ impl Session {
         let mut number = 0;
         loop {
             number += 1;
-            let request = self.request(&model, nudged, after_tool)?;
+            let request = self.request(&model, nudged, after_tool, number > 1)?;
             let (request, hooked) = self.hook_before_model(request, cancel).await?;
             let seen = self.request_view(&request);
             let sent = self.history.len();

@@ -9,11 +9,12 @@ use std::time::Duration;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetSpent, BudgetUse};
 use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
-use parallax_protocol::store::Record;
+use parallax_protocol::store::{Record, SpentRecord};
 use tokio::task::JoinHandle;
 
 pub use self::ledger::Ledger;
 
+use crate::history::now;
 use crate::session::Session;
 
 /// The share of a budget from which people are told.
@@ -51,12 +52,22 @@ pub struct Budget {
     inner: bool,
     /// What was told to be nearly spent.
     told: Option<BudgetSpent>,
+    /// What the journal says that the session has spent.
+    noted: Spent,
 }
 
 impl Budget {
     /// A budget with these limits, of which so much is spent already.
     pub fn new(session: BudgetLimits, prompt: BudgetLimits, spent: Spent) -> Self {
         Self { ledger: Ledger::new(session, prompt, spent), ..Self::default() }
+    }
+
+    /// The same budget for a session that has spent so much before, which its
+    /// limits need not count.
+    #[must_use]
+    pub fn after(self, total: Spent) -> Self {
+        self.ledger.set_total(total);
+        Self { noted: total, ..self }
     }
 
     /// The same budget; `asks`: whether a person is there who is asked to raise
@@ -158,6 +169,18 @@ impl Session {
         for record in std::mem::take(&mut self.inbox.set_budgets) {
             self.history.record(&Record::Budget(record));
         }
+    }
+
+    /// Notes what the session has spent, for when it is resumed: at the end of a
+    /// turn, and before anything is taken back, which it does not earn again.
+    pub(crate) fn note_spent(&mut self) {
+        let spent = self.budget.ledger.total();
+        if self.budget.inner || spent == self.budget.noted || self.history.len() == 0 {
+            return;
+        }
+        self.budget.noted = spent;
+        let Spent { cost, tokens, .. } = spent;
+        self.history.record(&Record::Spent(SpentRecord { time: now(), cost, tokens }));
     }
 
     /// Whether another request may be made with that model. A person who is

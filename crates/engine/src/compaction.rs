@@ -35,7 +35,7 @@ use self::account::{Facts, Held};
 use self::ahead::{Job, until};
 use self::shorten::Reach;
 use self::split::Split;
-use self::when::{goal, is_gain};
+use self::when::{Accounts, goal, is_gain};
 use crate::inbox::Wanted;
 use crate::invariants;
 use crate::meter::Metered;
@@ -65,13 +65,30 @@ pub(crate) struct Compacting {
     /// How often the way to the next compaction was doubled, since they brought
     /// little.
     doubled: u32,
+    /// How many in a row brought much since.
+    won: u32,
+    /// Whether accounts of the model are worth their requests.
+    accounts: Accounts,
     /// It was told that the mark is too low.
     told_low: bool,
+    /// It was told that the newest answers alone are above the mark.
+    told_above: bool,
 }
 
 impl Compacting {
     pub(crate) fn new(room: Room) -> Self {
-        Self { room, job: None, next_at: 0, held: false, looked: 0, doubled: 0, told_low: false }
+        Self {
+            room,
+            job: None,
+            next_at: 0,
+            held: false,
+            looked: 0,
+            doubled: 0,
+            won: 0,
+            accounts: Accounts::default(),
+            told_low: false,
+            told_above: false,
+        }
     }
 
     /// Whether old results are to be looked through again: not for every request,
@@ -107,6 +124,14 @@ impl Material {
         let raw = u128::from(self.fixed + tokens_of(&self.view)).max(1);
         let new = u128::from(self.fixed + tokens_of(view));
         u64::try_from(u128::from(self.before) * new / raw).unwrap_or(u64::MAX)
+    }
+
+    /// Whether an account of so much would make it noticeably shorter than short
+    /// results do.
+    fn pays(&self, split: Split) -> bool {
+        let raw = self.fixed + tokens_of(&self.short);
+        let account = split.dropped(&self.short) * ACCOUNT_PERCENT / 100;
+        is_gain(raw, raw - account.min(raw))
     }
 
     /// The tokens that the account of a cut may have.
@@ -164,6 +189,7 @@ impl Session {
             self.inbox.compacting = Some(cancel.clone());
             self.carry_out(wanted, &cancel).await;
             self.inbox.compacting = None;
+            self.note_spent();
             let store = self.history.store();
             let synced = tokio::task::spawn_blocking(move || store.sync());
             if let Ok(Err(error)) = self.inbox.during(synced).await {
@@ -240,11 +266,18 @@ impl Session {
         if !enough {
             let budget = tokens_of(&material.short) / 4;
             let split = Split::by_size(&material.short, material.active, budget, ANSWERS);
-            if let Some((view, made, why)) =
-                self.with_account(&material, split, focus, &model, cancel).await
-                && is_gain(material.estimate(&shorter), material.estimate(&view))
+            let pays = split.is_some_and(|split| material.pays(split));
+            let asks = cause != CompactionCause::Threshold
+                || (pays || self.compacting.job.is_some()) && self.compacting.accounts.is_due();
+            if asks
+                && let Some((view, made, why)) =
+                    self.with_account(&material, split, focus, &model, cancel).await
             {
-                (shorter, how, remark) = (view, Some(made), why);
+                let used = is_gain(material.estimate(&shorter), material.estimate(&view));
+                self.note_account(used || cause != CompactionCause::Threshold);
+                if used {
+                    (shorter, how, remark) = (view, Some(made), why);
+                }
             }
             if material.estimate(&shorter) > goal(before) {
                 // What is bulky in the last answers as well, but for the newest.
@@ -254,8 +287,9 @@ impl Session {
                     shorter = view;
                 }
             }
-            // The newest results alone may be far more than the history is to have.
-            if material.estimate(&shorter) >= mark.saturating_mul(2) && reach.protect_newest {
+            // The model has not seen the newest results yet: it gets them whole
+            // while they fit.
+            if material.estimate(&shorter) > window - window / 10 && reach.protect_newest {
                 let all = Reach { protect: mark / 4, protect_newest: false, ..reach };
                 if let Some(view) = self.shortened(&shorter, all).await {
                     how = how.or(Some(CompactionHow::Results));
@@ -302,13 +336,19 @@ impl Session {
         }
         self.take(shorter, how, before, after);
         self.compacting.learn(cause, (before, after), mark, window);
+        self.tell_above(cause, after, mark);
         self.tell_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
 
     fn take(&mut self, view: Vec<Entry>, how: CompactionHow, before: u64, after: u64) {
-        self.compacting.job = None;
+        let job = self.compacting.job.take();
         self.history.compact(view, how, before, after);
+        // What an account covers is still there where only results became short.
+        self.compacting.job = job.filter(|_| how == CompactionHow::Results).map(|mut job| {
+            job.epoch = self.history.epoch();
+            job
+        });
         self.forget_lost_context();
         self.tell_trouble();
     }
@@ -328,13 +368,7 @@ impl Session {
         if !is_gain(before, after) {
             return;
         }
-        let job = self.compacting.job.take();
         self.take(material.short, CompactionHow::Results, before, after);
-        self.compacting.job = job.map(|mut job| {
-            // What it covers is still there.
-            job.epoch = self.history.epoch();
-            job
-        });
         self.tell_compaction(Compaction {
             cause: CompactionCause::Threshold,
             how: Some(CompactionHow::Results),

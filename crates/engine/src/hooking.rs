@@ -166,6 +166,7 @@ impl Session {
             }));
             let after = self.hook(HookCall::new(HookEvent::AfterAgent, "", input), cancel).await;
             if after.given("clearContext") == Some(&Value::Bool(true)) {
+                self.note_spent();
                 self.history.truncate(0);
                 self.prompts.truncate(0);
                 self.forget_lost_context();

@@ -74,6 +74,7 @@ impl Session {
     pub(crate) async fn rewind_chat(&mut self, keep: usize) {
         self.preface = self.prefaces_from(keep);
         self.pending.clear();
+        self.note_spent();
         self.history.truncate(keep);
         self.prompts.truncate(keep);
         self.forget_lost_context();

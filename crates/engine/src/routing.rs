@@ -12,8 +12,10 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{FallbackPolicy, Route, RouteSource, Router, Routes};
+use parallax_protocol::store::{Record, RouteRecord};
 
 use self::rules::Look;
+use crate::history::now;
 use crate::meter::{Metered, millis};
 use crate::session::Session;
 
@@ -136,6 +138,11 @@ impl Session {
         );
         self.inbox.follow_model(&route.model);
         self.hub.send(EventBody::Routed(Box::new(route.clone())));
+        // For who asks in a later process; what a person named needs no reason.
+        if route.source != RouteSource::Override {
+            let record = RouteRecord { time: now(), route: route.clone() };
+            self.history.record(&Record::Route(record));
+        }
         self.route = Some(route);
     }
 

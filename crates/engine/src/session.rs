@@ -442,6 +442,7 @@ impl Session {
             }
             self.end_route(&reason);
             self.keep_budgets();
+            self.note_spent();
             self.inbox.turn = None;
             let word = match reason {
                 EndReason::Cancelled if self.inbox.shutdown => "shutdown",
@@ -501,6 +502,9 @@ impl Session {
 
     /// A journal that cannot be written is told once; the work goes on.
     pub(crate) fn tell_trouble(&mut self) {
+        if let Some(notice) = self.history.store().notice() {
+            self.inbox.notice(parallax_protocol::event::Level::Warning, notice);
+        }
         if let Some(trouble) = self.history.take_trouble() {
             let text = format!("this session is no longer saved: {trouble}");
             self.inbox.notice(parallax_protocol::event::Level::Warning, text);

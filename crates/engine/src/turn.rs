@@ -58,6 +58,7 @@ impl Session {
                 EndReason::Failed(_) | EndReason::MaxTurns { .. } | EndReason::Budget(_)
                     if self.history.len() == before + 1 =>
                 {
+                    self.note_spent();
                     self.history.truncate(before);
                     self.prompts.truncate(before);
                     self.preface = preface;

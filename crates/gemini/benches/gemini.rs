@@ -58,6 +58,7 @@ fn request_with_a_thousand_messages(bencher: Bencher<'_, '_>) {
         alias: String::new(),
         max_attempts: None,
         gives_way: false,
+        is_retry: false,
     };
     let table = ModelTable::default();
     let bytes = request_body(&request, &table).len();

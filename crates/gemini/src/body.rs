@@ -156,6 +156,7 @@ mod tests {
             alias: String::new(),
             max_attempts: None,
             gives_way: false,
+            is_retry: false,
         }
     }
 

@@ -195,7 +195,8 @@ impl Call {
     async fn open(&mut self, attempt: u32) -> Result<Reader, Failed> {
         let options = &self.inner.options;
         if self.body.is_empty() || options.models.differs_on_retry() {
-            self.body = body_for_attempt(&self.request, &options.models, attempt > 1).into();
+            let is_retry = attempt > 1 || self.request.is_retry;
+            self.body = body_for_attempt(&self.request, &options.models, is_retry).into();
         }
         let parts = HeaderParts {
             bearer: options.bearer,

@@ -203,6 +203,32 @@ impl ModelConfigs {
         named.or_else(|| chain.last()?.extends.clone().filter(|parent| !is_preset(parent)))
     }
 
+    /// What of the aliases is likely a mistake: those that extend a name which
+    /// `is_known` does not know, and the one asked for where it leads to no model.
+    pub(crate) fn doubts(&self, asked: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+        let missing = self.aliases.iter().filter_map(|(name, alias)| {
+            let parent = alias.extends.as_deref()?;
+            let known = self.aliases.contains_key(parent)
+                || self.definitions.contains_key(parent)
+                || is_preset(parent)
+                || is_known(parent);
+            (!known).then(|| {
+                format!(
+                    "the model alias `{name}` extends `{parent}`, which is neither an alias nor a \
+                     model that is known: it is taken for a model's name"
+                )
+            })
+        });
+        let mut doubts: Vec<String> = missing.collect();
+        if self.aliases.contains_key(asked) && !is_known(asked) && self.model_of(asked).is_none() {
+            doubts.push(format!(
+                "the model alias `{asked}` leads to no model (`modelConfig.model`), so the service \
+                 is asked for a model `{asked}`"
+            ));
+        }
+        doubts
+    }
+
     /// Whether an alias or an override of the settings is about the name.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let named = |item: &Override| item.matches.model.as_deref() == Some(name);
@@ -337,6 +363,7 @@ mod tests {
             alias: alias.to_owned(),
             max_attempts: None,
             gives_way: false,
+            is_retry: false,
         }
     }
 
@@ -413,6 +440,21 @@ mod tests {
         );
         assert_eq!(table.resolve("mine"), "gemini-2.5-pro");
         assert_eq!(table.utility("web_search", "gemini-3-x"), "my-search");
+    }
+
+    #[test]
+    fn aliases_that_lead_nowhere_are_told() {
+        let table = table(json!({"customAliases": {
+            "a": {"extends": "nope"}, "b": {"extends": "chat-base-3"},
+            "good": {"extends": "flash"}, "better": {"extends": "good"},
+            "web-search": {"extends": "base"}, "old": {"extends": "gemini-2.5-pro"},
+        }}));
+        let doubts = table.doubts("flash");
+        assert_eq!(doubts.len(), 1, "{doubts:?}");
+        assert!(doubts[0].contains("`a` extends `nope`"));
+        assert_eq!(table.doubts("better").len(), 1);
+        let doubts = table.doubts("b");
+        assert!(doubts.len() == 2 && doubts[1].contains("`b` leads to no model"), "{doubts:?}");
     }
 
     #[test]

@@ -145,6 +145,16 @@ impl ModelTable {
             .unwrap_or(model)
     }
 
+    /// What of the settings' aliases is likely a mistake, for people. `asked`: the
+    /// name of the session's model.
+    pub fn doubts(&self, asked: &str) -> Vec<String> {
+        self.configs.doubts(asked, |name| {
+            lookup(ALIASES, name).is_some()
+                || builtin_generation(name).is_some()
+                || version(name) != Version::Foreign
+        })
+    }
+
     /// What a dialog offers: the built-in names, then the user's own.
     pub fn choices(&self) -> Vec<ModelChoice> {
         let built_in = CHOICES.iter().map(|(name, doc)| ((*name).to_owned(), *doc));

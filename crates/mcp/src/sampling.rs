@@ -234,6 +234,7 @@ fn request(
         alias: String::new(),
         max_attempts: None,
         gives_way: false,
+        is_retry: false,
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) enum SessionsAction {
         #[arg(short = 'f', long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Make a session of this project of a file (of Parallax, Gemini CLI or Parallax CLI)
+    /// Make a session of this project of a file (of Parallax, Gemini CLI, Claude Code, Codex or Parallax CLI)
     Import {
         /// The file
         file: PathBuf,
@@ -105,6 +105,10 @@ pub(crate) enum Form {
     Jsonl,
     /// A page that needs nothing else
     Html,
+    /// A transcript as Claude Code keeps it
+    Claude,
+    /// A rollout as Codex keeps it
+    Codex,
 }
 
 impl From<Form> for ExportForm {
@@ -114,6 +118,8 @@ impl From<Form> for ExportForm {
             Form::Json => Self::Json,
             Form::Jsonl => Self::Jsonl,
             Form::Html => Self::Html,
+            Form::Claude => Self::Claude,
+            Form::Codex => Self::Codex,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! `parallax sessions`: the sessions of all projects.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use parallax_headless::{ExitCode, OutputFormat, Sanitizer, one_line};
-use parallax_protocol::event::Failure;
-use parallax_sdk::export::ExportForm;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::export::{ENDINGS, ExportForm};
 use parallax_sdk::past::PastItem;
 use parallax_sdk::retention::Collected;
 use parallax_sdk::session_moves::{Moved, NewSession};
 use parallax_sdk::session_search::{MARKS, Search};
+use parallax_sdk::session_tree::tree;
 use parallax_sdk::{Launch, Origin, SessionEntry};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn facts(entry: &SessionEntry) -> Value {
     })
 }
 
-fn list(launch: &Launch, here: bool, tree: bool, limit: usize) -> Said {
+fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
     let mut sessions = if here { launch.sessions() } else { launch.all_sessions() };
     sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
     let all = sessions.len();
@@ -92,7 +92,7 @@ fn list(launch: &Launch, here: bool, tree: bool, limit: usize) -> Said {
     }
     let mut text = String::new();
     let mut project: Option<&Path> = None;
-    for (depth, entry) in if tree { as_tree(&sessions) } else { flat(&sessions) } {
+    for (depth, entry) in if as_tree { tree(&sessions) } else { flat(&sessions) } {
         if project != Some(&entry.project) && depth == 0 {
             project = Some(&entry.project);
             let _ = writeln!(text, "{}", place(&entry.project));
@@ -130,37 +130,6 @@ fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     let mut rows: Vec<(usize, &SessionEntry)> = sessions.iter().map(|entry| (0, entry)).collect();
     // Stable: within a project the order stays.
     rows.sort_by_key(|(_, entry)| projects.iter().position(|one| *one == entry.project));
-    rows
-}
-
-/// Copies below what they are copies of, with their depth.
-fn as_tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
-    let known: HashMap<&str, usize> =
-        sessions.iter().enumerate().map(|(at, entry)| (entry.id.as_str(), at)).collect();
-    let parent = |at: usize| {
-        let from = sessions.get(at)?.forked_from.as_deref()?;
-        known.get(from).copied().filter(|parent| *parent != at)
-    };
-    let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
-    let mut open: Vec<(usize, usize)> = Vec::new();
-    for at in (0..sessions.len()).rev() {
-        match parent(at) {
-            Some(parent) => below.entry(parent).or_default().push(at),
-            None => open.push((0, at)),
-        }
-    }
-    let mut rows = Vec::new();
-    // Two that say they are copies of each other hang on nothing: they come last.
-    let mut told = vec![false; sessions.len()];
-    while let Some((depth, at)) = open.pop() {
-        if let Some(told) = told.get_mut(at) {
-            *told = true;
-        }
-        rows.extend(sessions.get(at).map(|entry| (depth, entry)));
-        open.extend(below.remove(&at).into_iter().flatten().map(|child| (depth + 1, child)));
-    }
-    let left = sessions.iter().zip(told).filter(|(_, told)| !told);
-    rows.extend(left.map(|(entry, _)| (0, entry)));
     rows
 }
 
@@ -289,8 +258,21 @@ fn export(
     output: Option<&Path>,
 ) -> Result<Said, Failure> {
     let entry = launch.any_session(selector)?;
-    let form = form.or_else(|| output.and_then(ExportForm::of_file));
-    let document = launch.exported(&entry, form.unwrap_or(ExportForm::Markdown))?;
+    let form = match (form, output) {
+        (Some(form), _) => form,
+        (None, Some(file)) if file.extension().is_some() => {
+            ExportForm::of_file(file).ok_or_else(|| {
+                let ending = file.extension().unwrap_or_default().display();
+                let message = format!(
+                    "the ending `.{ending}` names no form: give `--format`, or a file that ends in \
+                     {ENDINGS}"
+                );
+                Failure { kind: FailureKind::Input, message, status: None }
+            })?
+        }
+        _ => ExportForm::Markdown,
+    };
+    let document = launch.exported(&entry, form)?;
     let Some(file) = output else {
         // The document itself, whatever the format of other answers. What a
         // model or a tool said gives no orders to a terminal.

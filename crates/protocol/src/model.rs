@@ -38,6 +38,9 @@ pub struct Request {
     /// Whether somebody can have another model in its place: while this one has no
     /// capacity it is tried twice more, within seconds, and not for minutes.
     pub gives_way: bool,
+    /// Whether an answer to the same came already and was of no use (empty, cut
+    /// off): what settings say of retries holds.
+    pub is_retry: bool,
 }
 
 impl Request {

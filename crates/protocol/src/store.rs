@@ -14,6 +14,7 @@ use crate::event::CompactionHow;
 use crate::ids::{CallId, SessionId};
 use crate::model::Usage;
 use crate::policy::ApprovalMode;
+use crate::routing::Route;
 
 /// One line of a journal: an object with one key, the kind of the record. The
 /// wire contents are the truth; everything else is for lists and pictures.
@@ -63,6 +64,10 @@ pub enum Record {
     Directories(DirectoriesRecord),
     /// A person set another limit; it holds when the session is resumed, too.
     Budget(BudgetRecord),
+    /// What the session has spent up to here; of several the newest counts.
+    Spent(SpentRecord),
+    /// A model was chosen for a prompt, or stands in for another.
+    Route(RouteRecord),
     /// The newest compaction that still counts is taken back.
     CompactionUndone {
         /// When, RFC 3339.
@@ -124,6 +129,30 @@ pub struct BudgetRecord {
     /// US dollars, tokens or seconds; `None`: there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
+}
+
+/// What a session has spent: all its requests, those of answers that were taken
+/// back and of tools, accounts and the like included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpentRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// US dollars, as far as prices are known.
+    pub cost: f64,
+    /// Tokens sent and received.
+    pub tokens: u64,
+}
+
+/// A model that was chosen, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteRecord {
+    /// When, RFC 3339.
+    pub time: String,
+    /// The choice.
+    #[serde(flatten)]
+    pub route: Route,
 }
 
 /// What a session is called.
@@ -344,6 +373,10 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the disk refuses.
     fn sync(&self) -> Result<(), StoreError>;
+    /// What a person should know of the file though nothing is lost; told once.
+    fn notice(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A store that keeps nothing.

@@ -32,13 +32,13 @@ impl Launch {
             tokens: flags.tokens.or(set.tokens),
             time: flags.time.or(set.time),
         };
-        let before = Used::of(records, |name| model.price(name));
-        let spent = Spent {
+        let before = spent(records, model);
+        let counted = Spent {
             cost: if flags.cost.is_some() { 0.0 } else { before.cost },
-            tokens: if flags.tokens.is_some() { 0 } else { before.usage.total_token_count },
+            tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
             time: Duration::ZERO,
         };
-        let budget = Budget::new(session, self.limits("prompt"), spent);
+        let budget = Budget::new(session, self.limits("prompt"), counted).after(before);
         let ledger = budget.ledger();
         for record in records {
             let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };
@@ -67,5 +67,22 @@ impl Launch {
             tokens: settings.count(&format!("budget.{of}.maxTokens")).filter(|tokens| *tokens > 0),
             time: number("timeout").and_then(|time| Duration::try_from_secs_f64(time).ok()),
         }
+    }
+}
+
+/// What a session has spent: as it was noted last, and the answers since, which a
+/// killed program did not add up.
+fn spent(records: &[Record], model: &dyn Model) -> Spent {
+    let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
+        Record::Spent(spent) => Some((at + 1, spent)),
+        _ => None,
+    });
+    let (from, cost, tokens) =
+        noted.map_or((0, 0.0, 0), |(from, spent)| (from, spent.cost.max(0.0), spent.tokens));
+    let since = Used::of(records.get(from..).unwrap_or_default(), |name| model.price(name));
+    Spent {
+        cost: cost + since.cost,
+        tokens: tokens.saturating_add(since.usage.total_token_count),
+        time: Duration::ZERO,
     }
 }

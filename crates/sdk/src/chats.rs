@@ -88,9 +88,10 @@ impl Launch {
                 export::export(&loaded, &self.title_of(session), form, self.options.colourist)?
             }
             None => {
-                return Err(input(
-                    "give the file a name that ends in `.md`, `.json`, `.jsonl` or `.html`",
-                ));
+                return Err(input(format!(
+                    "give the file a name that ends in {}",
+                    export::ENDINGS
+                )));
             }
         };
         write_new(&path, &text)?;

@@ -4,6 +4,7 @@ mod call;
 mod colours;
 mod diff;
 mod escaped;
+mod foreign;
 mod html;
 mod markdown;
 mod prose;
@@ -21,6 +22,9 @@ use crate::past;
 pub use colours::{CodePiece, Colourist};
 pub use markdown::markdown;
 
+/// The endings that name a form, for people.
+pub const ENDINGS: &str = "`.md`, `.json`, `.jsonl` or `.html`";
+
 /// What a session is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportForm {
@@ -32,22 +36,29 @@ pub enum ExportForm {
     Jsonl,
     /// One page that needs nothing else.
     Html,
+    /// A transcript in the form of Claude Code.
+    Claude,
+    /// A rollout in the form of Codex.
+    Codex,
 }
 
 impl ExportForm {
     /// The form that a file's ending names.
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        Self::parse(&ending)
+        // Their files end as ours do: who wants them says so.
+        Self::parse(&ending).filter(|form| !matches!(form, Self::Claude | Self::Codex))
     }
 
-    /// The form of a name: `md`, `json`, `jsonl`, `html`.
+    /// The form of a name: `md`, `json`, `jsonl`, `html`, `claude`, `codex`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "md" | "markdown" => Some(Self::Markdown),
             "json" => Some(Self::Json),
             "jsonl" => Some(Self::Jsonl),
             "html" | "htm" => Some(Self::Html),
+            "claude" => Some(Self::Claude),
+            "codex" => Some(Self::Codex),
             _ => None,
         }
     }
@@ -72,6 +83,8 @@ pub fn export(
         ExportForm::Html => Ok(html::page(session, title, by)),
         ExportForm::Json => record::document(session, title).map_err(wrong),
         ExportForm::Jsonl => journal(session).map_err(wrong),
+        ExportForm::Claude => Ok(foreign::claude(session)),
+        ExportForm::Codex => Ok(foreign::codex(session)),
     }
 }
 

@@ -180,8 +180,27 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             resumed.notices.push(notice);
             Ok(resumed)
         }
+        Err(OpenError::Io { path, source }) if is_not_writable(&source) => {
+            let loaded = loaded(&entry)?;
+            let journal = Journal::unwritten(&path, loaded.head.clone());
+            let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
+            resumed.notices.insert(
+                0,
+                format!(
+                    "what happens from here on is not saved: cannot write `{}`: {source}",
+                    path.display()
+                ),
+            );
+            Ok(resumed)
+        }
         Err(error) => Err(input(error)),
     }
+}
+
+/// Whether a file can perhaps be read, but not written.
+fn is_not_writable(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// Goes on with a session whose file has holes. The file stays as it is, for

@@ -52,6 +52,7 @@ pub mod session_moves;
 mod session_names;
 pub mod session_search;
 pub mod session_stats;
+pub mod session_tree;
 pub mod sessions;
 pub mod settings;
 pub mod skill_files;

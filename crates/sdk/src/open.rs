@@ -216,6 +216,7 @@ impl Launch {
             Arc::new(Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger()));
         let metered_model = Arc::clone(&metered);
         let model_name = self.model_name();
+        warnings.extend(self.model_table().doubts(&model_name));
         let shell = toolbox::shell_options(&self, artifacts.clone());
         let skills = self.skills();
         warnings.extend(skills.warnings.iter().cloned());

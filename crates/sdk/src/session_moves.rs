@@ -179,7 +179,7 @@ impl Launch {
     /// refuses.
     pub fn move_session(&self, selector: &str, to: &Path) -> Result<Moved, Failure> {
         let entry = self.any_session(selector)?;
-        let to = self.folder(to);
+        let to = self.target(to)?;
         let path = parallax_store::move_session(&self.homes(), &entry, &to).map_err(input)?;
         Ok(Moved { sessions: vec![(entry.id, path)], ..Moved::default() })
     }
@@ -190,7 +190,7 @@ impl Launch {
     /// # Errors
     /// When the project has nothing.
     pub fn move_project(&self, from: &Path, to: &Path) -> Result<Moved, Failure> {
-        let (from, to) = (self.folder(from), self.folder(to));
+        let (from, to) = (self.folder(from), self.target(to)?);
         if from == to {
             return Err(input("both are the same folder"));
         }
@@ -210,6 +210,15 @@ impl Launch {
             return Err(input(format!("there is no session of `{}`", from.display())));
         }
         Ok(moved)
+    }
+
+    /// The folder of a project that sessions come to.
+    fn target(&self, typed: &Path) -> Result<PathBuf, Failure> {
+        let folder = self.folder(typed);
+        match folder.is_dir() {
+            true => Ok(folder),
+            false => Err(input(format!("there is no folder `{}`", folder.display()))),
+        }
     }
 
     /// A folder as sessions name it. It need not be there any more.

@@ -109,7 +109,7 @@ impl OpenSession {
                 Ok(self.tell_tools(word.starts_with("desc")))
             }
             ("init" | "parallax" | "commit" | "commit:no-push" | "commit:pr", _) => return None,
-            _ if is_reserved(name) || is_own(name) => Err(needs_terminal(name)),
+            _ if is_reserved(name) || is_own(name) => Err(needs_terminal(name, word)),
             _ => return None,
         };
         Some(told)
@@ -396,9 +396,14 @@ fn help() -> Told {
     Told { text, data: json!({ "commands": TELLING }) }
 }
 
-fn needs_terminal(name: &str) -> Failure {
+fn needs_terminal(name: &str, word: &str) -> Failure {
+    // The command alone may answer here, and only what is asked of it does not.
+    let answers = TELLING.iter().any(|known| {
+        known.strip_prefix('/').and_then(|known| known.split(' ').next()) == Some(name)
+    });
+    let line = if answers && !word.is_empty() { format!("{name} {word}") } else { name.to_owned() };
     let message = format!(
-        "`/{name}` belongs to the terminal: run `parallax` without `-p`. Here these answer: {}",
+        "`/{line}` belongs to the terminal: run `parallax` without `-p`. Here these answer: {}",
         TELLING.join(", ")
     );
     failure(FailureKind::Input, message)

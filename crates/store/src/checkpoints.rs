@@ -27,11 +27,12 @@ mod state;
 mod undo;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use parallax_files::{Workspace, WorkspaceOptions};
 use parallax_protocol::ids::SessionId;
@@ -88,12 +89,17 @@ pub struct CheckpointOptions {
     pub file_bytes: u64,
     /// What may be copied before one command, in bytes.
     pub command_bytes: u64,
+    /// For how long files are read and copied before one command; when that was
+    /// too short once, for a quarter of it. Added folders that take twice as long
+    /// to be looked through are left out from then on.
+    pub command_time: Duration,
     /// How many files and folders of the workspace are looked at.
     pub entries: usize,
 }
 
 impl CheckpointOptions {
-    /// The usual limits: 1 GiB in all, 20 MiB a file, 200 MiB a command.
+    /// The usual limits: 1 GiB in all, 20 MiB a file, 200 MiB and three seconds a
+    /// command.
     pub fn new(folder: PathBuf, project: String, session: SessionId, roots: Vec<PathBuf>) -> Self {
         const MEBIBYTE: u64 = 1024 * 1024;
         Self {
@@ -105,6 +111,7 @@ impl CheckpointOptions {
             total_bytes: 1024 * MEBIBYTE,
             file_bytes: 20 * MEBIBYTE,
             command_bytes: 200 * MEBIBYTE,
+            command_time: Duration::from_secs(3),
             entries: 200_000,
         }
     }
@@ -178,6 +185,8 @@ pub struct Checkpoints {
     cleaned: AtomicI64,
     /// Whether it was said that ignored folders are not kept.
     said_ignored: AtomicBool,
+    /// The time before the last command was too short for all there is.
+    kept_late: AtomicBool,
 }
 
 /// The workspace folders, resolved at the first use.
@@ -192,6 +201,8 @@ struct Places {
 struct Caches {
     indexes: git::Indexes,
     contents: HashMap<beneath::Place, (Stamp, command::Old)>,
+    /// Added folders that are not looked at, since that takes too long.
+    too_large: BTreeSet<PathBuf>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -214,6 +225,7 @@ impl Checkpoints {
             counted: AtomicU64::new(u64::MAX),
             cleaned: AtomicI64::new(0),
             said_ignored: AtomicBool::new(false),
+            kept_late: AtomicBool::new(false),
             options,
         }
     }

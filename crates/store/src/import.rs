@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 
 use crate::load::{Builder, LoadError, LoadedSession, load, read_record};
 
+mod claude;
+mod codex;
 mod gemini;
 
 pub(crate) use gemini::{is_command, is_context};
@@ -53,8 +55,8 @@ pub(crate) struct CallResult {
 }
 
 /// Reads any session file: a journal of ours, a record of Gemini CLI (both
-/// forms), a session of Parallax CLI, a saved checkpoint or a bare array of
-/// contents.
+/// forms), a session of Parallax CLI, a transcript of Claude Code, a rollout of
+/// Codex, a saved checkpoint or a bare array of contents.
 ///
 /// The head holds the foreign id; who continues the session makes a new journal
 /// that names it as its origin.
@@ -81,13 +83,13 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
         let mut session = load(path)?;
         // Who wrote the file does not say what may be spent here, nor which folders
         // are worked in.
-        session
-            .records
-            .retain(|record| !matches!(record, Record::Budget(_) | Record::Directories(_)));
+        session.records.retain(|record| {
+            !matches!(record, Record::Budget(_) | Record::Directories(_) | Record::Spent(_))
+        });
         return Ok(session);
     }
     let Foreign { mut head, summary, messages } = read_foreign(text).ok_or_else(|| {
-        none("expected a session of Parallax or Gemini CLI, or an array of contents")
+        none("expected a session of Parallax, Gemini CLI, Claude Code or Codex, or an array of contents")
     })?;
     if !SessionId::is_valid(head.session_id.as_str()) {
         head.session_id = crate::load::head_of_file(path).session_id;
@@ -147,6 +149,9 @@ fn read_foreign(text: &str) -> Option<Foreign> {
     }
     // Lines first: a file of one line is the old single-line form of them.
     if let Some(found) = gemini::read_lines(text) {
+        return Some(found);
+    }
+    if let Some(found) = codex::read_lines(text).or_else(|| claude::read_lines(text)) {
         return Some(found);
     }
     let document: Document = serde_json::from_str(text).ok()?;
@@ -313,6 +318,13 @@ fn merge(messages: Vec<Message>) -> Vec<Message> {
         }
     }
     merged
+}
+
+/// The response of a call by its text.
+fn response(id: &str, name: &str, text: &str, failed: bool) -> Part {
+    let mut response = Object::new();
+    response.insert(if failed { "error" } else { "output" }.into(), text.into());
+    Part::function_response(Some(id), name, response, Vec::new())
 }
 
 fn has_calls(message: &Message) -> bool {

@@ -1,7 +1,7 @@
 //! Writing a journal: one line a record, one write a line, one writer a file.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -54,6 +54,8 @@ struct Inner {
     reserved: Option<PathBuf>,
     /// Recording has stopped for good; the reason was told once.
     off: bool,
+    /// What a person should know.
+    notice: Option<String>,
 }
 
 impl Journal {
@@ -66,8 +68,17 @@ impl Journal {
             new_entry: false,
             reserved: None,
             off: false,
+            notice: None,
         };
         Self { path: path.into(), inner: Mutex::new(inner) }
+    }
+
+    /// The journal of a session that goes on though its file cannot be written:
+    /// nothing is.
+    pub fn unwritten(path: impl Into<PathBuf>, head: SessionHead) -> Self {
+        let journal = Self::create(path, head);
+        journal.lock().off = true;
+        journal
     }
 
     /// Makes the file now, so that the session's id is nobody else's from here on.
@@ -117,6 +128,7 @@ impl Journal {
             new_entry: false,
             reserved: None,
             off: false,
+            notice: None,
         };
         Ok((Self { path, inner: Mutex::new(inner) }, loaded))
     }
@@ -162,7 +174,7 @@ impl Journal {
             create_private_dir(parent)?;
         }
         let mut options = OpenOptions::new();
-        options.append(true).create_new(true);
+        options.read(true).append(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&self.path)?;
@@ -170,6 +182,29 @@ impl Journal {
         set_mode(&self.path, 0o600)?;
         file.try_lock().map_err(io::Error::from)?;
         Ok(file)
+    }
+
+    /// Somebody may have deleted the file, or the folder with it. What it held is
+    /// still to be read as long as it is open, so it is made anew.
+    fn make_again(&self, inner: &mut Inner) -> io::Result<()> {
+        let Some(old) = inner.file.as_ref().filter(|file| !is_at(file, &self.path)) else {
+            return Ok(());
+        };
+        let copied = old.try_clone().and_then(|mut old| {
+            let mut new = self.make()?;
+            old.seek(SeekFrom::Start(0))?;
+            let length = io::copy(&mut old.take(inner.length), &mut new)?;
+            Ok((new, length))
+        });
+        let (new, length) = copied.inspect_err(|_| inner.off = true)?;
+        inner.length = length;
+        inner.file = Some(new);
+        inner.new_entry = true;
+        inner.notice = Some(format!(
+            "the file of this session was deleted while it ran; it was written again: `{}`",
+            self.path.display()
+        ));
+        Ok(())
     }
 }
 
@@ -256,6 +291,7 @@ impl Store for Journal {
             }
             inner.new_entry = true;
         }
+        self.make_again(&mut inner).map_err(|error| self.error("make again", &error))?;
         inner.reserved = None;
         if let Some(head) = inner.head.clone() {
             let head = line_of(&Record::Session(head))
@@ -284,6 +320,28 @@ impl Store for Journal {
         }
         Ok(())
     }
+
+    fn notice(&self) -> Option<String> {
+        self.lock().notice.take()
+    }
+}
+
+/// Whether an open file is the one that stands at a path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let there = match std::fs::symlink_metadata(path) {
+        Ok(there) => there,
+        // What else may be wrong says nothing of the file.
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    file.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (there.dev(), there.ino()))
+}
+
+/// Whether an open file is the one that stands at a path.
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
 }
 
 /// One record as a line. Raw JSON may hold line ends between its tokens; such a

@@ -105,7 +105,7 @@ impl LoadedSession {
         self.prompts.retain(|mark| mark.at < keep);
         let mut before = 0;
         self.records.retain(|record| match record {
-            Record::Name(_) | Record::Directories(_) | Record::Budget(_) => true,
+            Record::Name(_) | Record::Directories(_) | Record::Budget(_) | Record::Spent(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => before <= keep,
             Record::Pin(pin) => pin.place.content < keep,
             Record::Content(_) | Record::Round(_) => {
@@ -300,6 +300,8 @@ impl Builder {
             Record::Name(_)
             | Record::Directories(_)
             | Record::Budget(_)
+            | Record::Spent(_)
+            | Record::Route(_)
             | Record::Plan(_)
             | Record::Pin(_) => {}
             Record::Truncate { keep } => {
@@ -387,7 +389,7 @@ impl Builder {
         self.contents.truncate(keep);
         self.compactions.retain(|compaction| compaction.at <= keep);
         self.records.retain(|(at, record)| match record {
-            Record::Name(_) | Record::Directories(_) | Record::Budget(_) => true,
+            Record::Name(_) | Record::Directories(_) | Record::Budget(_) | Record::Spent(_) => true,
             Record::TurnEnd { .. } | Record::Compaction(_) => *at <= keep,
             Record::Pin(pin) => pin.place.content < keep,
             _ => *at < keep,

@@ -99,6 +99,7 @@ impl Invocation for Call {
                 alias: "web-search".into(),
                 max_attempts: None,
                 gives_way: false,
+                is_retry: false,
             };
             let answer = self.model.generate(request, run.cancel.clone());
             let answer = tokio::select! {

@@ -17,6 +17,7 @@ impl Session {
         model: &str,
         nudged: bool,
         after_tool: bool,
+        is_retry: bool,
     ) -> Result<Request, EndReason> {
         let mode = self.inbox.mode;
         let tools = self.declarations(mode);
@@ -46,6 +47,7 @@ impl Session {
             role: self.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
             alias: self.asked_alias(model),
             gives_way: self.gives_way(model),
+            is_retry,
             max_attempts: match self.models.one_attempt(model) {
                 true => Some(1),
                 false => self.max_attempts.or_else(|| self.model.attempts(model, self.chooses())),

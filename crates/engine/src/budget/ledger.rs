@@ -22,6 +22,8 @@ struct Account {
 struct Accounts {
     session: Account,
     prompt: Account,
+    /// Money and tokens of the whole session, whatever the limits count from.
+    total: Spent,
     /// When the running turn began, or went on.
     begun: Option<Instant>,
     /// A person wants no more spent on this prompt.
@@ -63,8 +65,18 @@ impl Ledger {
         ledger.change(|accounts| {
             accounts.session = Account { limits: session, spent };
             accounts.prompt.limits = prompt;
+            accounts.total = spent;
         });
         ledger
+    }
+
+    pub(super) fn set_total(&self, total: Spent) {
+        self.change(|accounts| accounts.total = total);
+    }
+
+    /// What the session has spent in all its processes; no time.
+    pub(super) fn total(&self) -> Spent {
+        self.change(|accounts| accounts.total)
     }
 
     /// Counts a request.
@@ -82,9 +94,10 @@ impl Ledger {
             tokens => tokens,
         };
         self.change(|accounts| {
-            for account in [&mut accounts.session, &mut accounts.prompt] {
-                account.spent.cost += cost;
-                account.spent.tokens = account.spent.tokens.saturating_add(tokens);
+            let Accounts { session, prompt, total, .. } = accounts;
+            for spent in [&mut session.spent, &mut prompt.spent, total] {
+                spent.cost += cost;
+                spent.tokens = spent.tokens.saturating_add(tokens);
             }
         });
     }

@@ -49,7 +49,8 @@ impl Session {
     /// Begins to write the account beside the work, so that nobody waits for it.
     pub(super) async fn write_ahead(&mut self, model: &str, mark: u64) {
         let epoch = self.history.epoch();
-        if self.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch) {
+        let written = self.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
+        if written || !self.compacting.accounts.are_asked_for() {
             return;
         }
         let reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
@@ -65,6 +66,9 @@ impl Session {
         let Some(split) = Split::by_size(&material.short, material.active, budget, ANSWERS) else {
             return;
         };
+        if !material.pays(split) {
+            return;
+        }
         let from = material.view.iter().skip(split.tail);
         let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
         let order = self.order(&material, split, None, model);

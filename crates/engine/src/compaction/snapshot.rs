@@ -99,6 +99,7 @@ impl Order {
             alias: self.alias.clone(),
             max_attempts: Some(3),
             gives_way: false,
+            is_retry: false,
         };
         let answer = self.model.generate(request, cancel.child_token());
         match tokio::time::timeout(PATIENCE, answer).await {

@@ -68,6 +68,7 @@ pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result
         alias: "classifier".into(),
         max_attempts: Some(1),
         gives_way: false,
+        is_retry: false,
     };
     let answer = question.model.generate(request, cancel);
     match tokio::time::timeout(question.patience, answer).await {

@@ -8,7 +8,7 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::ids::AskId;
 use parallax_protocol::model::Usage;
-use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::op::{AskOutcome, Decide, Op, Rewind};
 use parallax_protocol::store::{BudgetRecord, Record};
 use parallax_protocol::tool::{Preview, Sharing};
 
@@ -190,4 +190,27 @@ async fn a_turn_that_gets_no_more_time_ends() {
     answer(&mut rig, |id| Decide::new(id, AskOutcome::Cancel)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Budget(_)));
     assert!(matches!(rig.turn("on").await.0, EndReason::Done));
+}
+
+#[tokio::test]
+async fn going_back_gives_no_spent_tokens_back() {
+    let replies = vec![used(says("a"), 700), used(says("b"), 800), used(says("c"), 10)];
+    let before = Spent { tokens: 5_000, ..Spent::default() };
+    let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spent::default());
+    let setup = Setup { budget: budget.after(before), ..Setup::default() };
+    let mut rig = rig(replies, setup);
+    rig.turn("one").await;
+    rig.turn("two").await;
+    rig.send(Op::Rewind(Rewind { turn: 1, chat: true, files: false, force: false })).await;
+    rig.until(|body| matches!(body, EventBody::Rewound(_))).await;
+    rig.turn("three").await;
+    let records = rig.store.0.lock().expect("records");
+    let spent: Vec<u64> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Spent(spent) => Some(spent.tokens),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(spent, [5_700, 6_500, 6_510]);
 }

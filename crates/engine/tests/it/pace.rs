@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parallax_engine::{Room, tokens};
-use parallax_protocol::event::{Compaction, EndReason, Event, EventBody, ItemDone};
+use parallax_protocol::event::{Compaction, CompactionHow, EndReason, Event, EventBody, ItemDone};
 use parallax_protocol::tool::{Outcome, Sharing, Tool};
 
 use crate::support::*;
@@ -96,4 +96,32 @@ async fn a_mark_below_what_every_request_has_is_told_once() {
     });
     assert_eq!(told.count(), 1);
     assert!(compactions(&events).is_empty(), "{:?}", compactions(&events));
+}
+
+#[tokio::test]
+async fn a_newest_result_reaches_the_model_once_however_low_the_mark_is() {
+    let mut replies: Vec<Reply> =
+        (0..30).map(|n| calls(&[("look", 2 * n), ("look", 2 * n + 1)])).collect();
+    replies.push(says("done"));
+    let setup = Setup {
+        tools: vec![bulky("look", 4_500)],
+        room: Room { tokens: 2_000, ..Room::default() },
+        ..Setup::default()
+    };
+    let mut rig = rig(replies, setup);
+    rig.script.writes(vec![GOOD; 90]);
+    let (reason, events) = rig.turn("go").await;
+    assert!(matches!(reason, EndReason::Done), "{reason:?}");
+    for sent in rig.script.contents().iter().skip(1) {
+        let newest = sent.last().expect("results");
+        assert!(!newest.contains("tool_output_masked"), "{}", &newest[..300]);
+    }
+    let (asked, told) = (rig.script.asked().len(), compactions(&events));
+    let used = told.iter().filter(|told| told.how == Some(CompactionHow::Snapshot)).count();
+    assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {told:?}");
+    let told = events.iter().filter(|event| {
+        matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
+            if text.contains("cannot be kept below"))
+    });
+    assert_eq!(told.count(), 1);
 }

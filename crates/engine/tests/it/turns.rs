@@ -156,7 +156,20 @@ async fn records_come_before_the_next_step() {
             Record::CompactionUndone { .. } => "compaction undone",
             Record::Pin(_) => "pin",
             Record::Budget(_) => "budget",
+            Record::Spent(_) => "spent",
+            Record::Route(_) => "route",
         })
         .collect();
-    assert_eq!(kinds, ["content", "content", "result", "round", "content", "end"]);
+    assert_eq!(kinds, ["content", "content", "result", "round", "content", "spent", "end"]);
+}
+
+#[tokio::test]
+async fn what_follows_an_answer_of_no_use_is_a_retry() {
+    let empty = vec![chunk("[]", Some("STOP"))];
+    let mut rig = rig(vec![empty, says("here"), says("more")], Setup::default());
+    rig.turn("go").await;
+    rig.turn("on").await;
+    let retries: Vec<bool> =
+        rig.script.requests.lock().expect("requests").iter().map(|one| one.is_retry).collect();
+    assert_eq!(retries, [false, true, false]);
 }

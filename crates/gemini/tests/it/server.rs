@@ -177,6 +177,7 @@ pub(crate) fn request() -> Request {
         alias: String::new(),
         max_attempts: None,
         gives_way: false,
+        is_retry: false,
     }
 }
 

@@ -2,6 +2,7 @@
 //! done, and which model answered.
 
 use parallax_protocol::content::Role;
+use parallax_protocol::routing::RouteSource;
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::{Display, Todo, TodoStatus};
 use serde_json::json;
@@ -34,10 +35,13 @@ impl OpenSession {
         }
     }
 
-    /// Which model is set, and which answered last. Why one was chosen for a prompt
-    /// is told with that prompt.
+    /// Which model is set, which answered last, and how it came to that one.
     pub(super) fn tell_why(&self) -> Told {
         let past = self.past();
+        let route = past.iter().rev().find_map(|record| match record {
+            Record::Route(chosen) => Some(&chosen.route),
+            _ => None,
+        });
         let last = past.iter().rev().find_map(|record| match record {
             Record::Content(content) if content.wire.role() == Role::Model => content.model.clone(),
             _ => None,
@@ -45,7 +49,29 @@ impl OpenSession {
         let mut lines =
             vec![format!("`{}` is set; a model is chosen with the next prompt.", self.model)];
         lines.extend(last.as_ref().map(|model| format!("The newest answer is from `{model}`.")));
-        Told { text: joined(lines), data: json!({"model": self.model, "answered": last}) }
+        // A prompt after it may have named its model.
+        let route = route.filter(|route| last.as_ref().is_none_or(|last| *last == route.model));
+        if let Some(route) = route {
+            lines.push(format!("Asked for was `{}`.", route.asked));
+            lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
+            lines.extend(route.error.as_ref().map(|error| format!("A problem: {error}.")));
+        }
+        Told {
+            text: joined(lines),
+            data: json!({"model": self.model, "answered": last, "route": route}),
+        }
+    }
+}
+
+/// How a model was chosen, in words.
+fn by(source: RouteSource) -> &'static str {
+    match source {
+        RouteSource::Fallback => "what can answer",
+        RouteSource::Override => "you",
+        RouteSource::ApprovalMode => "the approval mode",
+        RouteSource::Rules => "rules, from what the prompt looks like",
+        RouteSource::Classifier | RouteSource::NumericalClassifier => "a small model",
+        RouteSource::Default => "default",
     }
 }
 

@@ -124,6 +124,15 @@ async fn every_form_but_the_ones_for_people_is_loaded_again() {
         assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
         assert_eq!(after.last(), before.last(), "{form:?}");
     }
+    for form in [ExportForm::Claude, ExportForm::Codex] {
+        let text = launch.exported(&entry, form).expect("exported");
+        let file = launch.write_export(Path::new(&format!("{form:?}.jsonl")), &text);
+        let new = elsewhere(&world, "other").import_session(&file.expect("written"));
+        let copy = launch.any_session(new.expect("imported").id.as_str()).expect("found");
+        let after = launch.session_items(&copy).expect("items");
+        assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
+        assert_eq!(after.last(), before.last(), "{form:?}");
+    }
     let page = launch.exported(&entry, ExportForm::Html).expect("exported");
     assert!(page.contains("say &lt;b&gt;it&lt;/b&gt;") && !page.contains("<b>it"), "{page}");
 }

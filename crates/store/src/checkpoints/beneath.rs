@@ -24,6 +24,8 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 #[derive(Debug, Default)]
 pub(super) struct Roots {
     folders: Vec<PathBuf>,
+    /// Which of them holds the project's folder, that was given first.
+    main: usize,
 }
 
 /// A path in one of the workspace folders.
@@ -41,9 +43,9 @@ impl Place {
 
 impl Roots {
     /// Folders that are not there are left out.
-    pub fn new(folders: &[PathBuf]) -> Self {
+    pub fn new(given: &[PathBuf]) -> Self {
         let mut real: Vec<PathBuf> =
-            folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+            given.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         real.sort();
         let mut folders: Vec<PathBuf> = Vec::new();
         for folder in real {
@@ -51,7 +53,17 @@ impl Roots {
                 folders.push(folder);
             }
         }
-        Self { folders }
+        let project = given.first().and_then(|folder| folder.canonicalize().ok());
+        let holds = |folder: &PathBuf| project.as_ref().is_some_and(|it| it.starts_with(folder));
+        let main = folders.iter().position(holds).unwrap_or_default();
+        Self { folders, main }
+    }
+
+    /// The folders, the project's first, and whether they were added to it.
+    pub fn by_weight(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
+        let added = self.folders.iter().enumerate().filter(|(at, _)| *at != self.main);
+        let added = added.map(|(_, folder)| (folder, true));
+        self.folders.get(self.main).map(|folder| (folder, false)).into_iter().chain(added)
     }
 
     pub fn folders(&self) -> &[PathBuf] {

@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use parallax_files::{IgnoreFlags, real_path};
+use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
-use super::beneath::Leaf;
+use super::beneath::{Leaf, Place};
 use super::compare::{Comparison, is_of_new_repository};
 use super::git::Known;
 use super::journal::{FileRecord, Record};
@@ -33,6 +35,8 @@ pub(super) enum Old {
     Git(GitId),
     TooLarge,
     Budget,
+    /// Nobody here can change the file.
+    Fixed,
     Ignored,
     Full,
     Unreadable,
@@ -80,6 +84,9 @@ impl CommandMark {
                         "its old bytes were not kept (an ignored file of {})",
                         human_size(entry.stamp.size)
                     )),
+                    Some(Old::Fixed) => Content::Lost(
+                        "its old bytes were not kept (this user could not change it)".to_owned(),
+                    ),
                     Some(Old::Budget) | None => Content::Lost(
                         "its old bytes were not kept (too much to copy before one command)"
                             .to_owned(),
@@ -129,7 +136,8 @@ impl Checkpoints {
     pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
         let began = self.moment();
         self.make_room();
-        let walked = self.walk();
+        let walked = self.walk(Some(self.options.command_time * 2));
+        lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.keep(&walked);
         let kept = old.iter().filter_map(|old| match old {
             Some(Old::Kept(id)) => Some(*id),
@@ -165,7 +173,7 @@ impl Checkpoints {
     }
 
     fn changes_since(&self, mark: &CommandMark) -> (Changes, Vec<FileRecord>) {
-        let after = self.walk();
+        let after = self.walk(None);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let records = found.run();
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
@@ -193,7 +201,7 @@ impl Checkpoints {
         (changes, files)
     }
 
-    fn walk(&self) -> Walked {
+    fn walk(&self, added_time: Option<Duration>) -> Walked {
         let Some((roots, workspace)) = self.places() else { return Walked::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
         let rules = workspace.ignore_rules(flags);
@@ -201,7 +209,9 @@ impl Checkpoints {
         let excluded = self.options.folder.parent().unwrap_or(&self.options.folder);
         let excluded = real_path(excluded).unwrap_or_else(|| excluded.to_path_buf());
         let mut caches = lock(&self.caches);
-        walk(&roots, &rules, &mut caches.indexes, &excluded, self.options.entries)
+        let too_large = caches.too_large.clone();
+        let (indexes, entries) = (&mut caches.indexes, self.options.entries);
+        walk(&roots, &rules, indexes, &excluded, entries, too_large, added_time)
     }
 
     /// Brings every file's bytes to safety, as far as the limits allow.
@@ -230,6 +240,14 @@ impl Checkpoints {
                 };
             }
         }
+        let mut folders = HashMap::new();
+        open.retain(|(at, entry, _)| {
+            let fixed = is_fixed(&entry.place, &mut folders);
+            if let (true, Some(slot)) = (fixed, old.get_mut(*at)) {
+                *slot = Some(Old::Fixed);
+            }
+            !fixed
+        });
         // If not all fits, protected and small files do.
         open.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
         let taken = self.take_all(&open);
@@ -254,7 +272,7 @@ impl Checkpoints {
     fn take_all(&self, open: &[(usize, &Entry, Option<GitId>)]) -> Vec<Taking> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
-        let budget = Budget::default();
+        let budget = Budget::new(self.time_to_keep());
         let work = || {
             let mut mine = Vec::new();
             while let Some((at, entry, blob)) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -277,7 +295,17 @@ impl Checkpoints {
                 work();
             });
         }
+        self.kept_late.store(budget.was_cut.into_inner(), Ordering::Relaxed);
         results.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long files may be read and copied: nobody waits long before each command
+    /// of a workspace that is too large.
+    fn time_to_keep(&self) -> Duration {
+        match self.kept_late.load(Ordering::Relaxed) {
+            true => self.options.command_time / 4,
+            false => self.options.command_time,
+        }
     }
 
     /// Where the bytes are, and the facts of the file that was read.
@@ -287,6 +315,10 @@ impl Checkpoints {
         blob: Option<GitId>,
         budget: &Budget,
     ) -> io::Result<(Old, Stamp)> {
+        if Instant::now() >= budget.until {
+            budget.was_cut.store(true, Ordering::Relaxed);
+            return Ok((Old::Budget, entry.stamp));
+        }
         let (file, stamp) = Leaf::open(&entry.place, false)?.file()?;
         let cap = self.options.command_bytes;
         if let Some(blob) = blob {
@@ -317,7 +349,7 @@ impl Checkpoints {
         let mut lost: Vec<&Entry> = Vec::new();
         for (entry, old) in mark.walked.entries.iter().zip(&mark.old) {
             let is_file = matches!(entry.found, Found::File { .. });
-            if is_file && !matches!(old, Some(Old::Kept(_) | Old::Git(_))) {
+            if is_file && !matches!(old, Some(Old::Kept(_) | Old::Git(_) | Old::Fixed)) {
                 lost.push(entry);
             }
         }
@@ -330,6 +362,12 @@ impl Checkpoints {
         if !more.is_empty() {
             let bytes = more.iter().map(|entry| entry.stamp.size).sum();
             lines.push(format!("{} more files ({}) are not kept", more.len(), human_size(bytes)));
+        }
+        for root in &mark.walked.too_large {
+            lines.push(format!(
+                "{} is too large to be looked at before each command; nothing in it is kept",
+                root.display()
+            ));
         }
         if mark.walked.cut {
             lines.push(format!(
@@ -353,9 +391,46 @@ impl Checkpoints {
 /// An entry's index, where its bytes are, and the facts of what was read.
 type Taking = (usize, Old, Option<Stamp>);
 
-/// Bytes read before one command.
-#[derive(Debug, Default)]
+/// Bytes read before one command, and until when.
+#[derive(Debug)]
 struct Budget {
     compared: AtomicU64,
     copied: AtomicU64,
+    until: Instant,
+    was_cut: AtomicBool,
+}
+
+impl Budget {
+    fn new(time: Duration) -> Self {
+        Self {
+            compared: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
+            until: Instant::now() + time,
+            was_cut: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Whether a command of this user's can neither write a file nor put another in
+/// its place. `folders`: whether what is in them can be replaced.
+fn is_fixed(place: &Place, folders: &mut HashMap<PathBuf, bool>) -> bool {
+    let path = place.path();
+    let user = rustix::process::geteuid();
+    // Who owns something can make it writable.
+    let can_change = |path: &Path| {
+        accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+            || statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| stat.st_uid == user.as_raw())
+    };
+    let Some(folder) = path.parent() else { return false };
+    let open = match folders.get(folder) {
+        Some(open) => *open,
+        None => {
+            // A folder that can be renamed away can have another in its place.
+            let open = folder.ancestors().any(can_change);
+            folders.insert(folder.to_path_buf(), open);
+            open
+        }
+    };
+    !open && !can_change(&path)
 }

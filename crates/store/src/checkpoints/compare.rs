@@ -66,6 +66,10 @@ impl Comparison<'_> {
         new: Option<&Entry>,
         differences: &mut Vec<(Place, State, State)>,
     ) {
+        // It was left out since: nothing is known of it.
+        if self.after.too_large.contains(&entry.place.root) {
+            return;
+        }
         if let Some(new) = new
             && self.is_same(entry, old, new)
         {

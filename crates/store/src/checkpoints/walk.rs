@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parallax_files::IgnoreRules;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
@@ -57,6 +58,8 @@ pub(super) struct Walked {
     pub ignored_names: BTreeSet<String>,
     /// Whether there was more than the limit.
     pub cut: bool,
+    /// Added folders that are too large to be looked at.
+    pub too_large: BTreeSet<PathBuf>,
     /// When the walk began, in nanoseconds since 1970.
     pub began: i64,
 }
@@ -80,17 +83,31 @@ impl Walked {
 /// Deeper folders are not entered.
 const MAX_DEPTH: usize = 128;
 
-/// Walks all roots. `excluded`: the store itself.
+/// Walks all roots. `excluded`: the store itself. `added_time`: how long added
+/// folders may take together; one that takes longer is left out as a whole, as
+/// are those that are `too_large` already.
 pub(super) fn walk(
     roots: &Roots,
     rules: &IgnoreRules,
     indexes: &mut Indexes,
     excluded: &Path,
     limit: usize,
+    too_large: BTreeSet<PathBuf>,
+    added_time: Option<Duration>,
 ) -> Walked {
-    let walked = Walked { began: now(), ..Walked::default() };
-    let mut walker = Walker { rules, indexes, excluded, limit, walked };
-    for root in roots.folders() {
+    let walked = Walked { began: now(), too_large, ..Walked::default() };
+    let mut walker =
+        Walker { rules, indexes, excluded, limit, walked, until: None, is_late: false };
+    for (root, is_added) in roots.by_weight() {
+        if walker.walked.too_large.contains(root) {
+            let before = walker.walked.entries.len();
+            walker.leave_out(root, before);
+            continue;
+        }
+        if is_added && walker.until.is_none() {
+            walker.until = added_time.map(|time| Instant::now() + time);
+        }
+        let before = walker.walked.entries.len();
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
         let Ok(folder) = openat(&folder, ".", READ, Mode::empty()) else { continue };
         let here = Here {
@@ -107,6 +124,9 @@ pub(super) fn walk(
             depth: 0,
         };
         walker.folder(&folder, &here);
+        if std::mem::take(&mut walker.is_late) {
+            walker.leave_out(root, before);
+        }
     }
     walker.walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
     walker.walked
@@ -162,10 +182,26 @@ struct Walker<'a> {
     excluded: &'a Path,
     limit: usize,
     walked: Walked,
+    /// When the walk of added folders is to be over.
+    until: Option<Instant>,
+    /// It was not over then.
+    is_late: bool,
 }
 
 impl Walker<'_> {
+    /// Nothing is said of a root, of which there are the entries from a place on.
+    fn leave_out(&mut self, root: &Path, entries: usize) {
+        self.walked.entries.truncate(entries);
+        self.walked.repositories.retain(|(place, _)| place.root != root);
+        self.walked.unseen.insert(Place { root: root.to_owned(), relative: PathBuf::new() });
+        self.walked.too_large.insert(root.to_owned());
+    }
+
     fn folder(&mut self, folder: &OwnedFd, here: &Here) {
+        self.is_late |= self.until.is_some_and(|until| Instant::now() >= until);
+        if self.is_late {
+            return;
+        }
         let mut names: Vec<OsString> = Vec::new();
         let mut buffer = [const { MaybeUninit::uninit() }; 32 * 1024];
         let mut entries = RawDir::new(folder, &mut buffer);

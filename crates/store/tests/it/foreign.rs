@@ -325,3 +325,96 @@ proptest::proptest! {
         }
     }
 }
+
+/// Two calls at once, whose results hang beside each other; a branch that was taken
+/// back; lines of a sub-agent, and of the program itself.
+const CLAUDE: &str = r#"{"type":"summary","summary":"Mending the parser","leafUuid":"u9"}
+{"type":"file-history-snapshot","messageId":"u1","snapshot":{}}
+{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/work","sessionId":"c0ffee00-0000-4000-8000-000000000001","version":"2.0.1","gitBranch":"","type":"user","message":{"role":"user","content":"mend the parser"},"uuid":"u1","timestamp":"2026-11-20T10:00:01.000Z"}
+{"parentUuid":"u1","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m1","role":"assistant","model":"claude-x","content":[{"type":"thinking","thinking":"look first","signature":"x"}]},"uuid":"u2","timestamp":"2026-11-20T10:00:02.000Z"}
+{"parentUuid":"u2","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m1","role":"assistant","model":"claude-x","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":{"file_path":"a"}}]},"uuid":"u3","timestamp":"2026-11-20T10:00:02.000Z"}
+{"parentUuid":"u3","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m1","role":"assistant","model":"claude-x","content":[{"type":"tool_use","id":"toolu_2","name":"Read","input":{"file_path":"b"}}]},"uuid":"u4","timestamp":"2026-11-20T10:00:02.000Z"}
+{"parentUuid":"u3","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"text of a"}]},"uuid":"u5","timestamp":"2026-11-20T10:00:03.000Z"}
+{"parentUuid":"u4","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"content":[{"type":"text","text":"no b"}]}]},"uuid":"u6","timestamp":"2026-11-20T10:00:03.000Z"}
+{"parentUuid":"u6","isSidechain":true,"type":"user","sessionId":"s","message":{"role":"user","content":"words of a sub-agent"},"uuid":"x1","timestamp":"t"}
+{"parentUuid":"u6","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":"taken back"},"uuid":"x2","timestamp":"t"}
+{"parentUuid":"u6","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m2","role":"assistant","model":"claude-x","content":[{"type":"text","text":"Mended."}]},"uuid":"u7","timestamp":"2026-11-20T10:00:04.000Z"}
+{"parentUuid":"u7","isSidechain":false,"isMeta":true,"type":"user","sessionId":"s","message":{"role":"user","content":"Caveat: by the program"},"uuid":"u8","timestamp":"t"}
+{"parentUuid":"u8","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":"<command-name>/cost</command-name>"},"uuid":"u8b","timestamp":"t"}
+{"parentUuid":"u8b","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"text","text":"thanks"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},"uuid":"u9","timestamp":"2026-11-20T10:00:05.000Z"}
+"#;
+
+#[test]
+fn a_transcript_of_claude_code_is_read() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("c.jsonl");
+    write(&path, CLAUDE);
+    let session = import(&path).expect("import");
+    assert_wellformed(&session);
+    assert_eq!(session.head.session_id.as_str(), "c0ffee00-0000-4000-8000-000000000001");
+    let all: Vec<&str> = session.contents.iter().map(|content| content.json()).collect();
+    assert_eq!(all.len(), 5, "{all:#?}");
+    assert!(all[1].contains("toolu_1") && all[1].contains("toolu_2"));
+    assert!(all[2].contains("text of a") && all[2].contains(r#""error":"no b""#));
+    assert!(all[4].contains("thanks") && all[4].contains("image/png"));
+    let whole = all.join("");
+    for absent in ["sub-agent", "taken back", "Caveat", "command-name", "look first"] {
+        assert!(!whole.contains(absent), "{absent}");
+    }
+    let thoughts = session.records.iter().find_map(|record| match record {
+        Record::Content(content) if !content.thoughts.is_empty() => Some(&content.thoughts),
+        _ => None,
+    });
+    assert_eq!(thoughts.map(Vec::as_slice), Some(&["look first".to_owned()][..]));
+    assert!(
+        session.records.iter().any(
+            |record| matches!(record, Record::Name(name) if name.text == "Mending the parser")
+        )
+    );
+}
+
+const CODEX: &str = r##"{"timestamp":"2026-11-20T10:00:00.000Z","type":"session_meta","payload":{"id":"019a2d7a-0000-7000-8000-000000000001","timestamp":"2026-11-20T10:00:00.000Z","cwd":"/work","originator":"codex_cli_rs","cli_version":"0.60.0","instructions":null}}
+{"timestamp":"t","type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"rules"}]}}
+{"timestamp":"t","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /work"},{"type":"input_text","text":"<environment_context>\ncwd\n</environment_context>"}]}}
+{"timestamp":"t","type":"turn_context","payload":{"cwd":"/work","model":"gpt-x"}}
+{"timestamp":"2026-11-20T10:00:01.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"mend it"}]}}
+{"timestamp":"t","type":"event_msg","payload":{"type":"user_message","message":"mend it"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"reasoning","summary":[{"type":"summary_text","text":"look first"}],"encrypted_content":"x"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{\"command\":[\"ls\"]}","call_id":"c1"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin","call_id":"c2"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"function_call_output","call_id":"c1","output":"{\"output\":\"a.txt\\n\",\"metadata\":{\"exit_code\":0}}"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"custom_tool_call_output","call_id":"c2","output":"Done"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"not json","call_id":"c3"}}
+{"timestamp":"t","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"forget this"}]}}
+{"timestamp":"t","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"forgotten"}]}}
+{"timestamp":"t","type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":1}}
+{"timestamp":"t","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}}
+"##;
+
+#[test]
+fn a_rollout_of_codex_is_read() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("rollout-1.jsonl");
+    write(&path, CODEX);
+    let session = import(&path).expect("import");
+    assert_wellformed(&session);
+    assert_eq!(session.head.session_id.as_str(), "019a2d7a-0000-7000-8000-000000000001");
+    let all: Vec<&str> = session.contents.iter().map(|content| content.json()).collect();
+    assert_eq!(all.len(), 5, "{all:#?}");
+    assert!(all[0].contains("mend it") && !all[0].contains("AGENTS.md"));
+    assert!(all[1].contains(r#"["ls"]"#) && all[1].contains("*** Begin"));
+    assert!(all[2].contains(r#""output":"a.txt\n""#) && all[2].contains("Done"), "{}", all[2]);
+    // The last call has no result, and one is told of.
+    assert!(all[3].contains("not json") && all[4].contains("lost"));
+    assert!(all[4].contains("go on") && all[4].contains("image/png"));
+    let whole = all.join("");
+    assert!(!whole.contains("forg") && !whole.contains("rules"), "{whole}");
+    // The older form: the items alone.
+    let old = r#"{"id":"old","timestamp":"t","instructions":null}
+{"record_type":"state"}
+{"type":"message","role":"user","content":[{"type":"input_text","text":"hello"}]}
+{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}
+"#;
+    write(&path, old);
+    assert_eq!(import(&path).expect("import").contents.len(), 2);
+}

@@ -252,3 +252,24 @@ fn a_full_disk_is_told_once_and_leaves_whole_lines() {
     assert!(text.ends_with("}\n") && text.len() > 1500, "{}", text.len());
     assert_eq!(load(&path).expect("load").notices, [""; 0]);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_journal_that_is_deleted_while_it_is_written_is_made_again() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("project/s1.jsonl");
+    let (all, last) = (sample(), user("after"));
+    let journal = write(&path, &all);
+    assert_eq!(journal.notice(), None);
+    fs::remove_dir_all(folder.path().join("project")).expect("deleted");
+    journal.append(&last).expect("append");
+    journal.sync().expect("sync");
+    assert!(journal.notice().is_some_and(|told| told.contains("deleted")));
+    assert_eq!(load(&path).expect("load").records.len(), all.len() + 1);
+    assert!(matches!(Journal::open_append(&path), Err(OpenError::InUse { .. })));
+    // What stands there is somebody else's: it is not written over.
+    fs::remove_file(&path).expect("deleted");
+    fs::write(&path, "mine").expect("written");
+    assert!(journal.append(&last).is_err() && journal.is_off());
+    assert_eq!(fs::read_to_string(&path).expect("text"), "mine");
+}

@@ -99,6 +99,7 @@ async fn ask(
         alias: utility.to_owned(),
         max_attempts: None,
         gives_way: false,
+        is_retry: false,
     };
     shared.model.generate(request, cancel.clone()).await
 }

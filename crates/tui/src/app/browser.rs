@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parallax_screen::Line;
 use parallax_sdk::past::PastItem;
 use parallax_sdk::session_search::{MARKS, Search, SearchHit};
+use parallax_sdk::session_tree::tree;
 use parallax_sdk::{Launch, SessionChoice, SessionEntry};
 
 use super::App;
@@ -21,6 +22,8 @@ const MOST_FOUND: usize = 50;
 const LEAST_TYPED: usize = 2;
 /// Prompts of a session that its preview begins with.
 const PREVIEWED: usize = 2;
+/// Copies of copies further down are shown no further in.
+const DEEPEST: usize = 8;
 
 /// What the browser is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,6 +34,8 @@ enum By {
     /// The file's: it grows with the messages.
     Size,
     Name,
+    /// Copies below what they are copies of.
+    Tree,
 }
 
 impl By {
@@ -39,7 +44,8 @@ impl By {
             Self::Used => Self::Began,
             Self::Began => Self::Size,
             Self::Size => Self::Name,
-            Self::Name => Self::Used,
+            Self::Name => Self::Tree,
+            Self::Tree => Self::Used,
         }
     }
 }
@@ -58,6 +64,7 @@ impl Order {
             By::Began => ("newest first", "oldest first"),
             By::Size => ("longest first", "shortest first"),
             By::Name => ("by name", "by name, from the end"),
+            By::Tree => ("copies below originals", "copies below originals, used last last"),
         };
         format!("Sessions · {}", if self.reversed { last } else { first })
     }
@@ -65,6 +72,15 @@ impl Order {
 
 fn session_item(entry: &SessionEntry) -> ListItem {
     ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
+}
+
+/// The same, as far in as it is a copy of copies.
+fn below(depth: usize, entry: &SessionEntry) -> ListItem {
+    let mark = match depth {
+        0 => String::new(),
+        depth => format!("{}└ ", "  ".repeat((depth - 1).min(DEEPEST))),
+    };
+    ListItem::new(entry.id.clone(), format!("{mark}{}", clean(&entry.title)), entry.age())
 }
 
 /// Bytes of a session's file.
@@ -108,7 +124,7 @@ impl App {
         let order = self.session_order;
         let mut sessions = self.browsed.to_vec();
         match order.by {
-            By::Used => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used)),
+            By::Used | By::Tree => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used)),
             By::Began => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.start)),
             By::Size => sessions.sort_by_key(|entry| std::cmp::Reverse(size(entry))),
             By::Name => sessions.sort_by_key(|entry| entry.title.to_lowercase()),
@@ -116,7 +132,12 @@ impl App {
         if order.reversed {
             sessions.reverse();
         }
-        let items = sessions.iter().map(session_item).collect();
+        let items = match order.by {
+            By::Tree => {
+                tree(&sessions).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
+            }
+            _ => sessions.iter().map(session_item).collect(),
+        };
         self.browsed = Arc::from(sessions);
         if let Some(list) = self.sessions_list() {
             list.retitle(order.title());

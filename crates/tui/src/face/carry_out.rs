@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Op, Prompt, Steer};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::expand::read_names;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
@@ -242,7 +243,13 @@ impl Face {
     /// Closes what is open and opens another; where that fails, the same again.
     async fn reopen(&mut self, choice: SessionChoice) {
         let (mut before, mut said) = (None, Vec::new());
+        let (mode, mut is_told) = (self.app.facts.mode, false);
         if let Some(session) = self.session.take() {
+            // The mode that the person chose goes on: none with more rights comes back.
+            if mode != session.open.mode {
+                self.options.approval_mode = Some(mode);
+            }
+            is_told = !self.app.again && (mode != session.open.mode || mode == ApprovalMode::Plan);
             before = Some(match session.open.is_kept() {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
                 false => SessionChoice::New,
@@ -260,6 +267,11 @@ impl Face {
             self.open_session(before);
         }
         self.app.again = false;
+        if let Some(session) = self.session.as_ref().filter(|_| is_told) {
+            let holds = crate::footer::mode(session.open.mode, &self.app.theme).0;
+            self.app
+                .info(format!("The approval mode is `{holds}` here too; shift+tab changes it."));
+        }
         said.into_iter().for_each(|text| self.app.warn(text));
     }
 

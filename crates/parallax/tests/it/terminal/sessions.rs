@@ -56,6 +56,25 @@ fn commands_of_the_person_are_there_again() {
 }
 
 #[test]
+fn a_mode_that_was_chosen_goes_on_in_other_sessions() {
+    let start = Start::sized(100, 40).arguments(&["--approval-mode", "yolo"]);
+    let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
+    seat.prompts("hi");
+    seat.sees("Hello.");
+    seat.is_idle();
+    seat.prompts("/plan");
+    seat.sees("Plan mode is on");
+    seat.is_idle();
+    for command in ["/fork", "/clear"] {
+        seat.types(command);
+        seat.press(Key::Enter);
+        seat.sees("The approval mode is `plan` here too");
+        seat.is_idle();
+        assert!(!seat.lines().iter().rev().take(4).any(|line| line.contains("YOLO")));
+    }
+}
+
+#[test]
 fn a_new_session_without_a_prompt_is_opened_again() {
     let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
     seat.prompts("hi");

@@ -30,6 +30,31 @@ fn what_is_too_large_is_said_before_and_kept_as_it_is() {
 }
 
 #[test]
+fn nobody_waits_for_folders_that_are_too_large() {
+    let fixture = Fixture::new();
+    let added = fixture.folder.path().canonicalize().expect("real").join("added");
+    fs::create_dir(&added).expect("added");
+    fs::write(added.join("far"), "old").expect("written");
+    fixture.write("near", "old");
+    let roots = vec![fixture.work.clone(), added.clone()];
+    let time = std::time::Duration::ZERO;
+    let checkpoints =
+        Checkpoints::open(CheckpointOptions { command_time: time, roots, ..fixture.options() });
+    for turn in 1..3 {
+        let mark = checkpoints.begin_command(turn).expect("begin");
+        let said = mark.not_undoable().join("; ");
+        assert!(said.contains("near (3 bytes) is not kept"), "{said}");
+        assert!(said.contains("added is too large"), "{said}");
+        fixture.write("near", &format!("new {turn}"));
+        fs::write(added.join("far"), "new").expect("written");
+        fs::write(added.join(format!("more {turn}")), "new").expect("written");
+        let changes = checkpoints.end_command(mark).expect("end");
+        assert_eq!(changes.changed, [fixture.path("near")], "{changes:?}");
+        assert!(changes.created.is_empty());
+    }
+}
+
+#[test]
 fn repeated_checkpoints_copy_nothing_twice() {
     let fixture = Fixture::new();
     (0..20).for_each(|number| fixture.write(&format!("f{number}"), "the same"));

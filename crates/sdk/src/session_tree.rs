@@ -1,0 +1,37 @@
+//! Sessions as a tree: copies below originals.
+
+use std::collections::HashMap;
+
+use crate::SessionEntry;
+
+/// Sessions with copies below what they are copies of, each with its depth.
+/// Beside each other they keep their order.
+pub fn tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
+    let known: HashMap<&str, usize> =
+        sessions.iter().enumerate().map(|(at, entry)| (entry.id.as_str(), at)).collect();
+    let parent = |at: usize| {
+        let from = sessions.get(at)?.forked_from.as_deref()?;
+        known.get(from).copied().filter(|parent| *parent != at)
+    };
+    let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for at in (0..sessions.len()).rev() {
+        match parent(at) {
+            Some(parent) => below.entry(parent).or_default().push(at),
+            None => open.push((0, at)),
+        }
+    }
+    let mut rows = Vec::new();
+    // Two that say they are copies of each other hang on nothing: they come last.
+    let mut told = vec![false; sessions.len()];
+    while let Some((depth, at)) = open.pop() {
+        if let Some(told) = told.get_mut(at) {
+            *told = true;
+        }
+        rows.extend(sessions.get(at).map(|entry| (depth, entry)));
+        open.extend(below.remove(&at).into_iter().flatten().map(|child| (depth + 1, child)));
+    }
+    let left = sessions.iter().zip(told).filter(|(_, told)| !told);
+    rows.extend(left.map(|(entry, _)| (0, entry)));
+    rows
+}

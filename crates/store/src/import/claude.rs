@@ -1,0 +1,227 @@
+//! The transcripts of Claude Code: a line for each block of a message, each with
+//! the line it follows.
+
+use std::collections::{HashMap, HashSet};
+
+use parallax_protocol::Object;
+use parallax_protocol::content::Part;
+use parallax_protocol::ids::SessionId;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{CallResult, Foreign, Message, empty_head, response};
+
+/// What the program writes for itself in the place of a prompt.
+const NO_PROMPTS: [&str; 2] = ["<command-name>", "<local-command-"];
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    uuid: Option<String>,
+    parent_uuid: Option<String>,
+    /// What came before an account that stands for it.
+    logical_parent_uuid: Option<String>,
+    session_id: Option<String>,
+    cwd: Option<String>,
+    timestamp: Option<String>,
+    is_sidechain: bool,
+    is_meta: bool,
+    is_compact_summary: bool,
+    summary: Option<String>,
+    message: Option<Said>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Said {
+    id: Option<String>,
+    role: String,
+    model: Option<String>,
+    content: Value,
+}
+
+impl Line {
+    fn is_said(&self) -> bool {
+        self.message.is_some() && matches!(self.kind.as_str(), "user" | "assistant")
+    }
+
+    fn blocks(&self) -> &[Value] {
+        let content = self.message.as_ref().map(|said| &said.content);
+        content.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    fn has(&self, kind: &str) -> bool {
+        self.blocks().iter().any(|block| text_at(block, "type") == kind)
+    }
+}
+
+fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Reads a transcript; `None` when no line is one of its messages.
+pub(super) fn read_lines(text: &str) -> Option<Foreign> {
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let lines: Vec<Line> = lines.collect();
+    let first = lines.iter().find(|line| line.is_said() && line.session_id.is_some())?;
+    let mut head = empty_head();
+    head.session_id = SessionId::new(first.session_id.clone().unwrap_or_default());
+    head.start_time = first.timestamp.clone().unwrap_or_default();
+    head.project = first.cwd.clone().unwrap_or_default();
+    let summary = lines.iter().rev().find_map(|line| line.summary.clone());
+    let chain = chain(&lines);
+    let mut reader = Reader::default();
+    for (line, counts) in lines.iter().zip(chain) {
+        if counts && line.is_said() {
+            reader.line(line);
+        }
+    }
+    Some(Foreign { head, summary, messages: reader.messages })
+}
+
+/// Which lines lead to the last one: others were taken back. Results of calls made
+/// at once hang beside each other, so they count with their calls, as do all
+/// lines of one message.
+fn chain(lines: &[Line]) -> Vec<bool> {
+    let by_id: HashMap<&str, usize> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(at, line)| Some((line.uuid.as_deref()?, at)))
+        .collect();
+    let mut counts = vec![false; lines.len()];
+    let mut next = lines.iter().rposition(|line| line.is_said() && !line.is_sidechain);
+    while let Some(at) = next {
+        let (Some(line), Some(count)) = (lines.get(at), counts.get_mut(at)) else { break };
+        // A circle ends here.
+        if std::mem::replace(count, true) {
+            break;
+        }
+        let parent = line.parent_uuid.as_deref().or(line.logical_parent_uuid.as_deref());
+        next = parent.and_then(|parent| by_id.get(parent)).copied();
+    }
+    let message = |line: &Line| line.message.as_ref().and_then(|said| said.id.clone());
+    let (mut messages, mut calls) = (HashSet::new(), HashSet::new());
+    for (line, _) in lines.iter().zip(&counts).filter(|(_, counts)| **counts) {
+        messages.extend(message(line));
+    }
+    for (line, count) in lines.iter().zip(&mut counts) {
+        *count |= message(line).is_some_and(|id| messages.contains(&id));
+        if *count {
+            calls.extend(line.blocks().iter().map(|block| text_at(block, "id").to_owned()));
+        } else if line.has("tool_result") {
+            let answers = |block: &Value| calls.contains(text_at(block, "tool_use_id"));
+            *count = line.blocks().iter().any(answers);
+        }
+    }
+    counts
+}
+
+#[derive(Default)]
+struct Reader {
+    messages: Vec<Message>,
+    /// Where the message of an id is.
+    by_id: HashMap<String, usize>,
+    /// The message and the name of each call.
+    calls: HashMap<String, (usize, String)>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &Line) {
+        let Some(said) = &line.message else { return };
+        if line.is_sidechain || line.is_meta || line.is_compact_summary {
+            return;
+        }
+        if line.kind == "assistant" || said.role == "assistant" {
+            self.answer(line, said);
+        } else {
+            self.prompt(line, said);
+        }
+    }
+
+    fn answer(&mut self, line: &Line, said: &Said) {
+        let known = said.id.as_ref().and_then(|id| self.by_id.get(id)).copied();
+        let at = known.unwrap_or(self.messages.len());
+        if known.is_none() {
+            self.messages.push(Message {
+                time: line.timestamp.clone().unwrap_or_default(),
+                is_model: true,
+                model: said.model.clone(),
+                ..Message::default()
+            });
+            self.by_id.extend(said.id.clone().map(|id| (id, at)));
+        }
+        let Some(message) = self.messages.get_mut(at) else { return };
+        if let Some(text) = said.content.as_str() {
+            message.parts.push(Part::text(text));
+        }
+        for block in line.blocks() {
+            match text_at(block, "type") {
+                "text" => message.parts.push(Part::text(text_at(block, "text"))),
+                "thinking" => message.thoughts.push(text_at(block, "thinking").to_owned()),
+                "tool_use" => {
+                    let (id, name) = (text_at(block, "id"), text_at(block, "name"));
+                    let args = block.get("input").and_then(Value::as_object).cloned();
+                    let args: Object = args.unwrap_or_default();
+                    message.parts.push(Part::function_call(Some(id), name, args));
+                    self.calls.insert(id.to_owned(), (at, name.to_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn prompt(&mut self, line: &Line, said: &Said) {
+        let mut parts = Vec::new();
+        let mut typed = Vec::new();
+        let mut say = |text: &str, parts: &mut Vec<Part>| {
+            if !NO_PROMPTS.iter().any(|begin| text.trim_start().starts_with(begin)) {
+                parts.push(Part::text(text));
+                typed.push(text.to_owned());
+            }
+        };
+        if let Some(text) = said.content.as_str() {
+            say(text, &mut parts);
+        }
+        for block in line.blocks() {
+            match text_at(block, "type") {
+                "text" => say(text_at(block, "text"), &mut parts),
+                "image" => parts.extend(image(block)),
+                "tool_result" => self.result(block),
+                _ => {}
+            }
+        }
+        if !parts.is_empty() {
+            let display = (!typed.is_empty()).then(|| typed.join("\n"));
+            let time = line.timestamp.clone().unwrap_or_default();
+            self.messages.push(Message { time, parts, display, ..Message::default() });
+        }
+    }
+
+    fn result(&mut self, block: &Value) {
+        let id = text_at(block, "tool_use_id");
+        let Some((at, name)) = self.calls.get(id) else { return };
+        let Some(message) = self.messages.get_mut(*at) else { return };
+        let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or_default();
+        let content = block.get("content").unwrap_or(&Value::Null);
+        let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
+        let text = match content.as_str() {
+            Some(text) => text.to_owned(),
+            None => {
+                let texts = blocks.iter().map(|block| text_at(block, "text"));
+                texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+            }
+        };
+        let mut parts = vec![response(id, name, &text, failed)];
+        parts.extend(blocks.iter().filter_map(image));
+        let (id, name) = (Some(id.to_owned()), name.clone());
+        message.results.push(CallResult { id, name, parts, failed, display: None });
+    }
+}
+
+fn image(block: &Value) -> Option<Part> {
+    let source = block.get("source").filter(|_| text_at(block, "type") == "image")?;
+    let (kind, data) = (text_at(source, "media_type"), text_at(source, "data"));
+    (!kind.is_empty() && !data.is_empty()).then(|| Part::inline_data(kind, data))
+}
