@@ -8,12 +8,15 @@ whose address is written to FILE. Each message received is appended to the log
 as one JSON line. The words of `--do`:
 
     pages      tools come in two pages        repeat    the cursor repeats for ever
+    endless    each page has a cursor to another one
     names      names with blanks, 90 long     malformed some entries are no tools
     mute       never answers `initialize`     die       ends at once, with a last word
     noise      lines that are no messages     stubborn  ignores end of input and TERM
     shouts     30 MB on standard error        empty     offers nothing
     floods     notifications without end      changed   another description of `echo`
     auth       401 with a header              bare401   401 without one
+    hidden     where to sign in is known by the header alone, and of another issuer
+    late401    only calls want a sign-in      query     the token is in the address, as `key`
     tok        tokens at /tok, which nothing announces; refresh-0 counts
     nostream   GET is answered with 404       ask       `ask` elicits a form
     heavy      a hundred tools with long descriptions
@@ -74,7 +77,6 @@ def tools():
         tool("crash_once", "Ends the server the first time.", annotations={"idempotentHint": True}),
         tool("hang", "Never answers."),
         tool("slow", "Tells progress, then answers."),
-        tool("progress_on", "Tells progress for ever."),
         tool("bump", "Adds a tool and tells of it many times."),
         tool("structured", "A structured result.", outputSchema={"type": "object"}),
         tool("ref", "A schema with references.", {
@@ -109,6 +111,9 @@ def list_tools(params):
     cursor = (params or {}).get("cursor")
     if "empty" in DO:
         return {"tools": []}
+    if "endless" in DO:
+        number = int(cursor or 0)
+        return {"tools": [tool(f"page_{number}")], "nextCursor": str(number + 1)}
     if "repeat" in DO:
         return {"tools": tools(), "nextCursor": "again"}
     if "pages" in DO:
@@ -186,12 +191,6 @@ def call(params, session, identity):
                                          "name": {"type": "string"}}}}})
         time.sleep(float(arguments.get("wait", 0.3)))
         return text("asked often")
-    if name == "progress_on":
-        token = (params.get("_meta") or {}).get("progressToken")
-        while True:
-            session.send({"jsonrpc": "2.0", "method": "notifications/progress",
-                          "params": {"progressToken": token, "progress": 1}})
-            time.sleep(0.02)
     if name == "sample":
         words = arguments.get("text", "Which colour?")
         content = arguments.get("content", {"type": "text", "text": words})
@@ -348,14 +347,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def base(self):
         return f"http://127.0.0.1:{self.server.server_port}"
 
-    def refused(self):
+    def token(self):
+        if "query" in DO:
+            query = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(self.path).query))
+            return query.get("key") if "Authorization" not in self.headers else None
+        return (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+
+    def refused(self, message=None):
         if not ({"auth", "bare401"} & DO):
             return False
-        if TOKENS["access"] and self.headers.get("Authorization") == "Bearer " + TOKENS["access"]:
+        if "late401" in DO and (message or {}).get("method") != "tools/call":
+            return False
+        if TOKENS["access"] and self.token() == TOKENS["access"]:
             return False
         headers = []
         if "auth" in DO:
             where = self.base + "/.well-known/oauth-protected-resource/mcp"
+            if "hidden" in DO:
+                where = self.base + "/meta/here"
             headers.append(("WWW-Authenticate", f'Bearer resource_metadata="{where}"'))
         self.reply(401, b"{}", headers=headers)
         return True
@@ -374,21 +383,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
         log({"http": "GET", "path": self.path, "headers": dict(self.headers)})
         if path.path.startswith("/.well-known/") and "tok" in DO:
             return self.reply(404)
+        if "hidden" in DO:
+            if path.path == "/meta/here":
+                return self.json(200, {"resource": self.base + "/mcp",
+                                       "authorization_servers": [self.base + "/tenant"]})
+            if path.path == "/tenant/.well-known/openid-configuration":
+                return self.metadata(self.base + "/tenant")
+            if path.path.startswith("/.well-known/"):
+                return self.reply(404)
         if path.path.startswith("/.well-known/oauth-protected-resource"):
             return self.json(200, {"resource": self.base + "/mcp", "authorization_servers": [self.base],
                                    "scopes_supported": ["all"]})
         if path.path.startswith("/.well-known/oauth-authorization-server"):
-            return self.json(200, {
-                "issuer": self.base, "authorization_endpoint": self.base + "/authorize",
-                "token_endpoint": self.base + "/token", "registration_endpoint": self.base + "/register",
-                "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
-                "grant_types_supported": ["authorization_code", "refresh_token"],
-                "token_endpoint_auth_methods_supported": ["none"]})
+            return self.metadata(self.base)
         if path.path == "/authorize":
             query = dict(urllib.parse.parse_qsl(path.query))
             TOKENS["code"] = "code-1"
             where = query["redirect_uri"] + "?" + urllib.parse.urlencode(
-                {"code": "code-1", "state": query.get("state", ""), "iss": self.base})
+                {"code": "code-1", "state": query.get("state", ""),
+                 "iss": self.base + ("/tenant" if "hidden" in DO else "")})
             return self.reply(302, headers=[("Location", where)])
         if path.path == "/sse":
             if self.refused():
@@ -401,6 +414,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.reply(404)
             return self.stream(first=False)
         return self.reply(404)
+
+    def metadata(self, issuer):
+        return self.json(200, {
+            "issuer": issuer, "authorization_endpoint": self.base + "/authorize",
+            "token_endpoint": self.base + "/token", "registration_endpoint": self.base + "/register",
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": ["none"]})
 
     def stream(self, first):
         stream = Stream()
@@ -444,15 +465,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.json(200, {"access_token": TOKENS["access"], "token_type": "Bearer",
                                    "expires_in": 3600, "refresh_token": TOKENS["refresh"],
                                    "scope": "all"})
+        if path.path == "/revoke":
+            TOKENS.update(access="gone", refresh="gone")
+            return self.json(200, {})
+        if path.path == "/accept":
+            TOKENS["access"] = path.query
+            return self.json(200, {})
         if path.path == "/expire":
             TOKENS["access"] = "gone"
             return self.json(200, {})
         if path.path == "/mcp" and "--sse" in ARGS:
             return self.reply(405)
         log({"http": "POST", "path": self.path, "headers": dict(self.headers)})
-        if self.refused():
-            return None
         message = json.loads(body)
+        if self.refused(message):
+            return None
         if path.path == "/messages":
             number = int(dict(urllib.parse.parse_qsl(path.query)).get("id", -1))
             stream = STREAMS[number]

@@ -3,13 +3,17 @@
 //!
 //! Nothing here talks to a server.
 
+mod confinement;
+mod credentials;
 mod edit;
 mod enablement;
 mod gather;
 mod server;
 
-pub use edit::{Edited, McpScope, add_server, remove_server, scope_file};
+pub use confinement::SandboxGrants;
+pub use credentials::{AuthProvider, OAuthSettings};
+pub use edit::{Edited, McpScope, add_server, remove_server, scope_file, stands_in};
 pub use enablement::{EnablementFiles, same_name};
 pub(crate) use gather::expand_servers;
 pub use gather::{ExtensionServers, McpChoice, McpServers};
-pub use server::{Endpoint, Gate, McpServer, McpSource, OAuthSettings, ServerError, is_refused};
+pub use server::{Endpoint, Gate, McpServer, McpSource, ServerError, is_refused};

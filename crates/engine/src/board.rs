@@ -10,7 +10,9 @@ use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{RuleDraft, Verdict};
 use parallax_protocol::shell::{ProcessControl, Screen};
-use parallax_protocol::tool::{Effects, Invocation, Outcome, Progress, Tool, ToolError, ToolKind};
+use parallax_protocol::tool::{
+    Advance, Effects, Invocation, Outcome, Progress, Tool, ToolError, ToolKind,
+};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::task::{Id, JoinSet};
@@ -248,6 +250,11 @@ pub(crate) struct CallProgress {
 impl Progress for CallProgress {
     fn output(&self, text: &str) {
         self.hub.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
+    }
+
+    fn advance(&self, advance: &Advance) {
+        let (item, advance) = (self.item.clone(), advance.clone());
+        self.hub.send(EventBody::ItemAdvanced { item, advance });
     }
 
     fn aside(&self, text: &str) {

@@ -121,6 +121,13 @@ fn merge(events: &mut VecDeque<Event>, event: &Event) -> bool {
                 return true;
             }
             (
+                EventBody::ItemAdvanced { item: other, advance: unread },
+                EventBody::ItemAdvanced { item, advance },
+            ) if other == item => {
+                unread.clone_from(advance);
+                return true;
+            }
+            (
                 EventBody::Agent { item: other, progress: unread },
                 EventBody::Agent { item, progress },
             ) if other == item => {
@@ -130,9 +137,11 @@ fn merge(events: &mut VecDeque<Event>, event: &Event) -> bool {
             (
                 EventBody::ItemDelta { .. }
                 | EventBody::ItemScreen { .. }
+                | EventBody::ItemAdvanced { .. }
                 | EventBody::Agent { .. },
                 EventBody::ItemDelta { .. }
                 | EventBody::ItemScreen { .. }
+                | EventBody::ItemAdvanced { .. }
                 | EventBody::Agent { .. },
             ) => {}
             _ => return false,

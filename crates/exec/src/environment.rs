@@ -246,6 +246,11 @@ pub fn pass(
     Environment { variables, dropped }
 }
 
+/// Whether a text of that name is a secret, by its name or by its look: for logs.
+pub fn is_secret(name: &str, text: &str) -> bool {
+    secret_part(&name.to_uppercase()).is_some() || is_secret_value(text)
+}
+
 /// Whether a variable tells of the machine and the person's session, and of
 /// nothing that a program may be set up with: those that programs of strangers
 /// (extensions) get.

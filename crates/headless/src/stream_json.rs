@@ -16,7 +16,7 @@ use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::RuleDraft;
 use parallax_protocol::routing::RouteSource;
-use parallax_protocol::tool::{Display, Preview, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Advance, Display, Preview, ToolErrorKind, ToolKind};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -153,6 +153,8 @@ struct Thought<'a> {
 struct Progress<'a> {
     tool_id: &'a str,
     output: &'a str,
+    #[serde(flatten)]
+    advance: Option<&'a Advance>,
 }
 
 #[derive(Serialize)]
@@ -338,9 +340,16 @@ impl StreamFace {
         }
     }
 
-    fn progress(&mut self, item: &ItemId, output: &str, pending: &mut Pending) {
+    fn progress(
+        &mut self,
+        item: &ItemId,
+        output: &str,
+        advance: Option<&Advance>,
+        pending: &mut Pending,
+    ) {
         if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
-            self.lines.push(pending, "tool_progress", Progress { tool_id: &open.id, output });
+            let line = Progress { tool_id: &open.id, output, advance };
+            self.lines.push(pending, "tool_progress", line);
         }
     }
 
@@ -412,7 +421,10 @@ impl StreamFace {
                 self.lines.push(pending, "fallback", fallback.as_ref());
             }
             EventBody::Compaction(compaction) => self.lines.push(pending, "compaction", compaction),
-            EventBody::ItemDelta { item, text } => self.progress(item, text, pending),
+            EventBody::ItemDelta { item, text } => self.progress(item, text, None, pending),
+            EventBody::ItemAdvanced { item, advance } => {
+                self.progress(item, &format!("{advance}\n"), Some(advance), pending);
+            }
             EventBody::Agent { item, progress } => {
                 if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
                     let line = AgentLine { tool_id: &open.id, progress };

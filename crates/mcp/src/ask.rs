@@ -22,6 +22,11 @@ pub enum Question {
         /// The address.
         url: String,
     },
+    /// To sign in to it. This program asks it, since the server wants that.
+    SignIn {
+        /// There was a sign-in, which no longer counts.
+        again: bool,
+    },
     /// To have the model answer for it.
     Sample {
         /// The system prompt of its own; may be empty.

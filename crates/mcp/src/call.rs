@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parallax_http::chain;
 use parallax_protocol::CancellationToken;
-use parallax_protocol::tool::Progress;
+use parallax_protocol::tool::{Advance, Progress};
 use rmcp::Peer;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -16,10 +15,16 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 
+use crate::connect::{not_sent, wants_sign_in};
 use crate::error::McpError;
 
 /// Progress lengthens a request to so many times its limit, and no further.
 const LONGER: u32 = 10;
+
+/// Progress is told once in so long.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Characters of its message.
+const MESSAGE: usize = 500;
 
 /// How long the notice of a cancelled request may take.
 const NOTICE: Duration = Duration::from_millis(500);
@@ -27,24 +32,35 @@ const NOTICE: Duration = Duration::from_millis(500);
 /// The running requests that want to hear of their progress.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners {
-    by_token: Arc<Mutex<HashMap<NumberOrString, Arc<dyn Progress>>>>,
+    by_token: Arc<Mutex<HashMap<NumberOrString, Listener>>>,
+}
+
+struct Listener {
+    progress: Arc<dyn Progress>,
+    /// When it was told last.
+    told: Option<Instant>,
 }
 
 impl Listeners {
     fn add(&self, token: &ProgressToken, progress: Arc<dyn Progress>) -> Listening {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.insert(token.0.clone(), progress);
+        listeners.insert(token.0.clone(), Listener { progress, told: None });
         Listening { listeners: self.clone(), token: token.0.clone() }
     }
 
-    /// Tells the one who waits.
+    /// Tells the one who waits, not more often than anybody can see.
     pub(crate) fn tell(&self, told: &ProgressNotificationParam) {
-        let listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
-        let listener = listeners.get(&told.progress_token.0).cloned();
-        drop(listeners);
-        if let Some(listener) = listener {
-            listener.output(&words(told));
+        let Some(advance) = advance(told) else { return };
+        let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(listener) = listeners.get_mut(&told.progress_token.0) else { return };
+        let is_end = advance.percent() == Some(100);
+        if !is_end && listener.told.is_some_and(|told| told.elapsed() < PAUSE) {
+            return;
         }
+        listener.told = Some(Instant::now());
+        let progress = Arc::clone(&listener.progress);
+        drop(listeners);
+        progress.advance(&advance);
     }
 }
 
@@ -61,20 +77,15 @@ impl Drop for Listening {
     }
 }
 
-/// One line of progress.
-fn words(told: &ProgressNotificationParam) -> String {
-    let message = told.message.as_deref().unwrap_or_default().trim();
-    let message: String = message.chars().take(500).collect();
-    let share = match told.total {
-        Some(total) if total > 0.0 && total.is_finite() => {
-            format!("{:.0} %", (told.progress / total * 100.0).clamp(0.0, 100.0))
-        }
-        _ => format!("{}", told.progress),
-    };
-    match message.is_empty() {
-        true => format!("{share}\n"),
-        false => format!("{message} ({share})\n"),
-    }
+/// What a notice of progress says; `None` when it says nothing that can be shown.
+fn advance(told: &ProgressNotificationParam) -> Option<Advance> {
+    let message = told.message.as_deref().unwrap_or_default();
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(Advance {
+        progress: Some(told.progress).filter(|progress| progress.is_finite())?,
+        total: told.total.filter(|total| *total > 0.0 && total.is_finite()),
+        message: message.chars().take(MESSAGE).collect(),
+    })
 }
 
 /// What bounds a request.
@@ -141,25 +152,14 @@ fn failed(error: ServiceError) -> McpError {
         }
         ServiceError::Timeout { timeout } => McpError::Timeout { after: timeout },
         ServiceError::TransportClosed => McpError::Lost,
-        ServiceError::TransportSend(error) => McpError::Sending { why: chain(&error) },
+        ServiceError::TransportSend(error) if wants_sign_in(&error) => {
+            McpError::SignIn { again: true }
+        }
+        ServiceError::TransportSend(error) => McpError::Sending { why: not_sent(&error) },
         ServiceError::Cancelled { .. } => McpError::Cancelled,
         other => McpError::Protocol { message: other.to_string() },
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_is_told_in_words() {
-        let mut told =
-            ProgressNotificationParam::new(ProgressToken(NumberOrString::Number(1)), 1.0);
-        assert_eq!(words(&told), "1\n");
-        told.total = Some(4.0);
-        told.message = Some("reading".into());
-        assert_eq!(words(&told), "reading (25 %)\n");
-        told.total = Some(f64::NAN);
-        assert_eq!(words(&told), "reading (1)\n");
-    }
-}
+mod tests;

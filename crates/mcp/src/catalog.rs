@@ -20,7 +20,7 @@ pub struct Catalog {
     pub instructions: Option<String>,
     /// Its own name and version.
     pub implementation: Option<String>,
-    /// Which of its tools were left out because they are too many, in words.
+    /// What was left out of its lists because it is too much, in words.
     pub cut: Option<String>,
 }
 

@@ -6,11 +6,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_config::mcp::{Endpoint, McpServer, McpSource};
+use parallax_config::mcp::{Endpoint, McpServer, McpSource, SandboxGrants};
 use parallax_exec::environment::{Redaction, is_of_system, pass};
 use parallax_exec::{Processes, ServedProgram, StartError};
 use parallax_http::chain;
-use parallax_http::reqwest::header::{HeaderName, HeaderValue};
+use parallax_http::reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use parallax_http::reqwest::{self, Client};
 use parallax_http::{ClientOptions, Redirects};
 use rmcp::service::{ClientInitializeError, RunningService};
@@ -18,10 +18,13 @@ use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpError,
 };
-use rmcp::transport::{AuthClient, AuthorizationManager, StreamableHttpClientTransport};
+use rmcp::transport::{
+    AuthClient, AuthorizationManager, DynamicTransportError, StreamableHttpClientTransport,
+};
 use rmcp::{RoleClient, ServiceExt};
 
 use crate::error::McpError;
+use crate::google::Google;
 use crate::handler::Handler;
 use crate::lines::LONGEST;
 use crate::oauth::{self, Bearer, TokenFiles};
@@ -29,13 +32,18 @@ use crate::signs::Signs;
 use crate::sse::Sse;
 use crate::stdio::Stdio;
 use crate::tail::Tail;
+use crate::wire::Wire;
+
+/// The header that names the project which pays.
+const QUOTA_PROJECT: &str = "x-goog-user-project";
 
 /// A connection that is open.
 pub(crate) type Connection = RunningService<RoleClient, Handler>;
 
 /// Puts a program into the sandbox of commands, or says why it cannot be put
 /// there. Blocking: it looks at the disk.
-pub type Confine = Arc<dyn Fn(ServedProgram) -> Result<ServedProgram, String> + Send + Sync>;
+pub type Confine =
+    Arc<dyn Fn(ServedProgram, &SandboxGrants) -> Result<ServedProgram, String> + Send + Sync>;
 
 /// Where servers run and what they get.
 pub(crate) struct Surroundings {
@@ -78,14 +86,14 @@ impl Surroundings {
                         .retain(|(name, _)| own(name) || is_of_system(&name.to_string_lossy()));
                 }
                 if server.is_confined(self.sandboxed) {
-                    program = self.confined(program).await?;
+                    program = self.confined(program, server.grants.clone()).await?;
                 }
                 let started = self.processes.serve(program).await;
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { why: not_started(&error) })?;
                 signs.started(process.id());
                 let stdio = Stdio::new(process, streams, tail.clone());
-                handler.serve(stdio).await.map_err(|error| refused(&error))
+                handler.serve(Wire::around(stdio, server)).await.map_err(|error| refused(&error))
             }
             Endpoint::Http { url, headers } => self.http(server, url, headers, handler).await,
             Endpoint::Sse { url, headers } => self.sse(server, url, headers, handler).await,
@@ -125,10 +133,14 @@ impl Surroundings {
     }
 
     /// The same program in its sandbox. Without one it is not started.
-    async fn confined(&self, program: ServedProgram) -> Result<ServedProgram, McpError> {
+    async fn confined(
+        &self,
+        program: ServedProgram,
+        grants: SandboxGrants,
+    ) -> Result<ServedProgram, McpError> {
         let failed = |why: String| McpError::Start { why: format!("it has no sandbox: {why}") };
         let confine = Arc::clone(&self.confine);
-        let confining = tokio::task::spawn_blocking(move || confine(program));
+        let confining = tokio::task::spawn_blocking(move || confine(program, &grants));
         let confined = confining.await.map_err(|error| failed(error.to_string()))?;
         match confined.map_err(failed)? {
             program if program.sandbox.is_some() => Ok(program),
@@ -144,21 +156,24 @@ impl Surroundings {
         handler: Handler,
     ) -> Result<Connection, McpError> {
         let client = self.client()?;
+        let (headers, credentials) = self.credentials(server, url, headers).await?;
         let config = StreamableHttpClientTransportConfig::with_uri(Arc::from(url))
-            .custom_headers(custom(headers)?)
+            .custom_headers(headers)
             .max_sse_event_size(LONGEST)
             .reinit_on_expired_session(true);
-        match self.tokens_for(server, url, headers).await {
-            Some(manager) => {
+        let kind = credentials.as_ref().map(|(_, kind)| *kind);
+        let opened = match credentials {
+            Some((manager, _)) => {
                 let client = AuthClient::new(client, manager);
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(transport).await.map_err(|error| again(refused(&error)))
+                handler.serve(Wire::around(transport, server)).await
             }
             None => {
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(transport).await.map_err(|error| refused(&error))
+                handler.serve(Wire::around(transport, server)).await
             }
-        }
+        };
+        opened.map_err(|error| of_kind(kind, refused(&error)))
     }
 
     async fn sse(
@@ -168,11 +183,16 @@ impl Surroundings {
         headers: &[(String, String)],
         handler: Handler,
     ) -> Result<Connection, McpError> {
-        let bearer = self.tokens_for(server, url, headers).await.map(Bearer::new);
-        let signed = bearer.is_some();
-        let opened = Sse::open(self.client()?, url, custom(headers)?, bearer).await;
-        let sse = opened.map_err(|error| if signed { again(error) } else { error })?;
-        handler.serve(sse).await.map_err(|error| refused(&error))
+        let (headers, credentials) = self.credentials(server, url, headers).await?;
+        let kind = credentials.as_ref().map(|(_, kind)| *kind);
+        let parameter = server.oauth.token_param_name.clone();
+        let bearer = credentials.map(|(manager, _)| Bearer::new(manager, parameter));
+        let opened = Sse::open(self.client()?, url, headers, bearer).await;
+        let sse = opened.map_err(|error| of_kind(kind, error))?;
+        handler
+            .serve(Wire::around(sse, server))
+            .await
+            .map_err(|error| of_kind(kind, refused(&error)))
     }
 
     fn client(&self) -> Result<Client, McpError> {
@@ -180,19 +200,48 @@ impl Surroundings {
         parallax_http::client(&options).map_err(|error| McpError::Start { why: error.to_string() })
     }
 
-    /// Tokens of a sign-in, unless the user set a header for that.
-    async fn tokens_for(
+    /// The headers of all requests, and what gives the token for each, unless the
+    /// user set a header for that.
+    async fn credentials(
         &self,
         server: &McpServer,
         url: &str,
         headers: &[(String, String)],
-    ) -> Option<AuthorizationManager> {
-        let by_header = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        if by_header {
-            return None;
+    ) -> Result<(HashMap<HeaderName, HeaderValue>, Option<Credentials>), McpError> {
+        let mut custom = custom(headers)?;
+        if custom.contains_key(&AUTHORIZATION) {
+            return Ok((custom, None));
         }
-        oauth::stored(&self.tokens, server, url).await
+        let scopes = &server.oauth.scopes;
+        let Some(google) = Google::of(&server.provider, scopes, &self.variables, &self.http)?
+        else {
+            let manager = oauth::stored(&self.tokens, server, url).await;
+            return Ok((custom, manager.map(|manager| (manager, Kind::SignIn))));
+        };
+        // Now, where a failure can say why.
+        google.token().await?;
+        if let Some(project) = google.quota_project().await
+            && let Ok(project) = HeaderValue::from_str(&project)
+        {
+            custom.entry(HeaderName::from_static(QUOTA_PROJECT)).or_insert(project);
+        }
+        let manager = oauth::manager(url).await;
+        let mut manager = manager.map_err(|error| McpError::Start { why: error.to_string() })?;
+        manager.set_credential_store(google);
+        Ok((custom, Some((manager, Kind::Google))))
     }
+}
+
+/// What gives the tokens, and of what kind they are.
+type Credentials = (AuthorizationManager, Kind);
+
+/// Where the tokens of a connection come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A sign-in of the person.
+    SignIn,
+    /// The credentials of Google Cloud.
+    Google,
 }
 
 fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
@@ -205,11 +254,22 @@ fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValu
     headers.iter().map(header).collect()
 }
 
-/// The same failure where there was a sign-in: it does not count any more.
-fn again(error: McpError) -> McpError {
-    match error {
-        McpError::SignIn { .. } => McpError::SignIn { again: true },
-        other => other,
+/// The same failure where there were tokens: they do not count any more.
+fn of_kind(kind: Option<Kind>, error: McpError) -> McpError {
+    let is_refusal = match &error {
+        McpError::SignIn { .. } => true,
+        // The library wanted to renew what nobody can renew for it.
+        McpError::Start { why } => why.contains("OAuth client not configured"),
+        _ => false,
+    };
+    match kind {
+        Some(Kind::SignIn) if matches!(error, McpError::SignIn { .. }) => {
+            McpError::SignIn { again: true }
+        }
+        Some(Kind::Google) if is_refusal => {
+            McpError::Start { why: "it does not accept the credentials of Google Cloud".to_owned() }
+        }
+        _ => error,
     }
 }
 
@@ -254,7 +314,37 @@ fn streamable(error: &ClientInitializeError) -> Option<&StreamableHttpError<reqw
     let ClientInitializeError::TransportError { error: transport, .. } = error else {
         return None;
     };
-    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(transport.error.as_ref());
+    innermost(transport.error.as_ref())
+}
+
+/// Whether a server that was signed in to wants that again.
+pub(crate) fn wants_sign_in(error: &DynamicTransportError) -> bool {
+    match innermost(error.error.as_ref()) {
+        Some(StreamableHttpError::AuthRequired(_)) => true,
+        Some(StreamableHttpError::Client(error)) => {
+            error.status() == Some(reqwest::StatusCode::UNAUTHORIZED)
+        }
+        Some(StreamableHttpError::Auth(AuthError::TokenRefreshFailed(why))) => {
+            // Else nobody was there to say so.
+            !why.starts_with("Request failed")
+        }
+        Some(StreamableHttpError::Auth(AuthError::AuthorizationRequired)) => true,
+        _ => false,
+    }
+}
+
+/// Why a message could not be sent, in words for people.
+pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
+    match innermost(error.error.as_ref()) {
+        Some(StreamableHttpError::Client(client)) => plain(&chain(client)),
+        _ => plain(&chain(error)),
+    }
+}
+
+fn innermost<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a StreamableHttpError<reqwest::Error>> {
+    let mut at = Some(error);
     while let Some(inner) = at {
         if let Some(found) = inner.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             return Some(found);

@@ -13,7 +13,7 @@ pub enum McpError {
     },
     /// It wants a sign-in.
     #[error("{}", match again {
-        true => "its sign-in no longer counts: sign in again (`/mcp auth`, `parallax mcp auth`)",
+        true => "its sign-in no longer counts",
         false => "it wants a sign-in",
     })]
     SignIn {
@@ -58,4 +58,17 @@ pub enum McpError {
     /// The request was cancelled.
     #[error("the request was cancelled")]
     Cancelled,
+}
+
+impl McpError {
+    /// The same for people, with what to do about it: `server` is whose it is.
+    pub(crate) fn with_command(&self, server: &str) -> String {
+        match self {
+            Self::SignIn { again } => format!(
+                "{self}: sign in{} with `/mcp auth {server}` or `parallax mcp auth {server}`",
+                if *again { " again" } else { "" }
+            ),
+            other => other.to_string(),
+        }
+    }
 }

@@ -16,6 +16,7 @@ mod catalog;
 mod connect;
 mod error;
 mod files;
+mod google;
 mod handler;
 mod instructions;
 mod lines;
@@ -39,6 +40,7 @@ mod status;
 mod stdio;
 mod tail;
 mod tool;
+mod wire;
 
 pub use ask::{Answer, Asker, Question};
 pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};
@@ -50,7 +52,7 @@ pub use prompts::{PromptLine, parse_prompt_line};
 pub use sampling::Sampling;
 pub use schema::SchemaForm;
 pub use search_tool::SEARCH_TOOLS;
-pub use servers::{News, Servers, ServersOptions, ToolBudget};
+pub use servers::{News, Servers, ServersOptions, ToolBudget, WantedSignIn};
 pub use status::{ServerStatus, Status};
 
 /// What this program calls itself towards servers.

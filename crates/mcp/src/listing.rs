@@ -48,11 +48,13 @@ impl Server {
         });
         let (tools, prompts, resources, templates) =
             tokio::join!(tools, prompts, resources, templates);
-        let mut notes = Vec::new();
+        let (mut notes, mut cuts) = (Vec::new(), Vec::new());
         let mut read = |what: &str, list: Result<pages::Pages, McpError>| match list {
             Ok(pages) => {
-                let cut = pages.cut.map(|why| format!("its list of {what} is cut: {why}"));
-                notes.extend(cut);
+                cuts.extend(pages.cut.map(|why| {
+                    let kept = pages.entries.len();
+                    format!("its list of {what} is cut: {why}; {kept} of them are kept")
+                }));
                 pages.entries
             }
             Err(error) => {
@@ -73,23 +75,21 @@ impl Server {
         let tools: Vec<ToolEntry> = listed.iter().filter_map(ToolEntry::read).collect();
         let broken = listed.len() - tools.len();
         let Bounded { tools, cut, notes: bounded } = bounds::bound(tools);
+        let prompts = read("prompts", prompts);
+        let resources = read("resources", resources);
+        let templates = read("templates", templates);
+        cuts.extend(cut);
         let catalog = Catalog {
-            prompts: read("prompts", prompts).iter().filter_map(PromptEntry::read).collect(),
-            resources: read("resources", resources)
-                .iter()
-                .filter_map(ResourceEntry::read)
-                .collect(),
-            templates: read("templates", templates)
-                .iter()
-                .filter_map(ResourceEntry::read)
-                .collect(),
+            prompts: prompts.iter().filter_map(PromptEntry::read).collect(),
+            resources: resources.iter().filter_map(ResourceEntry::read).collect(),
+            templates: templates.iter().filter_map(ResourceEntry::read).collect(),
             instructions: info.as_deref().and_then(|info| info.instructions.clone()),
             implementation: info
                 .as_deref()
                 .and_then(|info| info.server_info.as_ref())
                 .map(|it| format!("{} {}", it.name, it.version)),
             tools,
-            cut,
+            cut: (!cuts.is_empty()).then(|| cuts.join("; ")),
         };
         notes.extend(bounded);
         if broken > 0 {

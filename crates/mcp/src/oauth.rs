@@ -6,6 +6,7 @@ mod callback;
 mod flow;
 mod store;
 
-pub(crate) use bearer::{Bearer, stored};
+pub(crate) use bearer::{Bearer, manager, stored};
 pub use flow::{SignIn, sign_in};
+pub(crate) use store::Later;
 pub use store::TokenFiles;

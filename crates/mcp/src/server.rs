@@ -1,6 +1,7 @@
 //! One server: started when it is needed, started again when it is gone.
 
 mod key;
+mod signed_out;
 mod state;
 
 use std::path::PathBuf;
@@ -174,7 +175,12 @@ impl Server {
         ServerStatus {
             config: self.config.clone(),
             status: state.status,
-            error: state.error.as_ref().map(ToString::to_string).or_else(|| state.earlier()),
+            error: match &state.error {
+                Some(error @ McpError::SignIn { .. }) => {
+                    Some(error.with_command(&self.config.name))
+                }
+                error => error.as_ref().map(ToString::to_string).or_else(|| state.earlier()),
+            },
             handshake: state.handshake,
             implementation: state.catalog.implementation.clone(),
             tail: self.tail.text(),
@@ -191,7 +197,10 @@ impl Server {
             return None;
         }
         match (state.status, &state.error) {
-            (Status::Disconnected | Status::NeedsSignIn, Some(error)) => Some(error.to_string()),
+            (Status::Disconnected | Status::NeedsSignIn, Some(error)) => Some(match error {
+                McpError::SignIn { .. } => error.with_command(&self.config.name),
+                error => error.to_string(),
+            }),
             (Status::Connecting | Status::Disconnected, _) if state.earlier.is_some() => {
                 state.earlier()
             }
@@ -473,9 +482,10 @@ impl Server {
         repeatable: bool,
     ) -> Result<Value, McpError> {
         let Bounds { timeout, cancel, progress } = bounds;
-        let mut left = if repeatable { 2 } else { 1 };
+        // What was never sent is tried again for a while, what may have been once.
+        let mut waits = WAITS.iter().take(if repeatable { 3 } else { 0 });
+        let mut again = repeatable;
         loop {
-            left -= 1;
             let peer = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(McpError::Cancelled),
@@ -485,7 +495,16 @@ impl Server {
             let _running = self.asking.call();
             match request(&peer, build(), bounds, &self.listeners).await {
                 // The link was down, not the request wrong.
-                Err(McpError::Lost | McpError::Sending { .. }) if left > 0 => {}
+                Err(McpError::Lost) if again => again = false,
+                Err(error @ McpError::Sending { .. }) => {
+                    let Some(wait) = waits.next() else { return Err(error) };
+                    tokio::select! {
+                        biased;
+                        () = cancel.cancelled() => return Err(McpError::Cancelled),
+                        () = tokio::time::sleep(*wait) => {}
+                    }
+                }
+                Err(McpError::SignIn { .. }) => return Err(self.signed_out().await),
                 other => return other,
             }
         }

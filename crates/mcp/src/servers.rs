@@ -1,5 +1,7 @@
 //! All servers of a session, and their tools.
 
+mod sign_ins;
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ use crate::server::Server;
 use crate::signs::answers;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
+pub use sign_ins::WantedSignIn;
 
 /// How long a call of a tool that is not known yet waits for its server.
 const LOOKING: Duration = Duration::from_secs(60);
@@ -268,7 +271,12 @@ impl Servers {
     pub async fn connect(&self, name: &str) -> Result<(), String> {
         let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
         server.forgive();
-        server.link().await.map(drop).map_err(|error| error.to_string())
+        server.link().await.map(drop).map_err(|error| error.with_command(name))
+    }
+
+    /// The servers whose trouble was told.
+    fn told(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends all connections and opens them again.
@@ -471,7 +479,7 @@ impl ToolSource for Servers {
     fn trouble(&self) -> Option<String> {
         // Where nothing waits for servers, one may just be starting.
         let late = !self.inner.first_wait.is_zero();
-        let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         let mut words = Vec::new();
         for server in &self.inner.servers {
             let name = &server.config.name;

@@ -77,14 +77,12 @@ async fn get(
     headers: &HeaderMap,
     bearer: Option<&Bearer>,
 ) -> Result<Response, McpError> {
-    let mut request =
-        client.get(url.clone()).headers(headers.clone()).header("Accept", "text/event-stream");
-    if let Some(token) = match bearer {
-        Some(bearer) => bearer.token().await,
-        None => None,
-    } {
-        request = request.bearer_auth(token);
-    }
+    let build =
+        |url: Url| client.get(url).headers(headers.clone()).header("Accept", "text/event-stream");
+    let request = match bearer {
+        Some(bearer) => bearer.request(url, build).await,
+        None => build(url.clone()),
+    };
     request.send().await.map_err(|error| McpError::Start {
         why: plain(&parallax_http::chain(&error.without_url())),
     })
@@ -102,12 +100,11 @@ impl Transport<RoleClient> for Sse {
         let bearer = self.bearer.clone();
         async move {
             let post = async |bearer: Option<&Bearer>| {
-                let mut request = client.post(url.clone()).headers(headers.clone()).json(&item);
-                if let Some(bearer) = bearer
-                    && let Some(token) = bearer.token().await
-                {
-                    request = request.bearer_auth(token);
-                }
+                let build = |url| client.post(url).headers(headers.clone()).json(&item);
+                let request = match bearer {
+                    Some(bearer) => bearer.request(&url, build).await,
+                    None => build(url.clone()),
+                };
                 request.send().await.map_err(|error| io::Error::other(error.without_url()))
             };
             let mut response = post(bearer.as_ref()).await?;

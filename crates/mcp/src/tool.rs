@@ -168,9 +168,9 @@ impl Of {
                 return self.reading().error(&format!("{message} (error {code})"));
             }
             McpError::SignIn { again } => format!(
-                "The MCP server `{name}` wants a sign-in{}: the user can run `/mcp auth {name}` or \
-                 `parallax mcp auth {name}`",
-                if *again { " again, the last one no longer counts" } else { "" }
+                "The MCP server `{name}` wants a sign-in{} by the user: `/mcp auth {name}` in the \
+                 terminal, or `parallax mcp auth {name}`",
+                if *again { " again (the last one no longer counts)" } else { "" }
             ),
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),
             other => {

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::MakeWriter;
 pub(crate) fn begin(launch: &Launch) {
     let Some(file) = open(launch.home().join("logs")) else { return };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| {
-        EnvFilter::new("warn,parallax=debug,parallax_engine=debug,parallax_gemini=debug,parallax_tools=debug,parallax_exec=debug")
+        EnvFilter::new("warn,parallax=debug,parallax_engine=debug,parallax_gemini=debug,parallax_tools=debug,parallax_exec=debug,parallax_mcp=debug")
     });
     // A second subscriber cannot be there: this runs once, at the start.
     let _ = tracing_subscriber::fmt()
@@ -31,7 +31,7 @@ pub(crate) fn begin(launch: &Launch) {
 /// `--debug` also in a file, as [`begin`] does.
 pub(crate) fn collect(book: &LogBook, home: Option<&std::path::Path>) {
     let file = home.and_then(|home| open(home.join("logs")));
-    let usual = if file.is_some() { "info" } else { "warn" };
+    let usual = if file.is_some() { "info,parallax_mcp::wire=debug" } else { "warn" };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let writers = Writers { book: book.clone(), file: file.map(|file| Arc::new(Mutex::new(file))) };
     // A second subscriber cannot be there: this runs once, at the start.
@@ -57,16 +57,19 @@ impl<'a> MakeWriter<'a> for Writers {
         LineWriter {
             book: self.book.clone(),
             file: self.file.clone(),
-            level: LogLevel::Info,
+            level: Some(LogLevel::Info),
             line: Vec::new(),
         }
     }
 
     fn make_writer_for(&'a self, meta: &tracing::Metadata<'_>) -> LineWriter {
         let level = match *meta.level() {
-            tracing::Level::ERROR => LogLevel::Error,
-            tracing::Level::WARN => LogLevel::Warning,
-            _ => LogLevel::Info,
+            tracing::Level::ERROR => Some(LogLevel::Error),
+            tracing::Level::WARN => Some(LogLevel::Warning),
+            tracing::Level::INFO => Some(LogLevel::Info),
+            // What machines say to each other is for the file.
+            _ if self.file.is_some() => None,
+            _ => Some(LogLevel::Info),
         };
         let mut writer = self.make_writer();
         writer.level = level;
@@ -78,7 +81,8 @@ impl<'a> MakeWriter<'a> for Writers {
 struct LineWriter {
     book: LogBook,
     file: Option<Arc<Mutex<File>>>,
-    level: LogLevel,
+    /// `None`: it is not for the console.
+    level: Option<LogLevel>,
     line: Vec<u8>,
 }
 
@@ -100,8 +104,10 @@ impl Drop for LineWriter {
             // A log that cannot be written is not worth failing for.
             let _ = file.write_all(&self.line);
         }
-        let text = String::from_utf8_lossy(&self.line);
-        self.book.add(self.level, text.trim().to_owned());
+        if let Some(level) = self.level {
+            let text = String::from_utf8_lossy(&self.line);
+            self.book.add(level, text.trim().to_owned());
+        }
     }
 }
 

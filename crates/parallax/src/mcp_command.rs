@@ -171,6 +171,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
         None => Edited::NotThere,
     };
     let left = if edited == Edited::Removed { self::launch()? } else { launch };
+    let unread = left.unread_files_of_server(name);
     let left = places(&left, name);
     let name = one_line(name);
     let mut text = match edited {
@@ -184,6 +185,14 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
             "It stands in {}, so it stays: take it out there, or switch it off with `parallax mcp \
              disable {name}`.",
             left.join(" and in ")
+        );
+    }
+    for file in unread {
+        let _ = writeln!(
+            text,
+            "It stands in `{}`, which does not count, since the folder is not trusted: take it out \
+             there.",
+            one_line(&file.display().to_string())
         );
     }
     Ok(say(&text))
@@ -304,6 +313,10 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
         );
         if let Some(error) = &probe.error {
             let _ = writeln!(text, "    {}", one_line(error));
+        }
+        if probe.state == ProbeState::NeedsSignIn {
+            let name = one_line(&probe.server.name);
+            let _ = writeln!(text, "    sign in: parallax mcp auth {name}");
         }
     }
     Ok(say(&text))

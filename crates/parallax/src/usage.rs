@@ -70,12 +70,28 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
             let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
             Usage::new(format!("`{value}` is no value for `{argument}`: {why}"), SEE_HELP)
         }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(list)) => {
+                    list.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(" and ")
+                }
+                _ => argument,
+            };
+            Usage::new(format!("{missing} is missing"), usage_line(error))
+        }
         _ => {
             let rendered = error.to_string();
             let first = rendered.lines().next().unwrap_or_default();
             Usage::new(first.strip_prefix("error: ").unwrap_or(first), SEE_HELP)
         }
     }
+}
+
+/// How the command is written, from the last line of clap's own words.
+fn usage_line(error: &clap::Error) -> String {
+    let rendered = error.to_string();
+    let line = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    line.map_or_else(|| SEE_HELP.to_owned(), |line| format!("it is written `{}`", line.trim()))
 }
 
 fn choices(error: &clap::Error) -> String {

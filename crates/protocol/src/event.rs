@@ -17,7 +17,7 @@ use crate::policy::{ApprovalMode, RuleDraft, Verdict};
 use crate::price::Cost;
 use crate::routing::{Fallback, Route};
 use crate::shell::{BackgroundProcess, Screen, ShellEnding};
-use crate::tool::{Display, Preview, ToolErrorKind, ToolKind};
+use crate::tool::{Advance, Display, Preview, ToolErrorKind, ToolKind};
 
 /// One report. `seq` grows by one per event of a session; `turn` counts prompts
 /// from 1 (0 before the first).
@@ -63,6 +63,14 @@ pub enum EventBody {
         item: ItemId,
         /// What its terminal shows.
         screen: Arc<Screen>,
+    },
+    /// A call got further by so much, as its server tells it; at most ten times a
+    /// second. A slow reader gets the newest one only.
+    ItemAdvanced {
+        /// The item.
+        item: ItemId,
+        /// How far it is.
+        advance: Advance,
     },
     /// A sub-agent got further. A slow reader gets the newest one only.
     Agent {

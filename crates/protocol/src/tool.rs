@@ -463,10 +463,51 @@ pub trait Progress: Send + Sync {
     fn aside(&self, _text: &str) {}
     /// The process group that the call runs in, when it has one.
     fn process_group(&self, _pgid: i32) {}
+    /// How far the call is. Who listens to no more than text gets it as a line.
+    fn advance(&self, advance: &Advance) {
+        self.output(&format!("{advance}\n"));
+    }
     /// What the terminal of the call's command shows now.
     fn screen(&self, _screen: Screen) {}
     /// The call's process can be reached so, until the call ends.
     fn control(&self, _control: Arc<dyn ProcessControl>) {}
+}
+
+/// How far a call is, as its server tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advance {
+    /// How much is done; it only grows.
+    pub progress: f64,
+    /// How much there is to do, where that is known; more than nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    /// What is being done.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+impl Advance {
+    /// What is done of all, in hundredths; a hundred only when all is done.
+    pub fn percent(&self) -> Option<u8> {
+        let total = self.total.filter(|total| *total > 0.0 && total.is_finite())?;
+        let share = self.progress / total;
+        // Cut, not rounded.
+        share.is_finite().then(|| (share.clamp(0.0, 1.0) * 100.0) as u8)
+    }
+}
+
+/// The message and how much is done.
+impl std::fmt::Display for Advance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let done = match self.percent() {
+            Some(percent) => format!("{percent} %"),
+            None => format!("{}", self.progress),
+        };
+        match self.message.is_empty() {
+            true => f.write_str(&done),
+            false => write!(f, "{} ({done})", self.message),
+        }
+    }
 }
 
 /// A [`Progress`] that drops everything.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, same_name};
+use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, same_name, stands_in};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
@@ -162,6 +162,17 @@ impl Launch {
     pub fn files_of_server(&self, name: &str) -> Vec<PathBuf> {
         let origins = self.config.settings.origins(&format!("mcpServers.{name}"));
         origins.iter().map(|origin| origin.file.clone()).collect()
+    }
+
+    /// The project's settings files in which a server stands though they do not
+    /// count, since the folder is not trusted. Blocking: it reads them.
+    pub fn unread_files_of_server(&self, name: &str) -> Vec<PathBuf> {
+        if self.trusted() {
+            return Vec::new();
+        }
+        let files = [".gemini", ".parallax"]
+            .map(|folder| self.options.directory.join(folder).join("settings.json"));
+        files.into_iter().filter(|file| stands_in(file, name)).collect()
     }
 
     /// The homes of the user.

@@ -9,7 +9,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
 pub use parallax_exec::program::open_address;
-pub use parallax_mcp::{Answer, Asker, Question};
+pub use parallax_mcp::{Answer, Asker, Question, WantedSignIn};
 
 use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
@@ -114,6 +114,11 @@ impl McpView {
         self.servers.resources()
     }
 
+    /// Servers that want a sign-in, each once: whoever asks tells the person.
+    pub fn sign_ins(&self) -> Vec<WantedSignIn> {
+        self.servers.sign_ins()
+    }
+
     /// Ends all connections and opens them again. Blocking; on a blocking thread
     /// of a runtime.
     ///
@@ -160,7 +165,7 @@ impl McpView {
         let face = Browser { show: Arc::new(show), opens: !self.launch.without_browser() };
         block(async {
             sign_in(&server, &files, port, &face).await?;
-            self.servers.connect(&name).await
+            self.servers.reconnect(&name).await
         })?
         .map_err(told)?;
         Ok(name)
@@ -193,16 +198,26 @@ impl McpView {
     }
 }
 
+/// What servers offer and want now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpOffer {
+    /// Resources of all servers: `server:uri`, and what each is.
+    pub resources: Vec<(String, String)>,
+    /// Servers that want a sign-in, of which the person was not told yet.
+    pub sign_ins: Vec<WantedSignIn>,
+}
+
 /// News of what servers offer.
 pub struct McpNews {
     news: parallax_mcp::News,
 }
 
 impl McpNews {
-    /// The resources, when something is another than before; `None` when the
+    /// What they offer, when something is another than before; `None` when the
     /// servers are gone.
-    pub async fn next(&mut self) -> Option<Vec<(String, String)>> {
-        self.news.next().await.map(|servers| servers.resources())
+    pub async fn next(&mut self) -> Option<McpOffer> {
+        let servers = self.news.next().await?;
+        Some(McpOffer { resources: servers.resources(), sign_ins: servers.sign_ins() })
     }
 }
 

@@ -218,6 +218,10 @@ impl OpenSession {
         for row in &rows {
             let error = row.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
             lines.push(format!("{} ({}, {}){error}", row.name, row.kind, row.status));
+            if row.error.is_some() && !row.last_words.is_empty() {
+                lines.push(format!("  its last words: {}", row.last_words));
+            }
+            lines.extend(row.notes.iter().map(|note| format!("  note: {note}")));
             for tool in &row.tools {
                 match detail {
                     "desc" | "schema" => {
@@ -240,7 +244,9 @@ impl OpenSession {
                 .iter()
                 .map(|prompt| json!({"name": prompt.name, "description": prompt.description}));
             json!({"name": row.name, "type": row.kind, "status": row.status, "target": row.target,
-                "extension": row.extension, "error": row.error,
+                "extension": row.extension, "error": row.error, "notes": row.notes,
+                "handshake_ms": row.handshake.and_then(|time| u64::try_from(time).ok()),
+                "last_words": row.last_words,
                 "tools": tools.collect::<Value>(), "prompts": prompts.collect::<Value>()})
         });
         Told { text: or_none(lines, "No MCP servers are configured."), data: data.collect() }

@@ -17,6 +17,7 @@ mod load;
 mod output;
 mod page;
 mod past;
+mod progress_row;
 mod query;
 mod release;
 mod source_rows;

@@ -83,6 +83,13 @@ pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
     Ok(Edited::Removed)
 }
 
+/// Whether a server stands in a settings file, as far as that can be read. Blocking.
+pub fn stands_in(file: &Path, name: &str) -> bool {
+    let read = jsonc::read_object(file).ok().flatten();
+    let servers = read.and_then(|mut file| file.shift_remove("mcpServers"));
+    servers.is_some_and(|servers| servers.get(name).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

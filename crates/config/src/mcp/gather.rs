@@ -198,8 +198,23 @@ impl Sources {
         if let Some(fields) = value.as_object_mut() {
             // What an extension cannot say of itself.
             fields.shift_remove("trust");
-            if fields.get("sandbox").is_some_and(|own| *own == json!(false) || *own == "false") {
-                fields.shift_remove("sandbox");
+            match fields.get("sandbox") {
+                Some(own) if *own == json!(false) || *own == "false" => {
+                    fields.shift_remove("sandbox");
+                }
+                // Its user may change the rest of it: what it grants must not count then.
+                Some(Value::Object(_)) => drop(fields.insert("sandbox".to_owned(), json!(true))),
+                _ => {}
+            }
+            // Nor may it have you act as somebody.
+            if fields.get("authProviderType").and_then(Value::as_str)
+                == Some("service_account_impersonation")
+            {
+                fields.shift_remove("authProviderType");
+                warnings.push(format!(
+                    "the MCP server `{name}` of an extension cannot act as a service account; \
+                     your own settings can have it do so"
+                ));
             }
         }
         self.put(name.to_owned(), value, source);

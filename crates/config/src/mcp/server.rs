@@ -6,6 +6,9 @@ use std::time::Duration;
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use super::confinement::{SandboxGrants, sandbox};
+use super::credentials::{self, AuthProvider, OAuthSettings};
+
 /// How long a request may take when the server's `timeout` says nothing.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(600_000);
 
@@ -139,33 +142,6 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// The `oauth` object of a server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OAuthSettings {
-    /// Whether a 401 starts the flow by itself.
-    pub enabled: bool,
-    /// A client registered beforehand.
-    pub client_id: Option<String>,
-    /// Its secret.
-    pub client_secret: Option<parallax_protocol::secret::Secret>,
-    /// Where the person is sent.
-    pub authorization_url: Option<String>,
-    /// The issuer, whose metadata say the rest.
-    pub issuer: Option<String>,
-    /// Where codes become tokens.
-    pub token_url: Option<String>,
-    /// Where clients register.
-    pub registration_url: Option<String>,
-    /// What is asked for.
-    pub scopes: Vec<String>,
-    /// For whom the tokens are.
-    pub audiences: Vec<String>,
-    /// Where the browser comes back to.
-    pub redirect_uri: Option<String>,
-    /// The parameter that carries the token, where it is no header.
-    pub token_param_name: Option<String>,
-}
-
 /// Where a server was written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpSource {
@@ -221,6 +197,8 @@ pub struct McpServer {
     /// Whether it runs in the sandbox of commands, where it says so itself; see
     /// [`Self::is_confined`].
     pub sandbox: Option<bool>,
+    /// What it may do in there beyond what commands may.
+    pub grants: SandboxGrants,
     /// What it is for, in the user's words.
     pub description: Option<String>,
     /// The only tools that count.
@@ -229,6 +207,8 @@ pub struct McpServer {
     pub exclude: Vec<String>,
     /// Settings of OAuth.
     pub oauth: OAuthSettings,
+    /// Where its credentials come from.
+    pub provider: AuthProvider,
     /// Where it was written down.
     pub source: McpSource,
     /// Whether it may start.
@@ -268,32 +248,14 @@ impl McpServer {
                     .ok_or_else(|| failed("`timeout` must be a number of milliseconds"))?,
             ),
         };
-        let sandbox = match fields.get("sandbox") {
-            None | Some(Value::Null) => None,
-            Some(Value::Bool(flag)) => Some(*flag),
-            Some(Value::String(text)) if text == "true" || text == "false" => Some(text == "true"),
-            Some(_) => return Err(failed("`sandbox` must be `true` or `false`")),
-        };
-        // It would be called without any credentials.
-        match text(fields, "authProviderType").as_deref() {
-            None | Some("dynamic_discovery") => {}
-            Some(other @ ("google_credentials" | "service_account_impersonation")) => {
-                return Err(failed(&format!(
-                    "credentials of Google Cloud (`authProviderType`: `{other}`) cannot be used \
-                     here, so it is not called; take the field out and give a token under \
-                     `headers`: `\"Authorization\": \"Bearer $TOKEN\"`, with the token of `gcloud auth \
-                     application-default print-access-token`"
-                )));
-            }
-            Some(other) => {
-                return Err(failed(&format!("`authProviderType` cannot be `{other}`")));
-            }
-        }
-        let oauth = oauth(fields);
-        if oauth.token_param_name.is_some() {
+        let (sandbox, grants) = sandbox(fields, &source, &mut notes).map_err(|why| failed(&why))?;
+        let oauth = credentials::oauth(fields);
+        let provider = credentials::provider(fields, &endpoint, &oauth, &source)
+            .map_err(|why| failed(&why))?;
+        if oauth.token_param_name.is_some() && !matches!(endpoint, Endpoint::Sse { .. }) {
             notes.push(
-                "`oauth.tokenParamName` has no effect: tokens go into a header, never into an \
-                 address, where others would read them"
+                "`oauth.tokenParamName` has no effect: it is for servers of `type` `sse`; to \
+                 others tokens go in a header"
                     .to_owned(),
             );
         }
@@ -304,21 +266,16 @@ impl McpServer {
             timeout_set: milliseconds.is_some(),
             trust: flag(fields, "trust"),
             sandbox,
+            grants,
             description: text(fields, "description"),
             include: fields.get("includeTools").filter(|it| it.is_array()).map(texts),
             exclude: fields.get("excludeTools").map(texts).unwrap_or_default(),
             oauth,
+            provider,
             source,
             gate: Gate::Open,
             notes,
         })
-    }
-
-    /// Whether it runs in the sandbox of commands; `default` is the setting
-    /// `mcp.sandbox`. A project or an extension cannot take that away.
-    pub fn is_confined(&self, default: bool) -> bool {
-        let own = self.sandbox.filter(|own| *own || !self.source.is_foreign());
-        matches!(self.endpoint, Endpoint::Stdio { .. }) && own.unwrap_or(default)
     }
 
     /// Whether the tool of that name (the server's own) counts.
@@ -387,30 +344,11 @@ fn checked(url: String) -> Result<String, String> {
     }
 }
 
-fn oauth(fields: &Object) -> OAuthSettings {
-    let Some(oauth) = fields.get("oauth").and_then(Value::as_object) else {
-        return OAuthSettings::default();
-    };
-    OAuthSettings {
-        enabled: flag(oauth, "enabled"),
-        client_id: text(oauth, "clientId"),
-        client_secret: text(oauth, "clientSecret").map(parallax_protocol::secret::Secret::new),
-        authorization_url: text(oauth, "authorizationUrl"),
-        issuer: text(oauth, "issuer"),
-        token_url: text(oauth, "tokenUrl"),
-        registration_url: text(oauth, "registrationUrl"),
-        scopes: oauth.get("scopes").map(texts).unwrap_or_default(),
-        audiences: oauth.get("audiences").map(texts).unwrap_or_default(),
-        redirect_uri: text(oauth, "redirectUri"),
-        token_param_name: text(oauth, "tokenParamName"),
-    }
-}
-
-fn text(fields: &Object, key: &str) -> Option<String> {
+pub(super) fn text(fields: &Object, key: &str) -> Option<String> {
     fields.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-fn flag(fields: &Object, key: &str) -> bool {
+pub(super) fn flag(fields: &Object, key: &str) -> bool {
     match fields.get(key) {
         Some(Value::Bool(flag)) => *flag,
         Some(Value::String(text)) => text == "true",
@@ -423,7 +361,7 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-fn texts(value: &Value) -> Vec<String> {
+pub(super) fn texts(value: &Value) -> Vec<String> {
     let plain = |item: &Value| match item {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -490,27 +428,6 @@ mod tests {
         ] {
             assert!(read(value.clone()).is_err(), "{value}");
         }
-    }
-
-    #[test]
-    fn only_its_user_takes_a_server_out_of_the_sandbox() {
-        let confined = |own: Value, source: McpSource, default: bool| {
-            let value = json!({"command": "c", "sandbox": own});
-            McpServer::read("s", &value, source).expect("a server").is_confined(default)
-        };
-        for default in [false, true] {
-            for source in [McpSource::User, McpSource::Workspace] {
-                assert!(confined(json!("true"), source.clone(), default));
-                assert_eq!(confined(Value::Null, source, default), default);
-            }
-            assert!(!confined(json!(false), McpSource::System, default));
-            assert_eq!(confined(json!(false), McpSource::Workspace, default), default);
-            let of_extension = McpSource::Extension("e".to_owned());
-            assert_eq!(confined(json!(false), of_extension, default), default);
-        }
-        assert!(read(json!({"command": "c", "sandbox": "yes"})).is_err());
-        let far = read(json!({"url": "https://x.example", "sandbox": true})).expect("a server");
-        assert!(!far.is_confined(true), "there is no program");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax_config::mcp::McpServer;
+use parallax_http::reqwest::RequestBuilder;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
 };
@@ -39,6 +40,8 @@ pub(crate) async fn manager(url: &str) -> Result<AuthorizationManager, AuthError
 #[derive(Clone)]
 pub(crate) struct Bearer {
     manager: Arc<Mutex<AuthorizationManager>>,
+    /// The parameter of the address that carries the token in place of a header.
+    parameter: Option<Arc<str>>,
 }
 
 /// A manager with the tokens on disk; `None` when there are none for the server.
@@ -108,13 +111,26 @@ async fn prepared(
 }
 
 impl Bearer {
-    pub(crate) fn new(manager: AuthorizationManager) -> Self {
-        Self { manager: Arc::new(Mutex::new(manager)) }
+    pub(crate) fn new(manager: AuthorizationManager, parameter: Option<String>) -> Self {
+        Self { manager: Arc::new(Mutex::new(manager)), parameter: parameter.map(Arc::from) }
     }
 
-    /// The token as it is now; a new one when that is old.
-    pub(crate) async fn token(&self) -> Option<String> {
-        self.manager.lock().await.get_access_token().await.ok()
+    /// A request with the token as it is now; with a new one when that is old.
+    pub(crate) async fn request(
+        &self,
+        url: &url::Url,
+        build: impl FnOnce(url::Url) -> RequestBuilder,
+    ) -> RequestBuilder {
+        let token = self.manager.lock().await.get_access_token().await.ok();
+        match (token, &self.parameter) {
+            (None, _) => build(url.clone()),
+            (Some(token), None) => build(url.clone()).bearer_auth(token),
+            (Some(token), Some(parameter)) => {
+                let mut url = url.clone();
+                url.query_pairs_mut().append_pair(parameter, &token);
+                build(url)
+            }
+        }
     }
 
     /// Fetches a new one after the server refused the last. `false`: a sign-in

@@ -1,8 +1,10 @@
 //! The way through the browser.
 
-use parallax_config::mcp::McpServer;
+use parallax_config::mcp::{McpServer, OAuthSettings};
 use parallax_protocol::BoxFuture;
-use rmcp::transport::auth::{AuthorizationMetadata, AuthorizationRequest, AuthorizationSession};
+use rmcp::transport::auth::{
+    AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+};
 
 use crate::oauth::bearer::manager;
 use crate::oauth::callback::Callback;
@@ -33,20 +35,7 @@ pub async fn sign_in(
     parallax_http::client(&parallax_http::ClientOptions::default())
         .map_err(|error| error.to_string())?;
     let mut manager = manager(url).await.map_err(|error| error.to_string())?;
-    let metadata = if let (Some(authorize), Some(token)) =
-        (&settings.authorization_url, &settings.token_url)
-    {
-        let mut metadata = AuthorizationMetadata::default();
-        metadata.authorization_endpoint.clone_from(authorize);
-        metadata.token_endpoint.clone_from(token);
-        metadata.registration_endpoint.clone_from(&settings.registration_url);
-        metadata.issuer.clone_from(&settings.issuer);
-        metadata
-    } else {
-        let found = manager.resolve_metadata().await;
-        let found = found.map_err(|error| format!("the server's sign-in is not found: {error}"))?;
-        found.metadata
-    };
+    let metadata = metadata(&manager, settings).await?;
     let mut tokens = ServerTokens::new(files, &server.name, url);
     tokens.token_url = Some(metadata.token_endpoint.clone());
     manager.set_credential_store(tokens);
@@ -87,4 +76,40 @@ pub async fn sign_in(
         .await
         .map_err(|error| format!("the sign-in failed: {error}"))?;
     Ok(())
+}
+
+/// Where to sign in: as the settings say, else as the server or the issuer of the
+/// settings says.
+async fn metadata(
+    manager: &AuthorizationManager,
+    settings: &OAuthSettings,
+) -> Result<AuthorizationMetadata, String> {
+    let mut metadata = match (&settings.authorization_url, &settings.token_url) {
+        (Some(_), Some(_)) => AuthorizationMetadata::default(),
+        _ => {
+            let failed = |error| format!("the server's sign-in is not found: {error}");
+            let found = match &settings.issuer {
+                Some(issuer) => {
+                    let manager = self::manager(issuer).await.map_err(failed)?;
+                    manager.resolve_metadata().await
+                }
+                None => manager.resolve_metadata().await,
+            };
+            found.map_err(failed)?.metadata
+        }
+    };
+    let known = |there: &mut String, set: &Option<String>| {
+        if let Some(set) = set {
+            there.clone_from(set);
+        }
+    };
+    known(&mut metadata.authorization_endpoint, &settings.authorization_url);
+    known(&mut metadata.token_endpoint, &settings.token_url);
+    if settings.registration_url.is_some() {
+        metadata.registration_endpoint.clone_from(&settings.registration_url);
+    }
+    if settings.issuer.is_some() {
+        metadata.issuer.clone_from(&settings.issuer);
+    }
+    Ok(metadata)
 }

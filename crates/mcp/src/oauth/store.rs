@@ -187,7 +187,8 @@ pub(crate) struct Renewal {
     pub(crate) client_id: Option<String>,
 }
 
-type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
+/// What the methods of the library's trait give.
+pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl ServerTokens {
     pub(crate) fn new(files: &TokenFiles, server: &str, url: &str) -> Self {

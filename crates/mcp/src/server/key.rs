@@ -19,7 +19,12 @@ pub(super) fn key(config: &McpServer, around: &Surroundings) -> String {
             pieces.push(&directory);
             pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
             // There it may offer something else, or not start at all.
-            pieces.extend(config.is_confined(around.sandboxed).then_some("sandbox"));
+            if config.is_confined(around.sandboxed) {
+                pieces.push("sandbox");
+                pieces.extend(config.grants.network.then_some("network"));
+                let paths = config.grants.read.iter().chain(&config.grants.write);
+                pieces.extend(paths.map(String::as_str));
+            }
         }
         Endpoint::Http { url, headers }
         | Endpoint::Sse { url, headers }

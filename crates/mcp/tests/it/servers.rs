@@ -59,8 +59,15 @@ async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
             r#do == "repeat",
             "{notes:?}"
         );
+        assert_eq!(world.servers.trouble().is_some(), r#do == "repeat");
         world.end().await;
     }
+    let world = World::started("endless").await;
+    let trouble = world.servers.trouble().expect("it is told");
+    let wanted = "`s`: its list of tools is cut: it has more than 100 pages; 100 of them are kept";
+    assert!(trouble.contains(wanted), "{trouble}");
+    assert_eq!(world.servers.trouble(), None, "once");
+    world.end().await;
 }
 
 struct Lines(Mutex<String>);
@@ -76,7 +83,7 @@ async fn progress_is_told() {
     let world = World::started("").await;
     let lines = Arc::new(Lines(Mutex::default()));
     let told = Arc::clone(&lines) as Arc<dyn Progress>;
-    let got = world.call_with("mcp_s_slow", json!({}), told).await;
+    let got = world.call_with("mcp_s_slow", json!({"pause": 0.3}), told).await;
     assert!(got.for_model.output.contains("slow done"));
     let lines = lines.0.lock().expect("no panic").clone();
     assert!(lines.contains("step 2 (50 %)"), "{lines}");
@@ -84,19 +91,15 @@ async fn progress_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_gives_a_call_its_time_anew() {
-    let world = World::of("", 600, None, None);
-    world.servers.connect("s").await.expect("connected");
-    // Longer than the timeout in all, and no pause is as long as it.
-    let got = world.call("mcp_s_slow", json!({"steps": 5, "pause": 0.2})).await;
-    assert!(got.for_model.output.contains("slow done"), "{got:?}");
-    let error = world.call("mcp_s_slow", json!({"steps": 1, "pause": 5})).await.error;
-    let error = error.expect("it took too long");
-    assert!(
-        error.message.contains("600 ms") || error.message.contains("0.6 s"),
-        "{}",
-        error.message
-    );
+async fn the_timeout_of_a_server_bounds_its_calls() {
+    let world = World::of("", 1_500, None, None);
+    // The limit is also that of the start.
+    let begun = Instant::now();
+    while world.servers.connect("s").await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not start");
+    }
+    let error = world.call("mcp_s_hang", json!({})).await.error.expect("an error");
+    assert!(error.message.contains("gave no answer within 1500 ms"), "{}", error.message);
     world.end().await;
 }
 
@@ -214,22 +217,6 @@ async fn until(done: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     unreachable!("it never came");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn progress_without_end_ends_a_call_all_the_same() {
-    let world = World::made("", &json!({"timeout": 250}), None, None, None);
-    let connected = Instant::now();
-    // The limit is also that of the start.
-    while world.servers.connect("s").await.is_err() {
-        assert!(connected.elapsed() < Duration::from_secs(20), "it does not start");
-    }
-    let begun = Instant::now();
-    let error = world.call("mcp_s_progress_on", json!({})).await.error.expect("an error");
-    assert!(error.message.contains("gave no answer"), "{}", error.message);
-    let took = begun.elapsed();
-    assert!((Duration::from_millis(2_400)..Duration::from_secs(10)).contains(&took), "{took:?}");
-    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

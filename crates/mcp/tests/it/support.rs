@@ -74,7 +74,7 @@ impl World {
             redaction: Redaction::default(),
             processes: processes.clone(),
             sandboxed: false,
-            confine: Arc::new(|_| Err("the tests confine nothing".to_owned())),
+            confine: Arc::new(|_, _| Err("the tests confine nothing".to_owned())),
             http: ClientOptions::default(),
             roots: Arc::new(move || vec![root.clone()]),
             asker,

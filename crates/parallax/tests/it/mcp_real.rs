@@ -1,7 +1,9 @@
 //! Public MCP servers, as `scripts/mcp-servers` installs them. Where one is not
 //! there its test is left out, with a notice.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -58,18 +60,27 @@ fn everything_over_stdio() {
 fn everything_over_streamable_http() {
     let Some(file) = node("server-everything", "index.js") else { return };
     let world = World::new(&script("echo", &json!({"message": "far"})));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = port.local_addr().expect("an address");
-    drop(port);
     let mut command = world.home.command(Path::new("node"), "");
+    let address = free_address();
     command.args([&file, "streamableHttp"]).env("PORT", address.port().to_string());
+    let output = output_over_http(&world, command, address);
+    assert!(output.contains("Echo: far"), "{output}");
+}
+
+/// An address of this machine at which nothing listens.
+fn free_address() -> SocketAddr {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    port.local_addr().expect("an address")
+}
+
+/// Starts a server that will listen there, and calls one tool of it.
+fn output_over_http(world: &World, mut command: Command, address: SocketAddr) -> String {
     let mut child = command.spawn().expect("started");
     until("the server", || std::net::TcpStream::connect(address).is_ok());
-    let url = format!("http://{address}/mcp");
-    let output = output(&world, &json!({"url": url, "type": "http"}));
+    let output = output(world, &json!({"url": format!("http://{address}/mcp"), "type": "http"}));
     let _ = child.kill();
     let _ = child.wait();
-    assert!(output.contains("Echo: far"), "{output}");
+    output
 }
 
 #[test]
@@ -94,15 +105,29 @@ fn the_memory_server() {
     assert!(std::fs::read_to_string(memory).expect("the memory").contains("counts"));
 }
 
+/// The interpreter with the SDK, and a server made with it.
+fn python() -> Option<(PathBuf, PathBuf)> {
+    let python = installed("python/bin/python")?;
+    installed("python/bin/mcp")?;
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/python_server.py");
+    Some((python, here.canonicalize().expect("the server")))
+}
+
 #[test]
 fn a_server_of_the_python_sdk() {
-    let Some(python) = installed("python/bin/python") else { return };
-    if installed("python/bin/mcp").is_none() {
-        return;
-    }
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/python_server.py");
+    let Some((python, file)) = python() else { return };
     let world = World::new(&script("add", &json!({"a": 20, "b": 22})));
-    let server = json!({"command": python, "args": [here.canonicalize().expect("the server")]});
-    let output = output(&world, &server);
+    let output = output(&world, &json!({"command": python, "args": [file]}));
+    assert!(output.contains("42"), "{output}");
+}
+
+#[test]
+fn a_server_of_the_python_sdk_over_streamable_http() {
+    let Some((python, file)) = python() else { return };
+    let world = World::new(&script("add", &json!({"a": 20, "b": 22})));
+    let address = free_address();
+    let mut command = world.home.command(&python, "");
+    command.arg(file).arg(address.port().to_string());
+    let output = output_over_http(&world, command, address);
     assert!(output.contains("42"), "{output}");
 }

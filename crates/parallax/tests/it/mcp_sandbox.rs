@@ -24,6 +24,7 @@ def tried():
     return json.dumps({
         "inside": attempt(lambda: write("inside")),
         "outside": attempt(lambda: write(os.path.expanduser("~/outside"))),
+        "granted": attempt(lambda: write(os.path.expanduser("~/granted/it"))),
         "key": attempt(lambda: open(os.path.expanduser("~/.ssh/id_test")).read()),
         "own": os.environ.get("OWN_TOKEN"),
     })
@@ -115,6 +116,26 @@ fn a_server_is_confined_where_settings_say_so() {
         let outside = world.home.home().join("outside");
         assert_eq!(outside.exists(), !confined, "{case}");
         assert!(!is_running(&world), "{case}: it ends with the session");
+    }
+}
+
+#[test]
+fn its_user_grants_it_folders() {
+    for (in_project, granted) in [(false, true), (true, false)] {
+        let world = world();
+        std::fs::create_dir_all(world.home.home().join("granted")).expect("a folder");
+        let grants = json!({"write": ["~/granted"], "read": ["~/.ssh/id_test"]});
+        let settings = json!({"mcpServers": {"test": server(&world, &grants)}});
+        match in_project {
+            true => world.home.write(".gemini/settings.json", &settings.to_string()),
+            false => world.home.write_home(".gemini/settings.json", &settings.to_string()),
+        }
+        .expect("settings");
+        let tried = tried(&world);
+        assert_ne!(tried["outside"], "done", "{tried}");
+        for what in ["granted", "key"] {
+            assert_eq!(tried[what] == "done", granted, "{what}: {tried}");
+        }
     }
 }
 

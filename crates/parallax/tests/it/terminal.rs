@@ -12,5 +12,6 @@ mod questions;
 pub(crate) mod seat;
 mod sessions;
 mod showing;
+mod signing_in;
 mod snapshots;
 mod windows;

@@ -1,11 +1,13 @@
 //! The sandbox of commands around the programs of MCP servers.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parallax_config::mcp::SandboxGrants;
 use parallax_exec::ServedProgram;
 use parallax_mcp::Confine;
-use parallax_protocol::permissions::Permissions;
+use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Support, Tier};
 use parallax_tools::SandboxOptions;
@@ -26,7 +28,7 @@ pub(super) fn confine(
 ) -> Confine {
     // In yolo protected files are free.
     let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
-    Arc::new(move |program| {
+    Arc::new(move |program, grants| {
         let mut options = options.clone().ok_or("this program confines no commands")?;
         // It was asked for by name.
         options.enabled = true;
@@ -35,14 +37,39 @@ pub(super) fn confine(
         let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
         let roots: Vec<PathBuf> = roots();
         let ServedProgram { directory, environment, .. } = &program;
-        let (line, none) = (line.join(" "), Permissions::default());
+        let (line, granted) = (line.join(" "), permissions(grants, directory, environment));
         let (plan, environment) =
-            sandboxed(&options, &line, directory, &roots, mode, &none, environment.clone())?;
+            sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
         if let Some(versions) = &versions {
             versions.serve();
         }
         Ok(ServedProgram { environment, sandbox: Some(plan), ..program })
     })
+}
+
+/// What the settings grant to a server, with the paths as they are on the disk.
+fn permissions(
+    grants: &SandboxGrants,
+    directory: &Path,
+    environment: &[(OsString, OsString)],
+) -> Permissions {
+    let home = environment.iter().find(|(name, _)| name == "HOME").map(|(_, value)| value);
+    let path = |written: &String| {
+        let path = match (written.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => Path::new(home).join(rest),
+            _ => directory.join(written),
+        };
+        // One that is not there yet is taken as it is written.
+        std::fs::canonicalize(&path).unwrap_or(path)
+    };
+    Permissions {
+        network: grants.network,
+        file_system: FilePermissions {
+            read: grants.read.iter().map(path).collect(),
+            write: grants.write.iter().map(path).collect(),
+        },
+        ..Permissions::default()
+    }
 }
 
 /// Whether this machine keeps a program's writes where they belong. A server

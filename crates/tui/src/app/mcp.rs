@@ -35,7 +35,6 @@ impl App {
         self.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), show);
     }
 
-    /// Connects all servers anew.
     /// The first prompt waits for no server; that one is missing is told.
     pub(super) fn tell_of_starting_servers(&mut self) {
         let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
@@ -55,6 +54,17 @@ impl App {
         });
     }
 
+    /// A server refuses requests until somebody signs in.
+    pub(crate) fn sign_in_wanted(&mut self, server: &str, again: bool) {
+        let server = clean(server);
+        let why = match again {
+            true => "no longer knows you",
+            false => "wants a sign-in",
+        };
+        self.info(format!("The MCP server `{server}` {why}: `/mcp auth {server}` signs in."));
+    }
+
+    /// Connects all servers anew.
     pub(super) fn mcp_reload(&mut self) {
         self.toast("the MCP servers are started again");
         self.with_servers(
@@ -88,7 +98,7 @@ impl App {
     }
 
     /// Signs in to a server in the browser.
-    pub(super) fn mcp_auth(&mut self, name: &str) {
+    pub(crate) fn mcp_auth(&mut self, name: &str) {
         if name.is_empty() {
             let wanting = |open: &OpenSession| open.mcp_view().map(|view| view.unsigned());
             return self.ask_session(wanting, |app, names| match names.as_deref() {

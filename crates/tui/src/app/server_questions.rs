@@ -38,6 +38,8 @@ pub(crate) struct ServerQuestion {
 enum Asked {
     Form,
     Url(String),
+    /// To sign in, which this program asks.
+    SignIn,
     /// To have the model answer; with what a person should know of it.
     Sample(Vec<String>),
 }
@@ -70,6 +72,13 @@ impl App {
     ) {
         let (message, asked, fields) = match question {
             Question::Url { message, url } => (message, Asked::Url(url), VecDeque::new()),
+            Question::SignIn { again } => {
+                let why = match again {
+                    true => "Its last sign-in no longer counts.",
+                    false => "Without it none of its tools can be called.",
+                };
+                (why.to_owned(), Asked::SignIn, VecDeque::new())
+            }
             Question::Sample { system, prompt, tokens, left } => {
                 let (shown, facts) = sample_facts(&system, &prompt, tokens, left);
                 (shown, Asked::Sample(facts), VecDeque::new())
@@ -133,6 +142,14 @@ impl App {
                     ListItem::new("never", NO_MORE, ""),
                 ]
             }
+            Asked::SignIn => {
+                title = format!("The MCP server `{}` wants a sign-in", clean(&question.server));
+                let later = format!("`/mcp auth {}` does it later", clean(&question.server));
+                vec![
+                    ListItem::new("yes", "Sign in with the browser", ""),
+                    ListItem::new("no", "Not now", later),
+                ]
+            }
             Asked::Sample(facts) => {
                 title.push_str(" for an answer of the model");
                 let facts =
@@ -162,6 +179,9 @@ impl App {
             ("yes", Some(ServerQuestion { asked: Asked::Url(url), .. })) => {
                 open_address(url);
                 self.reply(Answer::Accept);
+            }
+            ("yes", Some(ServerQuestion { asked: Asked::SignIn, .. })) => {
+                self.reply(Answer::Accept)
             }
             (_, Some(ServerQuestion { asked: Asked::Sample(_), .. })) => match id {
                 "yes" => self.reply(Answer::Accept),

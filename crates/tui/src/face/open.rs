@@ -7,7 +7,7 @@ use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
-use parallax_sdk::mcp_view::{Answer, Asker, Question};
+use parallax_sdk::mcp_view::{Answer, Asker, Question, WantedSignIn};
 use parallax_sdk::trust::{Prepared, TrustQuestion};
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use tokio::sync::mpsc;
@@ -131,12 +131,18 @@ impl Face {
         let Some(view) = open.mcp_view() else { return self.app.servers_offer(Vec::new()) };
         self.app.servers_offer(view.resources());
         let (mut news, jobs) = (view.news(), self.jobs.clone());
+        let mut wanted = view.sign_ins();
         drop(view);
         tokio::spawn(async move {
-            while let Some(resources) = news.next().await {
-                let then: Then = Box::new(move |app| app.servers_offer(resources));
+            loop {
+                for sign_in in std::mem::take(&mut wanted) {
+                    tokio::spawn(offer_sign_in(jobs.clone(), sign_in));
+                }
+                let Some(offer) = news.next().await else { return };
+                wanted = offer.sign_ins;
+                let then: Then = Box::new(move |app| app.servers_offer(offer.resources));
                 if jobs.send(then).await.is_err() {
-                    break;
+                    return;
                 }
             }
         });
@@ -261,6 +267,22 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
 
 /// Warnings about keys that are printed; of more only the number.
 const KEY_WARNINGS: usize = 5;
+
+/// Tells that a server wants a sign-in, or asks for it where its settings say so.
+async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
+    let WantedSignIn { server, again, asks } = wanted;
+    let then: Then = if asks {
+        let asked = Person(jobs.clone()).ask(&server, Question::SignIn { again }).await;
+        if !matches!(asked, Answer::Accept(_)) {
+            return;
+        }
+        Box::new(move |app| app.mcp_auth(&server))
+    } else {
+        Box::new(move |app| app.sign_in_wanted(&server, again))
+    };
+    // The session may be over.
+    let _ = jobs.send(then).await;
+}
 
 /// Brings questions of MCP servers to the app.
 struct Person(mpsc::Sender<Then>);

@@ -42,6 +42,14 @@ impl Transcript {
                 }
             }
             EventBody::ItemScreen { item, screen } => self.screen(item, screen),
+            EventBody::ItemAdvanced { item, advance } => {
+                if let Some(at) = self.open.get(item).copied() {
+                    self.memory.forget(at);
+                    if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
+                        tool.advance(advance);
+                    }
+                }
+            }
             EventBody::Agent { item, progress } => {
                 if let Some(at) = self.open.get(item).copied() {
                     self.memory.forget(at);

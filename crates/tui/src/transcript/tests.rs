@@ -3,6 +3,7 @@
 mod agents;
 mod any_order;
 mod everything;
+mod progress;
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::store::CallTold;
-use parallax_protocol::tool::{Display, FileDiff, Todo, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Advance, Display, FileDiff, Todo, ToolErrorKind, ToolKind};
 use parallax_protocol::untrusted::without_marks;
 
 use super::describe;
@@ -49,6 +49,8 @@ pub(super) struct Open {
     pub(super) output: Output,
     /// What the sub-agent that it started is at.
     pub(super) agent: Option<Arc<AgentProgress>>,
+    /// How far it is, as its server tells it.
+    pub(super) advance: Option<Advance>,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
 }
@@ -89,6 +91,13 @@ pub(super) enum Body {
     Todos(Vec<Todo>),
     Agent(Box<AgentProgress>),
     Topic(Topic),
+}
+
+impl Open {
+    /// Whether there is more to show than what is done.
+    pub(super) fn shows_more(&self) -> bool {
+        !self.output.is_empty() || self.agent.is_some() || self.advance.is_some()
+    }
 }
 
 impl Tool {
@@ -176,6 +185,14 @@ impl Tool {
     pub(super) fn screen(&mut self, rows: &[String]) {
         if let State::Open(open) = &mut self.state {
             open.output = Output::of(&rows.join("\n"));
+        }
+    }
+
+    /// How far it is, as its server tells it.
+    pub(super) fn advance(&mut self, advance: &Advance) {
+        if let State::Open(open) = &mut self.state {
+            open.stage = Stage::Running;
+            open.advance = Some(advance.clone());
         }
     }
 

@@ -8,7 +8,7 @@ use super::describe;
 use super::draw::{Draw, Shape, cut};
 use super::tool::{Body, Done, Open, Stage, State, Tool};
 use super::words::seconds;
-use super::{agent_rows, topic_rows};
+use super::{agent_rows, progress_row, topic_rows};
 use crate::clean;
 use crate::diff_view::{self, DiffLook};
 use crate::layout::{count, shortened};
@@ -48,7 +48,7 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
 pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     let State::Done(done) = &tool.state else {
         return match &tool.state {
-            State::Open(open) if !open.output.is_empty() || open.agent.is_some() => Shape::Block,
+            State::Open(open) if open.shows_more() => Shape::Block,
             _ => Shape::Compact,
         };
     };
@@ -122,10 +122,11 @@ fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
         rows.extend(agent_rows::live(progress, draw));
         return draw.boxed(rows, theme.border);
     }
-    if open.output.is_empty() {
+    if !open.shows_more() {
         return vec![head(tool, sign, &note, false, draw.width, draw)];
     }
     let mut rows = vec![head(tool, sign, &note, false, draw.inner(), draw)];
+    rows.extend(open.advance.as_ref().map(|advance| progress_row::row(advance, draw)));
     rows.extend(open.output.rows(draw.inner(), draw.output_rows, theme));
     draw.boxed(rows, theme.border)
 }

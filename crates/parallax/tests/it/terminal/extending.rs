@@ -234,7 +234,9 @@ fn the_progress_of_a_server_is_seen_while_its_tool_runs() {
     ]"#;
     let seat = seat_with_server(script, "");
     seat.prompts("go");
-    seat.sees("step 20 (5 %)");
+    // A bar, how much is done, and what is being done.
+    seat.sees("█░░░░░░░░");
+    seat.sees(" %  step ");
     seat.press(Key::Esc);
     seat.is_idle();
     seat.sees("Request cancelled");

@@ -1,0 +1,194 @@
+//! How a server is told who asks: a sign-in, or credentials of Google Cloud.
+
+use parallax_protocol::Object;
+use parallax_protocol::secret::Secret;
+use serde_json::Value;
+
+use super::server::{Endpoint, McpSource, flag, text, texts};
+
+/// The `oauth` object of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// Whether a 401 asks for the sign-in by itself.
+    pub enabled: bool,
+    /// A client registered beforehand.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<Secret>,
+    /// Where the person is sent.
+    pub authorization_url: Option<String>,
+    /// The issuer, whose metadata say the rest.
+    pub issuer: Option<String>,
+    /// Where codes become tokens.
+    pub token_url: Option<String>,
+    /// Where clients register.
+    pub registration_url: Option<String>,
+    /// What is asked for.
+    pub scopes: Vec<String>,
+    /// For whom the tokens are.
+    pub audiences: Vec<String>,
+    /// Where the browser comes back to.
+    pub redirect_uri: Option<String>,
+    /// The parameter of the address that carries the token in place of a header;
+    /// for streams of events only.
+    pub token_param_name: Option<String>,
+}
+
+/// Where the credentials for a server come from (`authProviderType`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AuthProvider {
+    /// A sign-in in the browser, when the server wants one.
+    #[default]
+    Discovery,
+    /// The application default credentials of Google Cloud, for its own services,
+    /// with the scopes of `oauth.scopes`.
+    Google,
+    /// An identity token of a service account, which those credentials may act as.
+    Impersonation {
+        /// For whom the token is.
+        audience: String,
+        /// The e-mail address of the account.
+        account: String,
+    },
+}
+
+/// Reads `oauth`.
+pub(super) fn oauth(fields: &Object) -> OAuthSettings {
+    let Some(oauth) = fields.get("oauth").and_then(Value::as_object) else {
+        return OAuthSettings::default();
+    };
+    OAuthSettings {
+        enabled: flag(oauth, "enabled"),
+        client_id: text(oauth, "clientId"),
+        client_secret: text(oauth, "clientSecret").map(Secret::new),
+        authorization_url: text(oauth, "authorizationUrl"),
+        issuer: text(oauth, "issuer"),
+        token_url: text(oauth, "tokenUrl"),
+        registration_url: text(oauth, "registrationUrl"),
+        scopes: oauth.get("scopes").map(texts).unwrap_or_default(),
+        audiences: oauth.get("audiences").map(texts).unwrap_or_default(),
+        redirect_uri: text(oauth, "redirectUri"),
+        token_param_name: text(oauth, "tokenParamName"),
+    }
+}
+
+/// Reads `authProviderType` and what belongs to it.
+pub(super) fn provider(
+    fields: &Object,
+    endpoint: &Endpoint,
+    oauth: &OAuthSettings,
+    source: &McpSource,
+) -> Result<AuthProvider, String> {
+    let Some(kind) = text(fields, "authProviderType") else { return Ok(AuthProvider::Discovery) };
+    let url = || {
+        let url = endpoint.url().and_then(|url| url::Url::parse(url).ok());
+        url.ok_or_else(|| format!("`authProviderType`: `{kind}` is for servers with an address"))
+    };
+    match kind.as_str() {
+        "dynamic_discovery" => Ok(AuthProvider::Discovery),
+        "google_credentials" => {
+            let url = url()?;
+            let host = url.host_str().unwrap_or_default();
+            // The credentials may be good for all that the person has there.
+            if !is_of_google(host) || url.scheme() != "https" {
+                return Err(format!(
+                    "`google_credentials` go to `https` addresses of `googleapis.com` and \
+                     `luci.app` only, not to `{host}`"
+                ));
+            }
+            if oauth.scopes.is_empty() {
+                return Err("`google_credentials` need `oauth.scopes`".to_owned());
+            }
+            Ok(AuthProvider::Google)
+        }
+        "service_account_impersonation" => {
+            let url = url()?;
+            if source.is_foreign() {
+                return Err("only your own settings can have it act as a service account \
+                            (`service_account_impersonation`)"
+                    .to_owned());
+            }
+            if url.scheme() != "https" && !is_this_machine(&url) {
+                return Err("a token of a service account does not go over plain `http`".to_owned());
+            }
+            let needed = |key: &str| {
+                text(fields, key)
+                    .ok_or_else(|| format!("`service_account_impersonation` needs `{key}`"))
+            };
+            Ok(AuthProvider::Impersonation {
+                audience: needed("targetAudience")?,
+                account: needed("targetServiceAccount")?,
+            })
+        }
+        other => Err(format!("`authProviderType` cannot be `{other}`")),
+    }
+}
+
+fn is_of_google(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    host == "luci.app" || [".luci.app", ".googleapis.com"].iter().any(|end| host.ends_with(end))
+}
+
+fn is_this_machine(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::McpServer;
+
+    fn read(value: &Value, source: McpSource) -> Result<AuthProvider, String> {
+        let server = McpServer::read("s", value, source);
+        server.map(|server| server.provider).map_err(|error| error.why)
+    }
+
+    #[test]
+    fn credentials_of_google_go_to_google_only() {
+        let server = |url: &str, scopes: Value| json!({"url": url, "authProviderType": "google_credentials", "oauth": {"scopes": scopes}});
+        let some = json!(["https://www.googleapis.com/auth/cloud-platform"]);
+        for url in ["https://a.googleapis.com/mcp", "https://luci.app/", "https://X.LUCI.app/mcp"] {
+            let read = read(&server(url, some.clone()), McpSource::Workspace);
+            assert_eq!(read, Ok(AuthProvider::Google), "{url}");
+        }
+        for url in [
+            "https://googleapis.com.evil.example/",
+            "https://evilgoogleapis.com/",
+            "https://evil.example/?a.googleapis.com",
+            "http://a.googleapis.com/mcp",
+        ] {
+            assert!(read(&server(url, some.clone()), McpSource::User).is_err(), "{url}");
+        }
+        let none = read(&server("https://a.googleapis.com/", json!([])), McpSource::User);
+        assert!(none.is_err_and(|why| why.contains("oauth.scopes")));
+        let program = json!({"command": "c", "authProviderType": "google_credentials"});
+        assert!(read(&program, McpSource::User).is_err());
+    }
+
+    #[test]
+    fn only_its_user_has_a_server_act_as_an_account() {
+        let server = |url: &str| {
+            json!({"url": url, "authProviderType": "service_account_impersonation",
+                "targetAudience": "aud", "targetServiceAccount": "a@p.iam.gserviceaccount.com"})
+        };
+        let url = "https://run.example/mcp";
+        assert!(matches!(
+            read(&server(url), McpSource::User),
+            Ok(AuthProvider::Impersonation { audience, .. }) if audience == "aud"
+        ));
+        assert!(read(&server(url), McpSource::Workspace).is_err());
+        assert!(read(&server("http://run.example/mcp"), McpSource::User).is_err());
+        assert!(read(&server("http://127.0.0.1:1/mcp"), McpSource::User).is_ok());
+        let bare = json!({"url": url, "authProviderType": "service_account_impersonation"});
+        assert!(read(&bare, McpSource::User).is_err_and(|why| why.contains("targetAudience")));
+        let other = json!({"url": url, "authProviderType": "other"});
+        assert!(read(&other, McpSource::User).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Requests against a server of a few lines, on a clock that goes when nobody works.
+
+use std::io;
+
+use parallax_protocol::Object;
+use rmcp::ServiceExt as _;
+use rmcp::model::{CallToolRequest, CallToolRequestParams};
+use rmcp::service::{RunningService, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::*;
+
+/// The way to a server in this process.
+struct Pipe {
+    to: mpsc::UnboundedSender<Value>,
+    from: mpsc::UnboundedReceiver<Value>,
+}
+
+impl Transport<RoleClient> for Pipe {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let sent = serde_json::to_value(&item).map(|item| self.to.send(item).is_ok());
+        std::future::ready(sent.map(drop).map_err(io::Error::other))
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        serde_json::from_value(self.from.recv().await?).ok()
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// A server whose tool tells progress `steps` times after a pause each, then
+/// answers after another.
+async fn server(pause: Duration) -> RunningService<RoleClient, ()> {
+    let (to, mut asked) = mpsc::unbounded_channel::<Value>();
+    let (answers, from) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(message) = asked.recv().await {
+            let result = match message["method"].as_str() {
+                Some("initialize") => json!({"protocolVersion": "2025-06-18", "capabilities": {},
+                    "serverInfo": {"name": "s", "version": "1"}}),
+                Some("tools/call") => {
+                    let params = &message["params"];
+                    for step in 0..params["arguments"]["steps"].as_u64().unwrap_or(0) {
+                        sleep(pause).await;
+                        let params = json!({"progressToken": params["_meta"]["progressToken"],
+                            "progress": step});
+                        let told = json!({"jsonrpc": "2.0", "params": params,
+                            "method": "notifications/progress"});
+                        drop(answers.send(told));
+                    }
+                    sleep(pause).await;
+                    json!({"content": []})
+                }
+                _ => continue,
+            };
+            drop(answers.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
+        }
+    });
+    ().serve(Pipe { to, from }).await.expect("connected")
+}
+
+async fn call(pause: u64, steps: u64) -> Result<Value, McpError> {
+    let server = server(Duration::from_millis(pause)).await;
+    let arguments: Object = json!({"steps": steps}).as_object().cloned().expect("an object");
+    let params = CallToolRequestParams::new("slow").with_arguments(arguments);
+    let bounds = Bounds::within(Duration::from_millis(600));
+    request(server.peer(), CallToolRequest::new(params).into(), bounds, &Listeners::default()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_gives_a_call_its_time_anew() {
+    // Longer than the limit in all, and no pause is as long as it.
+    assert!(call(500, 5).await.is_ok());
+    let after = Duration::from_millis(600);
+    assert_eq!(call(700, 0).await, Err(McpError::Timeout { after }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_without_end_ends_a_call_all_the_same() {
+    let begun = tokio::time::Instant::now();
+    let ended = call(100, 1_000).await;
+    assert!(matches!(ended, Err(McpError::Timeout { .. })), "{ended:?}");
+    let took = begun.elapsed();
+    assert!((Duration::from_secs(6)..Duration::from_secs(7)).contains(&took), "{took:?}");
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Progress for Heard {
+    fn output(&self, text: &str) {
+        self.0.lock().expect("no panic").push(text.to_owned());
+    }
+}
+
+#[test]
+fn progress_is_told_in_words_and_not_too_often() {
+    let token = ProgressToken(NumberOrString::Number(1));
+    let mut told = ProgressNotificationParam::new(token.clone(), 1.0);
+    let words = |told: &ProgressNotificationParam| advance(told).map(|it| it.to_string());
+    assert_eq!(words(&told).as_deref(), Some("1"));
+    told.total = Some(4.0);
+    told.message = Some("reading\n  more".into());
+    assert_eq!(words(&told).as_deref(), Some("reading more (25 %)"));
+    told.total = Some(f64::NAN);
+    assert_eq!(words(&told).as_deref(), Some("reading more (1)"));
+    told.progress = f64::INFINITY;
+    assert_eq!(words(&told), None);
+
+    let (listeners, heard) = (Listeners::default(), Arc::new(Heard::default()));
+    let listening = listeners.add(&token, Arc::clone(&heard) as Arc<dyn Progress>);
+    (told.message, told.total) = (None, Some(1_000.0));
+    for step in 0..=1_000_u32 {
+        told.progress = f64::from(step);
+        listeners.tell(&told);
+    }
+    drop(listening);
+    listeners.tell(&told);
+    let heard = heard.0.lock().expect("no panic").clone();
+    assert!(heard.len() < 100, "{}", heard.len());
+    assert_eq!((heard[0].as_str(), heard[heard.len() - 1].as_str()), ("0 %\n", "100 %\n"));
+}

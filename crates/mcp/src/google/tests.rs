@@ -1,0 +1,194 @@
+//! Credentials against services of our own.
+
+use std::collections::VecDeque;
+use std::sync::Mutex as Lock;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// A key made for this test alone.
+const KEY: &str = include_str!("../../../../tests/mcp/service_account_key.pem");
+
+/// Answers requests in their order, and keeps what was asked.
+struct Service {
+    base: String,
+    asked: Arc<Lock<Vec<String>>>,
+}
+
+impl Service {
+    async fn start(answers: &[(u16, Value)]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let base = format!("http://{}", listener.local_addr().expect("an address"));
+        let asked = Arc::new(Lock::new(Vec::new()));
+        let (kept, mut answers) = (Arc::clone(&asked), VecDeque::from(answers.to_vec()));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (mut text, mut buffer) = (String::new(), [0; 8192]);
+                while !is_whole(&text) {
+                    let length = stream.read(&mut buffer).await.unwrap_or(0);
+                    if length == 0 {
+                        break;
+                    }
+                    text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+                }
+                kept.lock().expect("no panic").push(text);
+                let (status, body) = answers.pop_front().unwrap_or((500, json!({})));
+                let body = body.to_string();
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                stream.write_all(head.as_bytes()).await.expect("sent");
+            }
+        });
+        Self { base, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic").clone()
+    }
+
+    fn places(&self) -> Places {
+        Places { token: format!("{}/token", self.base), iam: self.base.clone() }
+    }
+}
+
+fn is_whole(text: &str) -> bool {
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    body.len() >= length.unwrap_or(0)
+}
+
+fn google(service: &Service, wanted: Wanted, variables: &[(&str, String)]) -> Google {
+    let variables: Vec<_> =
+        variables.iter().map(|(name, value)| ((*name).into(), value.into())).collect();
+    let source = Source::of(&variables, service.places());
+    Google::new(wanted, source, &ClientOptions::default()).expect("a client")
+}
+
+fn file(folder: &tempfile::TempDir, value: &Value) -> String {
+    let path = folder.path().join("adc.json");
+    std::fs::write(&path, value.to_string()).expect("written");
+    path.display().to_string()
+}
+
+fn scopes() -> Wanted {
+    Wanted::Access(vec!["scope-a".to_owned(), "scope-b".to_owned()])
+}
+
+fn person() -> Value {
+    json!({"type": "authorized_user", "client_id": "id", "client_secret": "sec&ret",
+        "refresh_token": "1//r", "quota_project_id": "payer"})
+}
+
+#[tokio::test]
+async fn the_token_of_a_person_is_fetched_once_and_replaced_before_its_end() {
+    let answers = [
+        (200, json!({"access_token": "short", "expires_in": 200})),
+        (200, json!({"access_token": "long", "expires_in": 3599})),
+    ];
+    let service = Service::start(&answers).await;
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join(".config/gcloud");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let usual = folder.join("application_default_credentials.json");
+    std::fs::write(usual, person().to_string()).expect("written");
+    let google = google(&service, scopes(), &[("HOME", home.path().display().to_string())]);
+    assert_eq!(google.quota_project().await.as_deref(), Some("payer"));
+    for wanted in ["short", "long", "long"] {
+        assert_eq!(google.token().await.as_deref(), Ok(wanted));
+    }
+    let asked = service.asked();
+    assert_eq!(asked.len(), 2);
+    let form =
+        "grant_type=refresh_token&client_id=id&client_secret=sec%26ret&refresh_token=1%2F%2Fr";
+    assert!(asked[0].ends_with(form), "{}", asked[0]);
+}
+
+#[tokio::test]
+async fn a_service_account_signs_who_it_is() {
+    let service = Service::start(&[(200, json!({"access_token": "a", "expires_in": 3599}))]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let account = json!({"type": "service_account", "client_email": "a@p", "private_key": KEY,
+        "private_key_id": "k1", "token_uri": format!("{}/other", service.base)});
+    let named = file(&folder, &account);
+    let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    assert_eq!(google.token().await.as_deref(), Ok("a"));
+    let asked = service.asked().remove(0);
+    assert!(asked.starts_with("POST /other "), "{asked}");
+    let (_, assertion) = asked.split_once("assertion=").expect("an assertion");
+    let parts: Vec<&str> = assertion.trim().split('.').collect();
+    let claims: Value =
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(parts[1]).expect("base64")).expect("JSON");
+    assert_eq!((&claims["iss"], &claims["scope"]), (&json!("a@p"), &json!("scope-a scope-b")));
+    assert_eq!(
+        claims["exp"].as_u64().expect("a time") - claims["iat"].as_u64().expect("a time"),
+        3_600
+    );
+    assert_eq!(URL_SAFE_NO_PAD.decode(parts[2]).expect("base64").len(), 256);
+}
+
+#[tokio::test]
+async fn an_identity_of_another_account_is_asked_for() {
+    let claims = URL_SAFE_NO_PAD.encode(json!({"exp": credentials::now() + 3_600}).to_string());
+    let identity = format!("e30.{claims}.sig");
+    let answers = [
+        (200, json!({"access_token": "acting", "expires_in": 3599})),
+        (200, json!({"token": identity})),
+    ];
+    let service = Service::start(&answers).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let named = file(&folder, &person());
+    let wanted = Wanted::Identity { audience: "aud".into(), account: "sa@p.example".into() };
+    let google = google(&service, wanted, &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    for _ in 0..2 {
+        assert_eq!(google.token().await, Ok(identity.clone()));
+    }
+    let asked = service.asked();
+    assert_eq!(asked.len(), 2);
+    let path = "POST /v1/projects/-/serviceAccounts/sa%40p.example:generateIdToken ";
+    assert!(asked[1].starts_with(path), "{}", asked[1]);
+    assert!(asked[1].to_lowercase().contains("authorization: bearer acting"), "{}", asked[1]);
+    assert!(asked[1].ends_with(r#"{"audience":"aud","includeEmail":true}"#), "{}", asked[1]);
+}
+
+#[tokio::test]
+async fn a_machine_of_google_gives_its_own() {
+    let service = Service::start(&[(200, json!({"access_token": "m", "expires_in": 3599}))]).await;
+    let host = service.base.trim_start_matches("http://").to_owned();
+    let google = google(&service, scopes(), &[("GCE_METADATA_HOST", host)]);
+    assert_eq!(google.token().await.as_deref(), Ok("m"));
+    let asked = service.asked().remove(0);
+    assert!(asked.contains("/default/token?scopes=scope-a%2Cscope-b "), "{asked}");
+    assert!(asked.to_lowercase().contains("metadata-flavor: google"), "{asked}");
+}
+
+#[tokio::test]
+async fn what_is_missing_is_told_without_secrets() {
+    let refusal = json!({"error": "invalid_grant", "error_description": "Token has been revoked."});
+    let service = Service::start(&[(400, refusal)]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let why = async |value: &Value| {
+        let named = file(&folder, value);
+        let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+        google.token().await.expect_err("nothing").to_string()
+    };
+    let revoked = why(&person()).await;
+    assert!(revoked.contains("Token has been revoked.") && !revoked.contains("1//r"), "{revoked}");
+    let federated = why(&json!({"type": "external_account"})).await;
+    assert!(federated.contains("`external_account` are not known"), "{federated}");
+    let evil = json!({"type": "service_account", "client_email": "a", "private_key": KEY,
+        "token_uri": "http://evil.example/"});
+    assert!(why(&evil).await.contains("without `https`"));
+    let missing = [("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file".to_owned())];
+    let missing = google(&service, scopes(), &missing).token().await.expect_err("nothing");
+    assert!(missing.to_string().contains("there is no file `/no/such/file`"), "{missing}");
+    let nowhere = [("GCE_METADATA_HOST", "127.0.0.1:9".to_owned())];
+    let nowhere = google(&service, scopes(), &nowhere).token().await.expect_err("nothing");
+    assert!(nowhere.to_string().contains("gcloud auth application-default login"), "{nowhere}");
+}

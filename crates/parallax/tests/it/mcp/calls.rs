@@ -1,0 +1,153 @@
+//! What becomes of calls.
+
+use serde_json::{Value, json};
+
+use super::{answer, call, declared, request, set, stdio, told, with_server};
+use crate::support::{Conversation, World};
+
+#[test]
+fn the_model_calls_a_tool_of_a_server() {
+    let world = with_server(&call("echo", &json!({"text": "hi", "wait_for_previous": true})), "");
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
+    let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    assert!(output.contains("<untrusted_context>\necho: hi\n"), "{output}");
+    let first = request(&world, 0).to_string();
+    assert!(first.contains("Be kind to the test server."), "its instructions");
+    let calls: Vec<Value> =
+        told(&world).into_iter().filter(|it| it["method"] == "tools/call").collect();
+    assert_eq!(calls[0]["params"]["arguments"], json!({"text": "hi"}), "our own flag stays here");
+
+    // Known now: the next session declares the tools before the server runs.
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    std::fs::remove_file(world.home.root().join("log")).expect("the log");
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
+    assert!(told(&world).is_empty(), "nobody called it, so it was not started");
+}
+
+#[test]
+fn without_leave_nothing_runs() {
+    let world = with_server(&call("env", &json!({})), "");
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["error"].as_str().is_some_and(|error| error.contains("denied")));
+    assert!(!told(&world).iter().any(|it| it["method"] == "tools/call"));
+}
+
+#[test]
+fn a_trusted_server_needs_no_leave_and_gets_no_secrets() {
+    let world = World::new(&call("env", &json!({})));
+    let mut server = stdio(&world, "");
+    server["trust"] = json!(true);
+    server["env"] =
+        json!({"OPEN": "$SECRET_TOKEN", "NODE_OPTIONS": "--x", "UNSET": "a${NO_SUCH}b"});
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let mut command = world.command(&["-p", "go"]);
+    command.env("SECRET_TOKEN", "s3cret-value").env("PLAIN", "seen");
+    assert_eq!(crate::support::finish(command).code(), 0);
+    let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    let json = output.lines().nth(1).expect("the text");
+    let variables: Value = serde_json::from_str(json).expect("variables");
+    assert_eq!(variables["OPEN"], "s3cret-value");
+    assert_eq!(variables["UNSET"], "ab");
+    assert_eq!(variables["PLAIN"], "seen");
+    assert_eq!(variables["GEMINI_CLI"], "1");
+    assert_eq!(variables.get("SECRET_TOKEN"), None);
+    assert_eq!(variables.get("GEMINI_API_KEY"), None);
+}
+
+#[test]
+fn a_project_cannot_preload_into_its_servers() {
+    let world = World::new(&call("env", &json!({})));
+    let mut server = stdio(&world, "");
+    server["env"] = json!({"PYTHONPATH": "/evil", "FINE": "1"});
+    let settings = json!({"mcpServers": {"test": server}}).to_string();
+    world.home.write(".gemini/settings.json", &settings).expect("settings");
+    let done = world.run_well(&["-y", "-p", "go"]);
+    assert!(done.err().contains("PYTHONPATH"), "{}", done.err());
+    let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
+    assert!(output.contains("\"FINE\": \"1\"") && !output.contains("/evil"), "{output}");
+}
+
+#[test]
+fn a_crash_is_told_and_the_server_comes_back() {
+    let world = with_server(
+        r#"[{"calls": [{"name": "mcp_test_crash", "args": {}}]},
+            {"calls": [{"name": "mcp_test_echo", "args": {"text": "again"}}]},
+            {"calls": [{"name": "mcp_test_crash_once", "args": {}}]}, {"text": "done"}]"#,
+        "",
+    );
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("the end is near"), "{error}");
+    assert!(answer(&world, 2)["output"].as_str().is_some_and(|it| it.contains("echo: again")));
+    let repeated = answer(&world, 3);
+    assert!(repeated["output"].as_str().is_some_and(|it| it.contains("second life")), "{repeated}");
+}
+
+#[test]
+fn tools_beyond_the_share_of_the_window_are_looked_for() {
+    let world = World::new(
+        r#"[{"calls": [{"name": "mcp_search_tools", "args": {"query": "says the text again"}}]},
+            {"calls": [{"name": "mcp_test_echo", "args": {"text": "found"}}]}, {"text": "done"}]"#,
+    );
+    let server = stdio(&world, "heavy");
+    set(&world, &json!({"mcpServers": {"test": server}, "mcp": {"toolBudget": 1}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let (before, after) = (declared(&world, 0), declared(&world, 1));
+    assert!(before.contains(&"mcp_search_tools".to_owned()), "{before:?}");
+    assert!(!before.iter().any(|name| name.starts_with("mcp_test_")), "{before:?}");
+    assert!(after.contains(&"mcp_test_echo".to_owned()), "{after:?}");
+    assert!(!after.contains(&"mcp_test_heavy_1".to_owned()), "{after:?}");
+    assert!(answer(&world, 2)["output"].as_str().is_some_and(|it| it.contains("echo: found")));
+}
+
+#[test]
+fn an_interrupt_tells_the_server() {
+    let world = with_server(&call("hang", &json!({})), "");
+    let mut face = Conversation::start(&world, &["-y"]);
+    face.prompt("go");
+    face.next("tool_use");
+    crate::support::until("the call", || {
+        told(&world).iter().any(|it| it["params"]["name"] == "hang")
+    });
+    face.say(&json!({"type": "interrupt"}));
+    face.next("result");
+    face.end();
+    let cancelled = told(&world).into_iter().find(|it| it["method"] == "notifications/cancelled");
+    assert!(cancelled.is_some(), "the server was not told");
+}
+
+#[test]
+fn a_changed_list_is_declared_in_the_same_turn() {
+    let world = with_server(
+        r#"[{"calls": [{"name": "mcp_test_bump", "args": {}}]},
+            {"calls": [{"name": "run_shell_command", "args": {"command": "sleep 1.5"}}]},
+            {"calls": [{"name": "mcp_test_extra", "args": {}}]}, {"text": "done"}]"#,
+        "",
+    );
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(!declared(&world, 0).contains(&"mcp_test_extra".to_owned()));
+    assert!(declared(&world, 2).contains(&"mcp_test_extra".to_owned()));
+    let lists = told(&world).iter().filter(|it| it["method"] == "tools/list").count();
+    assert!(lists <= 4, "a burst is one change: {lists}");
+}
+
+#[test]
+fn what_goes_back_and_forth_is_logged_without_secrets() {
+    let world = World::new(&call("echo", &json!({"text": "it is s3cret-value"})));
+    let mut server = stdio(&world, "");
+    server["env"] = json!({"ITS_KEY": "s3cret-value"});
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    world.run_well(&["-y", "--debug", "-p", "go"]);
+    let logs = std::fs::read_dir(world.home.parallax().join("logs")).expect("logs");
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(entry.expect("an entry").path()).expect("a log")
+    };
+    let log: String = logs.map(read).collect();
+    let sent = log.lines().find(|line| line.contains("\"tools/call\"")).expect("the call");
+    assert!(sent.contains("test <- ") && sent.contains("it is [hidden]"), "{sent}");
+    let wire: Vec<&str> = log.lines().filter(|line| line.contains("parallax_mcp::wire")).collect();
+    assert!(wire.iter().any(|line| line.contains("test -> ")), "{log}");
+    assert!(!wire.iter().any(|line| line.contains("s3cret")), "{log}");
+}

@@ -1,0 +1,150 @@
+//! `parallax mcp`, and which servers may start.
+
+use serde_json::{Value, json};
+
+use super::{declared, script, set, stdio, told};
+use crate::support::World;
+
+#[test]
+fn a_server_that_stands_elsewhere_too_is_not_said_to_be_gone() {
+    let world = World::new("[]");
+    let file = world.home.home().join(".gemini/settings.json");
+    world
+        .home
+        .write_home(".gemini/settings.json", r#"{"mcpServers": {"h": {"command": "x"}}}"#)
+        .expect("written");
+    let done = world.run(&["mcp", "remove", "h"]);
+    assert_eq!(done.code(), 0);
+    let shown = file.display().to_string();
+    assert!(done.out().contains(&shown) && done.out().contains("mcp disable h"), "{}", done.out());
+    let refused = world.run(&["mcp", "add", "--bogus", "cmd"]);
+    assert!(refused.code() != 0 && refused.err().contains("begin with `-`"), "{}", refused.err());
+}
+
+#[test]
+fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
+    let world = World::new("[]");
+    let servers = r#"{"mcpServers": {"pold": {"command": "x"}}}"#;
+    world.home.write(".gemini/settings.json", servers).expect("written");
+    let mut command = world.command(&["mcp", "remove", "pold"]);
+    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    let done = crate::support::finish(command);
+    let file = world.home.project().join(".gemini/settings.json").display().to_string();
+    assert!(done.out().contains(&file) && done.out().contains("not trusted"), "{}", done.out());
+    let bare = world.run(&["mcp", "remove"]);
+    assert_ne!(bare.code(), 0);
+    let words = "`<NAME>` is missing";
+    assert!(bare.err().contains(words), "{}", bare.err());
+    assert!(bare.err().contains("parallax mcp remove"), "{}", bare.err());
+}
+
+#[test]
+fn servers_are_added_listed_switched_and_removed() {
+    let world = World::new("[]");
+    let settings = || -> Value {
+        let text = std::fs::read_to_string(world.home.project().join(".parallax/settings.json"));
+        serde_json::from_str(&text.unwrap_or_else(|_| "{}".into())).expect("JSON")
+    };
+    let path = script();
+    let added = world.run(&[
+        "mcp",
+        "add",
+        "my_srv",
+        "python3",
+        &path,
+        "-e",
+        "K=v=w",
+        "--timeout",
+        "4000",
+        "--trust",
+        "--description",
+        "mine",
+        "--include-tools",
+        "echo,env",
+        "--exclude-tools",
+        "env",
+        "--do",
+        "pages",
+    ]);
+    assert!(added.out().contains("added to project settings"), "{}{}", added.out(), added.err());
+    assert_eq!(
+        settings()["mcpServers"]["my_srv"],
+        json!({"command": "python3", "args": [path, "--do", "pages"], "env": {"K": "v=w"},
+            "timeout": 4000, "trust": true, "description": "mine", "includeTools": ["echo", "env"],
+            "excludeTools": ["env"]})
+    );
+    let web = [
+        "mcp",
+        "add",
+        "--include-tools",
+        "a,b",
+        "-t",
+        "http",
+        "-H",
+        "X: y:z",
+        "web",
+        "http://127.0.0.1:1/",
+    ];
+    assert_eq!(world.run(&web).code(), 0);
+    assert!(world.run(&web).out().contains("updated in"));
+    assert_eq!(
+        settings()["mcpServers"]["web"],
+        json!({"url": "http://127.0.0.1:1/", "type": "http", "headers": {"X": "y:z"}, "includeTools": ["a", "b"]})
+    );
+    let list = world.run(&["mcp", "list"]).out();
+    assert!(list.contains("✓ my_srv: python3") && list.contains("(stdio) - Connected"), "{list}");
+    assert!(list.contains("✗ web: http://127.0.0.1:1/ (http) - Disconnected"), "{list}");
+    assert!(world.run(&["mcp", "disable", "MY_SRV"]).out().contains("disabled"));
+    assert!(world.run(&["mcp", "list"]).out().contains("○ my_srv"));
+    let own = world.home.parallax().join("mcp-server-enablement.json");
+    assert!(std::fs::read_to_string(own).expect("the file").contains("\"my_srv\""));
+    assert!(world.run(&["mcp", "enable", "my_srv"]).out().contains("enabled"));
+    assert!(world.run(&["mcp", "remove", "web"]).out().contains("removed"));
+    let gone = world.run(&["mcp", "remove", "web"]);
+    assert_eq!((gone.code(), gone.out().contains("not found")), (0, true));
+    for wrong in [
+        &["mcp", "add", "x"][..],
+        &["mcp", "add", "x", "ftp://x", "-t", "http"],
+        // An address is no program.
+        &["mcp", "add", "x", "https://x/mcp"],
+        &["mcp", "add", "x", "cmd", "-e", "novalue"],
+        &["mcp", "add", "x", "http://x/", "-t", "http", "surplus"],
+        &["mcp", "disable", "nobody"],
+    ] {
+        assert_ne!(world.run(wrong).code(), 0, "{wrong:?}");
+    }
+    assert_eq!(settings()["mcpServers"].as_object().map(serde_json::Map::len), Some(1));
+}
+
+#[test]
+fn an_untrusted_folder_starts_nothing() {
+    let world = World::new("[]");
+    set(&world, &json!({"mcpServers": {"test": stdio(&world, "")}}));
+    let mut command = world.command(&["mcp", "list"]);
+    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    let listed = crate::support::finish(command);
+    assert!(
+        listed.out().contains("○ test") && listed.err().contains("not trusted"),
+        "{}",
+        listed.out()
+    );
+    assert!(told(&world).is_empty());
+}
+
+#[test]
+fn only_the_allowed_servers_start() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let servers = json!({"one": stdio(&world, ""), "two": stdio(&world, "names,malformed,pages")});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"excluded": ["two"]}}));
+    let file = json!({"mcpServers": {"three": stdio(&world, "")}}).to_string();
+    world.home.write_home(".parallax/mcp-config.json", &file).expect("the file");
+    world.run_well(&["-y", "-p", "go", "--allowed-mcp-server-names", "TWO,three"]);
+    let names = declared(&world, 0);
+    assert!(!names.iter().any(|name| name.starts_with("mcp_one_")), "{names:?}");
+    assert!(names.contains(&"mcp_three_echo".to_owned()), "{names:?}");
+    for tool in ["second_page", "with_blank", "bare", "odd"] {
+        assert!(names.contains(&format!("mcp_two_{tool}")), "{tool}: {names:?}");
+    }
+    let long = format!("mcp_two_{}...{}", "x".repeat(22), "x".repeat(30));
+    assert!(names.contains(&long), "{names:?}");
+}

@@ -1,0 +1,94 @@
+//! What a tool says of itself is agreed to once.
+
+use serde_json::{Value, json};
+
+use super::{answer, call, set, stdio, with_server};
+use crate::support::{Conversation, World};
+
+#[test]
+fn another_description_is_asked_about_again() {
+    let script = call("echo", &json!({"text": "x"}));
+    let allow =
+        "[[rule]]\nmcpName = \"test\"\ntoolName = \"*\"\ndecision = \"allow\"\npriority = 500\n";
+    let world = with_server(&script, "");
+    world.home.write_home(".gemini/policies/mcp.toml", allow).expect("rules");
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+
+    let world = World::in_home(world.home, &script);
+    set(&world, &json!({"mcpServers": {"test": stdio(&world, "changed")}}));
+    world.run_well(&["-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("differently"), "{error}");
+
+    // A person who looks at it lets it through, and it stays so.
+    let world = World::in_home(world.home, &script);
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    assert_eq!(ask["tool_name"], "mcp_test_echo");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(face.next("tool_result")["status"], "success");
+    face.end();
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+}
+
+#[test]
+fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
+    let script = call("echo", &json!({"text": "x"}));
+    let world = World::new(&script);
+    let mut server = stdio(&world, "");
+    server["trust"] = json!(true);
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+
+    // Declared as it was; the server that starts says something else.
+    std::fs::write(world.home.root().join("log.changed"), "").expect("a mark");
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("now describes it differently"), "{error}");
+    assert!(!error.contains("untrusted_context"), "our words are no stranger's: {error}");
+
+    // Declared as it is now: nobody has agreed to that.
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("differently than when it was last"), "{error}");
+
+    // Who lets everything run is told at least, each time.
+    let mut world = world;
+    for _ in 0..2 {
+        world = World::in_home(world.home, &script);
+        let done = world.run_well(&["-y", "-p", "go", "-o", "json"]);
+        assert!(answer(&world, 1)["output"].is_string());
+        let told: Value = serde_json::from_str(&done.out()).expect("json");
+        assert!(told["warnings"].to_string().contains("differently than when"), "{told}");
+    }
+}
+
+#[test]
+fn trust_does_not_hide_that_a_description_changed() {
+    let script = call("echo", &json!({"text": "x"}));
+    let world = World::new(&script);
+    let server = |world: &World, r#do: &str| {
+        let mut server = stdio(world, r#do);
+        server["trust"] = json!(true);
+        json!({"mcpServers": {"test": server}})
+    };
+    set(&world, &server(&world, ""));
+    world.run_well(&["-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+    let mut world = world;
+    for _ in 0..2 {
+        world = World::in_home(world.home, &script);
+        set(&world, &server(&world, "changed"));
+        let done = world.run_well(&["-p", "go"]);
+        let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+        assert!(error.contains("differently") && !error.contains("untrusted"), "{error}");
+        assert!(!done.err().contains("untrusted_context"), "{}", done.err());
+    }
+}

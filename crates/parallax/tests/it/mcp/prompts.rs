@@ -1,0 +1,37 @@
+//! Prompts of servers as commands.
+
+use serde_json::json;
+
+use super::{request, set, stdio};
+use crate::support::World;
+
+#[test]
+fn a_prompt_of_a_server_is_a_command_of_a_run() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let settings =
+        json!({"mcpServers": {"test": stdio(&world, "")}, "mcp": {"firstWaitMs": 15_000}});
+    set(&world, &settings);
+    let refused = world.run(&["-p", "/greet-me"]);
+    assert_eq!(refused.code(), 42);
+    assert!(refused.err().contains("missing: --"), "{}", refused.err());
+    let help = world.run_well(&["-p", "/test.greet-me help"]);
+    assert!(help.out().contains("it takes `--"), "{}", help.out());
+    world.run_well(&["-p", "/greet-me \"Ada L\""]);
+    let contents = request(&world, 0)["contents"].to_string();
+    assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");
+    let near = world.run(&["-p", "/greet-mee"]);
+    assert!(near.err().contains("there is `/greet-me`"), "{}", near.err());
+    let unknown = world.run(&["-p", "/no-such-prompt"]);
+    assert!(unknown.err().contains("no command `/no-such-prompt`"), "{}", unknown.err());
+}
+
+#[test]
+fn a_prompt_that_several_servers_have_is_offered_by_its_longer_names() {
+    let world = World::new("[]");
+    let servers = json!({"one": stdio(&world, ""), "two": stdio(&world, "")});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 15_000}}));
+    let refused = world.run(&["-p", "/greet-me Ada"]);
+    assert_eq!(refused.code(), 42);
+    let told = refused.err();
+    assert!(told.contains("`/one.greet-me`, `/two.greet-me`"), "{told}");
+}

@@ -1,0 +1,179 @@
+//! Signing in to a server: found, made, kept, renewed.
+
+use serde_json::{Value, json};
+
+use super::network::Remote;
+use super::{answer, call, set, told};
+use crate::support::World;
+
+#[test]
+fn a_sign_in_is_found_made_kept_and_renewed() {
+    let script = call("echo", &json!({"text": "signed"}));
+    let world = World::new(&script);
+    let remote = Remote::start(&world, "--http", "auth");
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+    let listed = world.run(&["mcp", "list"]);
+    assert!(listed.out().contains("Needs a sign-in"), "{}", listed.out());
+
+    assert!(listed.out().contains("sign in: parallax mcp auth test"), "{}", listed.out());
+    let address = sign_in(&world);
+    assert!(
+        address.contains("code_challenge_method=S256") && address.contains("resource="),
+        "{address}"
+    );
+    let tokens = world.home.parallax().join("mcp-oauth-tokens.json");
+    let text = std::fs::read_to_string(&tokens).expect("tokens");
+    assert!(text.contains("access-1") && text.contains("refresh-1"), "{text}");
+    let register =
+        told(&world).into_iter().find(|it| it["http"] == "register").expect("registered");
+    assert_eq!(register["body"]["client_name"], "Parallax");
+
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string());
+
+    // The token is refused: a new one is fetched without anybody.
+    post(&format!("{}/expire", remote.base()));
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+    assert!(std::fs::read_to_string(&tokens).expect("tokens").contains("access-2"));
+
+    // Where it is renewed stands beside it: nobody looks for that again.
+    let looked = || {
+        let lines = told(&world).into_iter();
+        lines.filter(|it| it["path"].as_str().is_some_and(|it| it.contains("well-known"))).count()
+    };
+    let before = looked();
+    world.run(&["mcp", "list"]);
+    assert_eq!(looked(), before);
+    assert!(world.run(&["mcp", "auth", "test", "--forget"]).out().contains("forgotten"));
+}
+
+#[test]
+fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
+    let script = call("echo", &json!({"text": "renewed"}));
+    let world = World::new(&script);
+    let remote = Remote::start(&world, "--http", "bare401,tok");
+    let entry = |refresh: &str| {
+        json!([{
+            "serverName": "test", "clientId": "client-1", "updatedAt": 1,
+            "tokenUrl": format!("{}/tok", remote.base()), "mcpServerUrl": remote.address,
+            "token": {"accessToken": "old", "refreshToken": refresh, "expiresAt": 2,
+                      "tokenType": "Bearer"}
+        }])
+        .to_string()
+    };
+    let file = ".gemini/mcp-oauth-tokens.json";
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+
+    // A renewal that is refused: the person must sign in again.
+    world.home.write_home(file, &entry("no")).expect("written");
+    let listed = world.run(&["mcp", "list"]);
+    assert!(listed.out().contains("Needs a sign-in"), "{}", listed.out());
+    let done = world.run(&["-y", "-p", "/mcp"]);
+    assert!(done.out().contains("sign in again"), "{}", done.out());
+
+    world.home.write_home(file, &entry("refresh-0")).expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+    let is_search = |it: &Value| it["path"].as_str().is_some_and(|it| it.contains("well-known"));
+    assert!(!told(&world).iter().any(is_search), "it was looked for");
+    // The settings know it too, also for tokens that do not say it.
+    let ours = world.home.parallax().join("mcp-oauth-tokens.json");
+    let text = std::fs::read_to_string(&ours).expect("tokens");
+    assert!(text.contains("/tok\"") && text.contains("access-1"), "{text}");
+}
+
+/// Signs in with a browser that is played: the address is followed to where it
+/// leads. Gives the address.
+fn sign_in(world: &World) -> String {
+    let mut command = world.command(&["mcp", "auth", "test", "--no-browser"]);
+    command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("stderr")));
+    let address = lines
+        .find_map(|line| line.ok().filter(|line| line.starts_with("http")))
+        .expect("an address");
+    let back = follow(&address);
+    let mut stdin = child.stdin.take().expect("stdin");
+    std::io::Write::write_all(&mut stdin, format!("{back}\n").as_bytes()).expect("pasted");
+    assert!(child.wait().expect("ended").success());
+    address
+}
+
+#[test]
+fn where_to_sign_in_is_found_by_the_header_of_a_refusal() {
+    let world = World::new(&call("echo", &json!({"text": "signed"})));
+    let remote = Remote::start(&world, "--http", "auth,hidden");
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+    sign_in(&world);
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+}
+
+#[test]
+fn a_server_that_refuses_its_first_call_is_told_of_with_the_command() {
+    let script = call("echo", &json!({"text": "signed"}));
+    let world = World::new(&script);
+    let remote = Remote::start(&world, "--http", "auth,late401");
+    set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+    let done = world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("wants a sign-in") && error.contains("mcp auth test"), "{error}");
+    assert!(done.err().contains("`test`: it wants a sign-in"), "{}", done.err());
+    assert!(done.err().contains("`parallax mcp auth test`"), "{}", done.err());
+    sign_in(&world);
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+    // What is refused in the midst of all is told as what was there before.
+    post(&format!("{}/revoke", remote.base()));
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-y", "-p", "go"]);
+    let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
+    assert!(error.contains("again (the last one no longer counts)"), "{error}");
+}
+
+#[test]
+fn the_token_of_a_stream_is_in_the_address_where_that_is_set() {
+    let world = World::new(&call("echo", &json!({"text": "signed"})));
+    let remote = Remote::start(&world, "--sse", "auth,query");
+    let oauth = json!({"tokenParamName": "key"});
+    let server = json!({"url": remote.address, "type": "sse", "oauth": oauth});
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let tokens = json!([{
+        "serverName": "test", "clientId": "client-1", "updatedAt": 1,
+        "tokenUrl": format!("{}/token", remote.base()), "mcpServerUrl": remote.address,
+        "token": {"accessToken": "given", "tokenType": "Bearer"}
+    }]);
+    let file = ".parallax/mcp-oauth-tokens.json";
+    world.home.write_home(file, &tokens.to_string()).expect("written");
+    post(&format!("{}/accept?given", remote.base()));
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+}
+
+/// One request over a plain socket; gives the head of the answer.
+fn exchange(method: &str, address: &str) -> String {
+    let rest = address.strip_prefix("http://").expect("http");
+    let (host, path) = rest.split_once('/').expect("a path");
+    let mut stream = std::net::TcpStream::connect(host).expect("connected");
+    let request = format!(
+        "{method} /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
+    answer
+}
+
+fn post(address: &str) {
+    exchange("POST", address);
+}
+
+fn follow(address: &str) -> String {
+    let answer = exchange("GET", address);
+    let line = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+    line.expect("a redirect").trim().to_owned()
+}

@@ -1,0 +1,138 @@
+//! Servers that are slow, dead or many, and who waits for them.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::{answer, declared, set, stdio};
+use crate::support::World;
+
+#[test]
+fn dead_hanging_and_shouting_servers_hold_nobody_up() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let mut servers = json!({
+        "missing": {"command": "no-such-program"},
+        "shouts": stdio(&world, "shouts"),
+        "noise": stdio(&world, "noise"),
+        "floods": stdio(&world, "floods"),
+        "empty": stdio(&world, "empty"),
+    });
+    for name in ["die", "mute", "stubborn"] {
+        servers[name] = stdio(&world, &format!("{name},mute"));
+    }
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 30_000}}));
+    let done = world.run_well(&["-y", "-p", "go"]);
+    // Those that are not there are named, with the reason.
+    for trouble in ["`missing`: it cannot be started: there is no program", "`empty`: ", "`mute`: "]
+    {
+        assert!(done.err().contains(trouble), "{trouble}: {}", done.err());
+    }
+    let names = declared(&world, 0);
+    let place = |name: &str| names.iter().position(|it| *it == format!("mcp_{name}_echo"));
+    assert!(place("floods") < place("noise") && place("noise") < place("shouts"), "{names:?}");
+    for server in ["shouts", "noise", "floods"] {
+        assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
+    }
+    // What did not answer is known by now: nobody waits for it again.
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    let begun = Instant::now();
+    world.run_well(&["-y", "-p", "go"]);
+    assert!(begun.elapsed().as_millis() < 2_500, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_first_request_waits_for_servers_that_get_on_and_not_for_those_that_hang() {
+    let world = World::new(
+        r#"[{"calls": [{"name": "mcp_late_echo", "args": {"text": "x"}}]}, {"text": "done"}]"#,
+    );
+    let mut servers = json!({
+        "missing": {"command": "no-such-program"},
+        "sleeps": {"command": "sleep", "args": ["60"]},
+        "refuses": {"httpUrl": "http://127.0.0.1:9/mcp"},
+        "far": {"httpUrl": "http://192.0.2.1/mcp"},
+    });
+    for (name, r#do) in [("die", "die"), ("mute", "mute"), ("good", ""), ("better", "")] {
+        servers[name] = stdio(&world, r#do);
+    }
+    // Nobody can tell it from one that hangs, until it comes.
+    let late = format!(
+        "sleep 2; exec python3 {}",
+        servers["good"]["args"][0].as_str().expect("the script")
+    );
+    servers["late"] = json!({"command": "sh", "args": ["-c", late]});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 60_000}}));
+    let begun = Instant::now();
+    let running = world.start(&["-y", "-p", "go"]);
+    world.asked(1);
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 20, "{took:?}");
+    let names = declared(&world, 0);
+    for server in ["good", "better"] {
+        assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
+    }
+    assert!(!names.contains(&"mcp_late_echo".to_owned()), "{names:?}");
+    // It is there for what comes after.
+    world.asked(2);
+    assert!(declared(&world, 1).contains(&"mcp_late_echo".to_owned()));
+    assert!(answer(&world, 1)["output"].as_str().is_some_and(|text| text.contains("echo: x")));
+    drop(running);
+}
+
+#[test]
+fn servers_that_are_not_there_are_told_to_programs_too() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    set(&world, &json!({"mcpServers": {"gone": {"command": "no-such-program"}}}));
+    let done = world.run_well(&["-p", "go", "-o", "json"]);
+    let out: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let warning = out["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
+}
+
+#[test]
+fn a_server_that_did_not_answer_before_is_told_of_again() {
+    let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
+    let servers =
+        json!({"far": {"httpUrl": "http://192.0.2.1/mcp"}, "mute": stdio(&world, "mute")});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_500}}));
+    world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_well(&["-y", "-p", "go"]);
+    assert!(done.err().contains("`far`: no answer yet"), "{}", done.err());
+    let done = world.run_well(&["-y", "-p", "/mcp"]);
+    assert!(done.out().contains("no answer yet"), "{}", done.out());
+}
+
+#[test]
+fn twenty_servers_known_from_before_cost_no_time() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    let mut servers = json!({});
+    for number in 0..20 {
+        let r#do = match number {
+            0 | 1 => "mute",
+            2 => "die",
+            _ => "",
+        };
+        servers[format!("s{number}")] = stdio(&world, r#do);
+    }
+    servers["s3"] = json!({"command": "no-such-program"});
+    servers["s4"] = json!({"url": "http://127.0.0.1:9/mcp"});
+    set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 8000}}));
+    world.run_well(&["-y", "-p", "go"]);
+
+    let asked_after = |world: &World| {
+        let begun = Instant::now();
+        let running = world.start(&["-y", "-p", "go"]);
+        world.asked(1);
+        let took = begun.elapsed();
+        drop(running);
+        took
+    };
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    let with = asked_after(&world);
+    assert_eq!(declared(&world, 0).iter().filter(|name| name.ends_with("_echo")).count(), 15);
+    let bare = World::new(r#"[{"text": "done"}]"#);
+    let without = asked_after(&bare);
+    assert!(
+        with < without + std::time::Duration::from_millis(500),
+        "{with:?}, {without:?} with none"
+    );
+}

@@ -1,0 +1,66 @@
+//! Signing in to servers from the terminal.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::mcp::network::Remote;
+use crate::mcp::{answer, set};
+use crate::support::World;
+
+const CALL: &str = r#"[
+    {"calls": [{"name": "mcp_test_echo", "args": {"text": "signed"}}]}, {"text": "done"}
+]"#;
+
+/// A session with a server that wants a sign-in, and a browser that goes where it
+/// is sent at once.
+fn seat(world: World, remote: &Remote, oauth: &Value) -> Seat {
+    let server = json!({"httpUrl": remote.address, "trust": true, "oauth": oauth});
+    set(&world, &json!({"mcpServers": {"test": server}}));
+    let browser = "#!/bin/sh\nexec python3 -c 'import sys, urllib.request as r; \
+                   r.urlopen(sys.argv[1])' \"$1\"\n";
+    for name in ["bin/xdg-open", "bin/open"] {
+        world.home.write_home(name, browser).expect("a browser");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(world.home.home().join(name), mode).expect("a browser");
+    }
+    let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
+    // The question may be there before the composer is seen.
+    Seat::started(world, &Start::sized(110, 40).with("PATH", &path))
+}
+
+/// The server is there, without a restart.
+fn it_answers(seat: &Seat) {
+    seat.has_seen("Signed in to `test`.");
+    seat.sees(COMPOSER);
+    seat.prompts("go");
+    seat.has_seen("done");
+    let answer = answer(&seat.world, 1);
+    assert!(answer["output"].as_str().is_some_and(|it| it.contains("echo: signed")), "{answer}");
+}
+
+#[test]
+fn a_server_whose_settings_say_so_is_asked_about() {
+    let world = World::new(CALL);
+    let remote = Remote::start(&world, "--http", "auth");
+    let seat = seat(world, &remote, &json!({"enabled": true}));
+    seat.sees("The MCP server `test` wants a sign-in");
+    seat.sees("Sign in with the browser");
+    seat.press(Key::Enter);
+    it_answers(&seat);
+}
+
+#[test]
+fn of_any_other_it_is_told_once() {
+    let world = World::new(CALL);
+    let remote = Remote::start(&world, "--http", "auth");
+    let seat = seat(world, &remote, &json!({}));
+    seat.has_seen("The MCP server `test` wants a sign-in: `/mcp auth test` signs in.");
+    seat.sees(COMPOSER);
+    seat.prompts("/mcp auth");
+    it_answers(&seat);
+    let told = seat.lines().join("\n").matches("wants a sign-in").count();
+    assert_eq!(told, 1, "{:#?}", seat.lines());
+}

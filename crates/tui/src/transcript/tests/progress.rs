@@ -1,0 +1,25 @@
+//! How far calls of servers are.
+
+use parallax_protocol::tool::Advance;
+
+use super::*;
+
+#[test]
+fn a_call_shows_how_far_its_server_is() {
+    let mut show = Show::default();
+    show.call("a", "mcp_s_slow", json!({}));
+    show.runs("a");
+    let mut told = |progress, total, message: &str| {
+        let advance = Advance { progress, total, message: message.to_owned() };
+        show.event(EventBody::ItemAdvanced { item: "a".into(), advance });
+        show.live(0).join("\n")
+    };
+    let half = told(2.0, Some(4.0), "reading\u{1b}[31m");
+    let bar = format!("{}{}  50 %  reading", "█".repeat(12), "░".repeat(12));
+    assert!(half.contains(&bar) && !half.contains('\u{1b}'), "{half}");
+    // Not all, though nearly.
+    let nearly = told(999.0, Some(1_000.0), "");
+    assert!(nearly.contains("░  99 %") && !nearly.contains("reading"), "{nearly}");
+    assert!(told(9.0, Some(4.0), "").contains("█ 100 %"));
+    assert!(told(7.0, None, "files").contains("files (7)"));
+}
