@@ -393,7 +393,12 @@ pub const KEYS: &[Key] = &[
     key("security.environmentVariableRedaction.blocked", Texts, "[]", "Variables that never pass"),
     key("security.auth.selectedType", Text, "", "How to authenticate"),
     key("security.auth.enforcedType", Text, "", "The only way to authenticate"),
-    key("security.auth.useExternal", Flag, "false", "No effect here"),
+    key(
+        "security.auth.useExternal",
+        Flag,
+        "false",
+        "A server of your own signs requests in; no key is looked for",
+    ),
     key(
         "advanced.excludedEnvVars",
         Texts,

@@ -324,6 +324,10 @@ impl Settings {
     pub fn auth_enforced_type(&self) -> Option<String> {
         self.text("security.auth.enforcedType")
     }
+    /// `security.auth.useExternal`.
+    pub fn auth_is_external(&self) -> bool {
+        self.flag("security.auth.useExternal")
+    }
     /// `security.buildFileGuard` is not `off`.
     pub fn build_file_guard(&self) -> bool {
         self.text("security.buildFileGuard").as_deref() != Some("off")

@@ -12,7 +12,6 @@ use crate::migrate::look;
 /// and why the others change nothing.
 const KEYS: &[(&str, &str, &str)] = &[
     ("ide.enabled", "false", "there is no link to editors"),
-    ("security.auth.useExternal", "false", "credentials come from settings and the environment"),
     (
         "model.skipNextSpeakerCheck",
         "true",

@@ -122,7 +122,8 @@ pub enum AuthError {
 
 /// Selects the credentials: the settings' `selectedType`, else what the
 /// environment tells, checked against `enforcedType`. A key found elsewhere (a
-/// keychain) is to be offered by `env` as `GEMINI_API_KEY`.
+/// keychain) is to be offered by `env` as `GEMINI_API_KEY`. `external`: something on the
+/// way signs requests in, so a server of the user's own needs no key here.
 ///
 /// # Errors
 /// When there are none that this program can use.
@@ -130,6 +131,7 @@ pub fn resolve_auth(
     env: &dyn Fn(&str) -> Option<String>,
     selected_type: Option<&str>,
     enforced_type: Option<&str>,
+    external: bool,
 ) -> Result<Auth, AuthError> {
     let env = |name: &str| env(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
     let is_true =
@@ -175,6 +177,7 @@ pub fn resolve_auth(
     match kind {
         AuthKind::ApiKey => match gemini_key.or(google_key) {
             Some(key) => Ok(Auth::ApiKey(Secret::new(key))),
+            None if external && has_base => Ok(Auth::Gateway(None)),
             None => Err(AuthError::Missing {
                 kind: kind.as_str(),
                 needs: "the environment variable `GEMINI_API_KEY` (or `GOOGLE_API_KEY`)",
@@ -225,7 +228,22 @@ mod tests {
         let get = |name: &str| {
             env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
-        resolve_auth(&get, selected, enforced)
+        resolve_auth(&get, selected, enforced, false)
+    }
+
+    #[test]
+    fn what_signs_in_elsewhere_needs_no_key() {
+        let resolve = |env: &[(&str, &str)]| {
+            let get = |name: &str| {
+                env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            resolve_auth(&get, Some("gemini-api-key"), None, true)
+        };
+        let base = ("GOOGLE_GEMINI_BASE_URL", "http://localhost:1");
+        assert_eq!(resolve(&[base]), Ok(Auth::Gateway(None)));
+        assert_eq!(resolve(&[base, ("GEMINI_API_KEY", "k")]), Ok(Auth::ApiKey(key())));
+        // Google itself wants one.
+        assert!(matches!(resolve(&[]), Err(AuthError::Missing { .. })));
     }
 
     fn key() -> Secret {

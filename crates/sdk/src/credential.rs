@@ -111,7 +111,8 @@ impl Launch {
         let settings = &self.config.settings;
         let (selected, enforced) = (settings.auth_selected_type(), settings.auth_enforced_type());
         let resolve = |env: &dyn Fn(&str) -> Option<String>| {
-            resolve_auth(env, selected.as_deref(), enforced.as_deref())
+            let external = settings.auth_is_external();
+            resolve_auth(env, selected.as_deref(), enforced.as_deref(), external)
         };
         let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
         let said = resolve(&env);

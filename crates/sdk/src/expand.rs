@@ -199,19 +199,28 @@ impl Expander {
         self.search(path)
     }
 
-    /// The first file below the root whose name holds `name`.
+    /// The first file below the root that is called `name`; else the first file or folder
+    /// whose name holds it, those whose name begins with it before others.
     fn search(&self, name: &str) -> Option<String> {
         let root = self.workspace.root().to_owned();
         let options = parallax_files::WalkOptions::default();
         let walk = parallax_files::walk(&self.workspace, std::slice::from_ref(&root), &options);
-        walk.build()
-            .flatten()
-            .take(SEARCHED)
-            .find(|entry| {
-                entry.file_type().is_some_and(|kind| kind.is_file())
-                    && entry.file_name().to_string_lossy() == name
-            })
-            .map(|entry| entry.path().display().to_string())
+        let mut best: Option<(bool, String)> = None;
+        for entry in walk.build().flatten().take(SEARCHED) {
+            let found = entry.file_name().to_string_lossy();
+            let Some(at) = found.find(name).filter(|_| entry.depth() > 0) else { continue };
+            let path = || entry.path().display().to_string();
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            if found == name && !is_folder {
+                return Some(path());
+            }
+            let begins = at == 0;
+            if best.as_ref().is_none_or(|(better, _)| begins && !better) {
+                let shown = path();
+                best = Some((begins, if is_folder { format!("{shown}/**") } else { shown }));
+            }
+        }
+        best.map(|(_, path)| path)
     }
 
     /// A file that was named itself, is there, and could not be read. Files

@@ -7,12 +7,14 @@ use parallax_protocol::store::Record;
 use crate::open::OpenSession;
 
 /// What was used and what it cost. Utility calls leave no record.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Used {
     /// Tokens of all answers together.
     pub usage: Usage,
     /// US dollars, as far as prices are known.
     pub cost: f64,
+    /// The model of the newest answer.
+    pub model: Option<String>,
 }
 
 impl Used {
@@ -32,6 +34,9 @@ impl Used {
                 (&mut sum.total_token_count, usage.total_token_count),
             ] {
                 *sum = sum.saturating_add(tokens);
+            }
+            if content.model.is_some() {
+                used.model.clone_from(&content.model);
             }
             let name = content.model.as_deref().unwrap_or_default();
             used.cost += price(name).map_or(0.0, |price| price.of(usage).total());

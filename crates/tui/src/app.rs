@@ -3,6 +3,7 @@
 
 mod agents;
 mod argument_names;
+mod argument_words;
 mod arrival;
 mod browser;
 mod budget;
@@ -18,6 +19,7 @@ mod extensions;
 mod footer_choice;
 mod gates;
 mod going_back;
+mod hint;
 mod keys;
 mod lists;
 mod mcp;
@@ -61,7 +63,7 @@ use parallax_sdk::session_stats::SessionStats;
 
 pub(crate) use overlay::{Overlay, Purpose};
 use parallax_sdk::settings::{SettingScope, UiSettings};
-pub(crate) use view::{Layout, cut};
+pub(crate) use view::{Layout, cut, cut_marked};
 
 use crate::completion::Completion;
 use crate::composer::Composer;
@@ -78,22 +80,9 @@ use custom::Waiting;
 use extensions::Consent;
 use server_questions::ServerQuestion;
 
-/// How long a hint stands above the composer, in milliseconds.
-const TOAST_MS: u64 = 3_000;
-/// Within how long a second press counts as one, in milliseconds.
-const AGAIN_MS: u64 = 3_000;
-
 /// How long somebody must not have written before a key answers a question that
 /// came while they wrote, in milliseconds.
 const PAUSE_MS: u64 = 700;
-
-/// A key that was pressed once and means more when pressed again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Armed {
-    Quit,
-    Exit,
-    Suspend,
-}
 
 /// A message for the running turn that was not delivered yet.
 #[derive(Debug, Clone)]
@@ -121,10 +110,12 @@ pub(crate) struct App {
     pub(crate) queued: Vec<String>,
     pub(crate) steering: Vec<Steering>,
     steer_count: u64,
-    toast: Option<(String, u64)>,
+    toast: Option<hint::Toast>,
     pub(crate) facts: Facts,
     pub(crate) todos: Vec<Todo>,
     pub(crate) show_todos: bool,
+    /// The list is of the work that is going on.
+    todos_count: bool,
     pub(crate) show_shortcuts: bool,
     pub(crate) debug: DebugConsole,
     pub(crate) stats: SessionStats,
@@ -153,10 +144,14 @@ pub(crate) struct App {
     pub(crate) last_answer: String,
     /// The prompt of the running turn, as typed.
     pub(crate) turn_prompt: String,
+    /// The same, until the engine tells it as said: hooks may run before that.
+    pub(crate) beginning: Option<String>,
+    /// Hooks that run now, by what they are called.
+    hooks: Vec<String>,
     /// The person wanted the running turn to stop where it could have gone on.
     pub(crate) stopped: bool,
     focused: bool,
-    armed: Option<(Armed, u64)>,
+    armed: Option<(hint::Armed, u64)>,
     /// `y` was pressed in a question.
     yes: bool,
     /// The key that is armed to suspend took a step of the text back.
@@ -183,6 +178,8 @@ pub(crate) struct App {
     /// The one before it, if anything was said in that.
     session_before: Option<String>,
     pub(crate) background: Vec<parallax_protocol::shell::BackgroundProcess>,
+    /// There is a prompt that one can go back to.
+    prompted: bool,
     /// The prompts are being asked for, for a list to go back to.
     wants_prompts: bool,
     /// Whether a picture of the context was asked for, to be shown.
@@ -284,6 +281,7 @@ impl App {
             facts: Facts::default(),
             todos: Vec::new(),
             show_todos: false,
+            todos_count: true,
             show_shortcuts: false,
             debug: DebugConsole::default(),
             stats: SessionStats::default(),
@@ -300,6 +298,8 @@ impl App {
             launch: None,
             last_answer: String::new(),
             turn_prompt: String::new(),
+            beginning: None,
+            hooks: Vec::new(),
             stopped: false,
             focused: true,
             armed: None,
@@ -319,6 +319,7 @@ impl App {
             session: String::new(),
             session_before: None,
             background: Vec::new(),
+            prompted: false,
             wants_prompts: false,
             wants_context: false,
             context_picture: None,
@@ -378,9 +379,7 @@ impl App {
     /// Reads the clock, and ends what has had its time.
     pub(crate) fn tick(&mut self) {
         self.now_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if self.toast.as_ref().is_some_and(|(_, until)| *until <= self.now_ms) {
-            self.toast = None;
-        }
+        self.end_toast();
         if self.shell.is_some() {
             self.retitle();
         }
@@ -399,7 +398,7 @@ impl App {
         let spins = self.working.as_ref().is_some_and(|working| !working.waiting)
             || self.transcript.is_moving();
         let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
-        let toast = self.toast.as_ref().map(|(_, until)| until.saturating_sub(self.now_ms).max(1));
+        let toast = self.toast.as_ref().map(|toast| toast.left_ms(self.now_ms));
         let pause = self.is_writing().then(|| self.writing_until - self.now_ms);
         let silence = self.silent_in_ms();
         let list = self.list_fills_in_ms();
@@ -413,10 +412,10 @@ impl App {
         match event {
             InputEvent::Key(key) => {
                 self.arrival.by_key = true;
-                self.key(key);
+                self.pass_hint(|app| app.key(key));
                 self.arrival.by_key = false;
             }
-            InputEvent::Paste(text) => self.paste(&text),
+            InputEvent::Paste(text) => self.pass_hint(|app| app.paste(&text)),
             InputEvent::Mouse(mouse) => self.mouse(mouse),
             InputEvent::Focus(focused) => self.focused = focused,
             InputEvent::Resize(columns, rows) => {
@@ -435,11 +434,6 @@ impl App {
             InputEvent::Closed => self.effect(Effect::Quit { delete: false }),
         }
         self.next_server_question();
-    }
-
-    /// A hint for a few seconds.
-    pub(crate) fn toast(&mut self, text: impl Into<String>) {
-        self.toast = Some((text.into(), self.now_ms + TOAST_MS));
     }
 
     /// Rows of a command's answer, into the transcript.
@@ -471,19 +465,6 @@ impl App {
     /// One line that something did not work.
     pub(crate) fn error(&mut self, text: impl Into<String>) {
         self.notice(Level::Error, text.into());
-    }
-
-    /// Whether this is the second press of a key; else the first is noted.
-    fn again(&mut self, what: Armed, within_ms: u64) -> bool {
-        match self.armed.take() {
-            Some((armed, at)) if armed == what && self.now_ms.saturating_sub(at) <= within_ms => {
-                true
-            }
-            _ => {
-                self.armed = Some((what, self.now_ms));
-                false
-            }
-        }
     }
 
     /// Whether the agent is at work.

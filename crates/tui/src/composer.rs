@@ -32,6 +32,7 @@ pub use action::{ComposerAction, InputMode, Submission, Surroundings};
 pub use buffer::Buffer;
 pub use dropped::escape as escape_path;
 pub use history::History;
+pub(crate) use keys::TWICE_MS;
 use parallax_screen::Line;
 pub use render::Rendered;
 use search::Search;
@@ -109,6 +110,11 @@ impl Composer {
     /// Whether characters are commands now (vi's normal and visual modes).
     pub fn takes_no_text(&self) -> bool {
         self.vim_mode().is_some_and(|mode| mode != VimMode::Insert)
+    }
+
+    /// An Esc that was pressed means nothing for the next one.
+    pub fn forget_escape(&mut self) {
+        self.escaped = None;
     }
 
     /// The list of the open search; empty without one.

@@ -128,7 +128,7 @@ impl DebugConsole {
     }
 
     /// The last entries, in `height` rows.
-    pub(crate) fn rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
+    pub(crate) fn rows(&self, width: usize, height: usize, key: &str, theme: &Theme) -> Vec<Line> {
         let room = height.saturating_sub(2).max(2);
         let requests = room.div_ceil(2);
         let title = |text: &str| {
@@ -145,7 +145,7 @@ impl DebugConsole {
             rows.drain(..rows.len().saturating_sub(most));
             rows
         };
-        let mut rows = vec![title("requests (f12 closes)")];
+        let mut rows = vec![title(&format!("requests ({key} closes)"))];
         let skipped = self.requests.len().saturating_sub(requests);
         let told = self.requests.iter().skip(skipped);
         rows.extend(newest(told.flat_map(|text| row(text, theme.secondary)).collect(), requests));
@@ -194,7 +194,7 @@ mod tests {
         };
         console.apply(&Event { seq: 0, turn: 1, body: EventBody::Retry(retry) });
         let rows: Vec<String> =
-            console.rows(40, 12, &Theme::default()).iter().map(Line::text).collect();
+            console.rows(40, 12, "F12", &Theme::default()).iter().map(Line::text).collect();
         assert!(rows.concat().contains("HTTP 429"), "{rows:?}");
         assert!(rows.last().is_some_and(|row| row.ends_with("THE-END")), "{rows:?}");
         assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= 40), "{rows:?}");
@@ -208,7 +208,7 @@ mod tests {
         }
         console.log.add(LogLevel::Error, "gone\u{1b}[2J".to_owned());
         let rows: Vec<String> =
-            console.rows(40, 10, &Theme::default()).iter().map(Line::text).collect();
+            console.rows(40, 10, "F12", &Theme::default()).iter().map(Line::text).collect();
         assert!(rows.iter().any(|row| row == "slow (×3)"), "{rows:?}");
         assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= 40));
     }

@@ -38,12 +38,30 @@ pub(crate) struct Facts {
     pub(crate) vim: String,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
+    /// What the service told of its limits, and has not taken back by answering.
+    pub(crate) quota: Option<Quota>,
     /// Markdown is shown as it is written.
     pub(crate) raw_markdown: bool,
     /// A system prompt of the user's own takes the place of the built-in one.
     pub(crate) own_prompt: bool,
     /// Share of the window from which the context is compressed.
     pub(crate) warn_at: f64,
+}
+
+/// What the service said of its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quota {
+    /// Too much in too short a time: it is asked again.
+    Slow {
+        /// The attempt that comes next, from 1.
+        attempt: u32,
+        /// Of so many.
+        of: u32,
+    },
+    /// The same, and it is not asked again.
+    Met,
+    /// Nothing is left for now.
+    Spent,
 }
 
 impl Facts {
@@ -149,8 +167,16 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
         FooterItem::TokenCount => tokens(facts, theme),
         FooterItem::Cost if facts.cost == 0.0 => Vec::new(),
         FooterItem::Cost => plain(dollars(facts.cost)),
-        // The service tells of a quota when it is spent, not before.
-        FooterItem::Quota => Vec::new(),
+        // The service tells of its limits when they are met, not before.
+        FooterItem::Quota => match facts.quota {
+            None => Vec::new(),
+            Some(Quota::Slow { attempt, of }) => {
+                let text = format!("rate limit, attempt {attempt} of {of}");
+                vec![Span::styled(text, theme.warning)]
+            }
+            Some(Quota::Met) => vec![Span::styled("rate limit", theme.warning)],
+            Some(Quota::Spent) => vec![Span::styled("quota spent", theme.error)],
+        },
         FooterItem::SessionId => plain(facts.session.chars().take(8).collect()),
         FooterItem::Hostname => plain(hostname()),
         FooterItem::Auth => plain(facts.auth.clone()),
@@ -225,11 +251,11 @@ pub(crate) fn count(number: u64) -> String {
     }
 }
 
+/// The name of this machine.
 fn hostname() -> String {
-    let file = |path: &str| std::fs::read_to_string(path).ok();
-    let known = file("/proc/sys/kernel/hostname").or_else(|| file("/etc/hostname"));
-    let name = known.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    name.trim().chars().filter(|char| !char.is_control()).take(40).collect()
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy();
+    name.chars().filter(|char| !char.is_control()).take(40).collect()
 }
 
 /// Resident memory, where the system tells it.
@@ -277,6 +303,24 @@ mod tests {
             "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox · trusted"
         );
         assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn limits_are_told_while_they_hold() {
+        let row = |quota| {
+            let facts = Facts { quota, ..facts() };
+            let rows = rows(&facts, &[FooterItem::Quota], false, 60, &Theme::default());
+            rows.first().map(Line::text)
+        };
+        assert_eq!(row(None), None);
+        let slow = Quota::Slow { attempt: 2, of: 10 };
+        assert_eq!(row(Some(slow)).as_deref(), Some("rate limit, attempt 2 of 10"));
+        assert_eq!(row(Some(Quota::Spent)).as_deref(), Some("quota spent"));
+    }
+
+    #[test]
+    fn this_machine_has_a_name() {
+        assert!(!hostname().is_empty());
     }
 
     #[test]

@@ -111,15 +111,52 @@ impl Keymap {
         self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normal(key)))
     }
 
-    /// The keys of a command for people (`Ctrl+X`), the most important first.
+    /// The keys of a command for people (`Ctrl+X`), the most important first. Keys that
+    /// mean something else wherever the command counts are none of it any more.
     pub fn keys_of(&self, command: KeyCommand) -> Vec<String> {
+        self.keys_within(command, &Context::EACH)
+    }
+
+    /// The keys that run a command where they are pressed there.
+    pub fn keys_in(&self, command: KeyCommand, context: Context) -> Vec<String> {
+        self.keys_within(command, &[context])
+    }
+
+    fn keys_within(&self, command: KeyCommand, contexts: &[Context]) -> Vec<String> {
         let keys = self.keys.get(&command).map_or(&[][..], Vec::as_slice);
-        keys.iter().map(|key| key_text::label(*key, self.platform)).collect()
+        let runs = |key: &&Key| {
+            let here =
+                |context: &Context| self.commands_for(**key, *context).any(|it| it == command);
+            contexts.iter().any(here)
+        };
+        keys.iter().filter(runs).map(|key| key_text::label(*key, self.platform)).collect()
     }
 
     /// The first key of a command for people; empty when it has none.
     pub fn key_of(&self, command: KeyCommand) -> String {
         self.keys_of(command).into_iter().next().unwrap_or_default()
+    }
+
+    /// What keys of the person's own meant before, as sentences.
+    pub fn taken(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (key, command) in &self.own {
+            let is_lost = |other: &KeyCommand| {
+                !self.own.contains(&(*key, *other)) && other.contexts().meets(command.contexts())
+            };
+            let others = self.commands.get(key).into_iter().flatten().copied();
+            let lost: Vec<String> = others
+                .filter(|other| is_lost(other) && KeyCommand::in_use().any(|it| it == *other))
+                .map(|other| format!("`{}`", other.id()))
+                .collect();
+            if !lost.is_empty() {
+                let label = key_text::label(*key, self.platform);
+                let lost = lost.join(", ");
+                found.push(format!("{label} runs `{}` in place of {lost}", command.id()));
+            }
+        }
+        found.sort();
+        found
     }
 
     /// Keys that run several commands in one place beyond what the defaults
@@ -240,10 +277,20 @@ mod tests {
         // Where nothing is sent it is what it was.
         assert_eq!(of(Context::DIALOG), [KeyCommand::ShowFullTodos]);
         assert_eq!(keymap.conflicts(), [] as [String; 0]);
+        let taken = "Ctrl+T runs `input.submit` in place of `app.showFullTodos`";
+        assert_eq!(keymap.taken(), [taken]);
+        assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, Context::COMPOSER), [""; 0]);
+        assert_eq!(keymap.keys_of(KeyCommand::ShowFullTodos), ["Ctrl+T"]);
         let again = r#"[{ "command": "input.submit", "key": "enter" }]"#;
         let keymap = Keymap::load(Platform::Linux, again);
         let enter = Key::plain(KeyCode::Enter);
         let of = keymap.commands_for(enter, Context::COMPOSER).collect::<Vec<_>>();
         assert_eq!(of, [KeyCommand::Confirm, KeyCommand::Submit]);
+        assert_eq!(keymap.taken(), [""; 0]);
+        // Taken wherever it counted: nobody is told of it any more.
+        let log = r#"[{ "command": "app.showErrorDetails", "key": "ctrl+r" }]"#;
+        let keymap = Keymap::load(Platform::Linux, log);
+        assert_eq!(keymap.keys_of(KeyCommand::SearchStart), [""; 0]);
+        assert_eq!(keymap.keys_of(KeyCommand::ShowErrorDetails), ["Ctrl+R", "F12"]);
     }
 }

@@ -12,6 +12,7 @@ mod answer;
 mod describe;
 mod draw;
 mod fold;
+mod heard;
 mod item;
 mod load;
 mod output;
@@ -88,6 +89,8 @@ pub struct Transcript {
     /// The subject of the thought that the model is at.
     subject: Option<String>,
     memory: Memory,
+    /// For those who listen.
+    heard: heard::Heard,
 }
 
 impl Transcript {

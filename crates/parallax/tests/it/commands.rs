@@ -201,6 +201,20 @@ fn files_are_put_in_and_never_read_as_templates() {
 }
 
 #[test]
+fn a_file_is_not_put_into_a_shell_command() {
+    let world = world();
+    world.home.write("a.txt", "secret").unwrap();
+    world.home.write_home(".gemini/commands/cat.toml", "prompt = '!{cat @{a.txt}}'").unwrap();
+    let told = refused(&world, &["-y", "-p", "/cat"]);
+    assert!(told.contains("`@{a.txt}` stands in a shell command"), "{told}");
+    // What git means by such braces is no file.
+    let template = "prompt = '!{echo HEAD@{1} @{u}}'";
+    world.home.write_home(".gemini/commands/git.toml", template).unwrap();
+    world.run_well(&["-y", "-p", "/git"]);
+    assert_eq!(sent(&world), "HEAD@{1} @{u}");
+}
+
+#[test]
 fn the_project_wins_over_the_user_and_only_where_it_is_trusted() {
     let world = world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'").unwrap();

@@ -245,3 +245,18 @@ fn a_run_says_in_json_that_its_history_was_made_shorter() {
     let shorter = told.iter().find(|one| one["how"].is_string()).expect("a shorter history");
     assert!(shorter["after"].as_u64() < shorter["before"].as_u64(), "{out}");
 }
+
+#[test]
+fn a_part_of_a_name_finds_the_file() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    world.home.write("a/my-file7.md", "HOLDS IT").unwrap();
+    world.home.write("b/file7.md", "BEGINS SO").unwrap();
+    world.home.write("c/docs_dir/one.md", "IN A FOLDER").unwrap();
+    for (typed, text) in
+        [("@file7", "BEGINS SO"), ("@my-file7.md", "HOLDS IT"), ("@docs_di", "IN A FOLDER")]
+    {
+        world.run_well(&["-p", &format!("see {typed}")]);
+        let requests = world.server.requests().len();
+        assert!(body(&world, requests - 1).to_string().contains(text), "{typed}");
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use parallax_files::Access;
 use parallax_protocol::policy::ApprovalMode;
 
 use super::Shared;
@@ -10,7 +11,7 @@ use super::arguments::{fill, fill_command, words};
 use super::catalog::{Catalog, CommandInfo};
 use super::prepared::Step;
 use super::shell;
-use super::template::{Piece, parse, takes_arguments};
+use super::template::{Bit, Piece, parse, takes_arguments};
 
 /// Commands that call each other.
 const DEPTH: usize = 5;
@@ -61,6 +62,7 @@ impl<'a> Making<'a> {
                     steps.extend(self.called(&fill(bits, arguments, &positions))?);
                 }
                 Piece::Shell(bits) => {
+                    self.names_no_file(bits)?;
                     let text = fill_command(bits, arguments, &positions)?;
                     if text.trim().is_empty() {
                         continue;
@@ -77,6 +79,25 @@ impl<'a> Making<'a> {
         }
         self.trail.pop();
         Ok(steps)
+    }
+
+    /// Files are not put into shell commands, and the shell would take `@{a.txt}` as it
+    /// stands. Git's `@{u}` and `HEAD@{1}` mean no file.
+    fn names_no_file(&self, bits: &[Bit]) -> Result<(), String> {
+        for bit in bits {
+            let Bit::Text(text) = bit else { continue };
+            for rest in text.split("@{").skip(1) {
+                let name = rest.split_once('}').map_or("", |(name, _)| name.trim());
+                let named = self.shared.workspace.resolve(name, Access::Read);
+                if !name.is_empty() && named.is_ok_and(|named| named.path().exists()) {
+                    return Err(format!(
+                        "`@{{{name}}}` stands in a shell command, where files are not put in: \
+                         write the path alone (`{name}`) there, or `@{{{name}}}` outside of `!{{…}}`"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The steps of a command that another calls. What is no command is text.

@@ -153,7 +153,7 @@ fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
 }
 
 /// Names that hold what is typed; those that begin with it come first.
-fn one_of(names: Vec<Argument>) -> Completer {
+pub(super) fn one_of(names: Vec<Argument>) -> Completer {
     Arc::new(move |typed| {
         let wanted = typed.to_lowercase();
         let mut fitting: Vec<(bool, &Argument)> = names

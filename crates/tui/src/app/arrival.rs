@@ -2,14 +2,17 @@
 //! of a server. The keys of somebody who writes are not meant for it: it waits
 //! for a pause, and once it is there it takes no answer for a moment. After that, while
 //! the composer holds a text, the first key that would answer only turns to it: whoever
-//! presses Enter may have meant the text.
+//! presses Enter may have meant the text. The other way round that text is not sent while
+//! the question is open: whoever presses Enter may have meant the question.
 
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
 
+use super::hint::Again;
 use super::overlay::Purpose;
 use super::{App, PAUSE_MS};
-use crate::dialog::DialogKey;
+use crate::dialog::{DialogKey, QuestionDialog};
+use crate::keymap::{Context, KeyCommand};
 
 /// How long a dialog that nobody asked for takes no answer while the composer
 /// holds a text, in milliseconds: whoever is about to send the text sees it first.
@@ -32,6 +35,9 @@ pub(super) struct Arrival {
     dialog: Option<u64>,
     /// What was drawn last, and when first.
     drawn: Option<(Unasked, u64)>,
+    /// The newest of them that was seen, and whether the composer held a text then.
+    seen: Option<Unasked>,
+    over_draft: bool,
     /// What the person turned to although the composer holds a text.
     turned_to: Option<Unasked>,
     /// Whether a key is being handled: what opens now was asked for.
@@ -60,8 +66,13 @@ impl App {
         self.tick();
         let now = self.unasked();
         if self.arrival.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
+            if now.is_some() && self.arrival.seen != now {
+                self.arrival.seen.clone_from(&now);
+                self.arrival.over_draft = true;
+            }
             self.arrival.drawn = now.map(|what| (what, self.now_ms));
         }
+        self.arrival.over_draft &= !self.composer.is_empty();
     }
 
     /// Whether this key would answer what has hardly been seen.
@@ -97,8 +108,16 @@ impl App {
             DialogKey::Confirm => true,
             DialogKey::Cancel => return false,
             DialogKey::Other(key) if !typing => match key.typed() {
-                Some('0'..='9') => true,
+                Some(digit @ '0'..='9') => {
+                    // Enter takes what was pressed, not what the cursor was on.
+                    if let (None, Some(question)) = (&self.overlay, self.questions.front_mut()) {
+                        question.stand_on(digit);
+                    }
+                    true
+                }
                 Some('j' | 'k') => false,
+                // The cursor goes there, and Enter takes it.
+                Some('y') if self.can_say_yes() => false,
                 // Part of the text.
                 _ => return false,
             },
@@ -106,9 +125,26 @@ impl App {
         };
         self.arrival.turned_to = self.unasked();
         if answers {
-            self.toast("press it again to answer");
+            self.hint_again(Again::Answer, "press it again to answer");
         }
         answers
+    }
+
+    /// Whether `y` means something to the question that is open.
+    pub(super) fn can_say_yes(&self) -> bool {
+        self.overlay.is_none() && self.questions.front().is_some_and(QuestionDialog::has_yes)
+    }
+
+    /// Whether this key would send a text that was there when the question came. The
+    /// question is shown again in its place.
+    pub(super) fn keeps_draft(&mut self, key: Key) -> bool {
+        let kept = self.arrival.over_draft && !self.composer.is_empty() && self.is_asked();
+        let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
+        if !kept || !self.keymap.commands_for(key, Context::COMPOSER).any(sends) {
+            return false;
+        }
+        self.writing_until = self.now_ms;
+        true
     }
 
     /// Such a key belongs to the text: what came up waits until that rests.

@@ -130,4 +130,22 @@ impl App {
         let before = Box::new(self.theme.clone());
         self.open(Overlay::list(Purpose::Theme(before), list));
     }
+
+    /// `/theme NAME`, or a file with one.
+    pub(super) fn use_theme(&mut self, name: &str) {
+        if theme::is_without_colour() {
+            return self.error("NO_COLOR is set: there are no themes without colours.");
+        }
+        let names = theme::names(&self.settings.custom_themes);
+        let known = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let name = known.map_or(name, |(known, _)| known.as_str());
+        match theme::named(name, &self.settings.custom_themes) {
+            Ok(_) => {
+                self.scope = SettingScope::User;
+                self.keep_theme(name);
+                self.toast(format!("colours: {name}"));
+            }
+            Err(why) => self.error(why),
+        }
+    }
 }

@@ -143,6 +143,7 @@ impl App {
             }
         }
         self.offer_names(&mut commands);
+        self.offer_words(&mut commands);
         self.completion.set_commands(commands);
         // What is being typed may be one of them.
         self.complete();

@@ -25,6 +25,7 @@ impl App {
     /// Opens a dialog in place of the one that may be open.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.completion.close();
+        self.drop_hint();
         self.note_opening(self.arrival.by_key);
         self.overlay = Some(overlay);
     }

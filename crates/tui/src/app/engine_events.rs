@@ -11,6 +11,7 @@ use parallax_protocol::tool::{Display, ToolKind};
 use super::{App, Steering};
 use crate::dialog::QuestionDialog;
 use crate::effect::Effect;
+use crate::footer::Quota;
 use crate::status::Working;
 use crate::transcript::{Anchor, LocalItem};
 
@@ -22,12 +23,17 @@ impl App {
         self.transcript.apply(event);
         self.stats.event(event);
         self.debug.apply(event);
+        self.note_begun(&event.body);
         match &event.body {
             EventBody::SessionReady(ready) => {
                 self.ready = true;
+                self.hooks.clear();
                 self.session = ready.session.to_string();
                 self.facts.session.clone_from(&self.session);
                 self.facts.model.clone_from(&ready.model);
+                if !is_routed(&ready.model) {
+                    self.facts.routed = None;
+                }
                 self.facts.mode = ready.mode;
                 for text in std::mem::take(&mut self.early) {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
@@ -35,6 +41,7 @@ impl App {
             }
             EventBody::TurnStarted { prompt } => {
                 self.turn_prompt.clone_from(prompt);
+                self.beginning = Some(prompt.clone()).filter(|prompt| !prompt.is_empty());
                 self.stopped = false;
                 self.begin();
                 if self.stats.turns.len() == 1 {
@@ -42,6 +49,7 @@ impl App {
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
+                self.prompted = true;
                 if let Some(at) = self.read_for.iter().position(|(prompt, _)| prompt == text) {
                     let (_, names) = self.read_for.remove(at);
                     self.transcript.push(LocalItem::Read(names));
@@ -80,6 +88,7 @@ impl App {
                 self.shell_spoke(item);
             }
             EventBody::Ask(ask) => {
+                self.drop_hint();
                 self.note_question();
                 let mut question = QuestionDialog::new(ask.clone());
                 question.plain = self.settings.screen_reader;
@@ -88,10 +97,14 @@ impl App {
                 self.notify(&format!("Parallax asks: {}", ask.title));
             }
             EventBody::AskClosed { ask, .. } => {
+                self.drop_hint();
                 self.questions.retain(|question| question.ask.id != *ask);
                 self.waiting(!self.questions.is_empty());
             }
             EventBody::ModelCall(call) => {
+                if call.error.is_none() {
+                    self.facts.quota = None;
+                }
                 self.facts.cost += call.cost.map_or(0.0, |cost| cost.total());
                 self.facts.sent.0 += call.usage.prompt_token_count;
                 self.facts.sent.1 += call.usage.cached_content_token_count;
@@ -112,6 +125,10 @@ impl App {
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
             EventBody::ContextPicture(picture) => self.context_is(picture),
             EventBody::Retry(retry) => {
+                if retry.status == Some(429) {
+                    let (attempt, of) = (retry.attempt + 1, retry.max_attempts);
+                    self.facts.quota = Some(Quota::Slow { attempt, of });
+                }
                 let until = self.now_ms + retry.delay_ms;
                 if let Some(working) = &mut self.working {
                     let (next, of) = (retry.attempt + 1, retry.max_attempts);
@@ -120,6 +137,7 @@ impl App {
                 }
             }
             EventBody::HooksRun { names } => {
+                self.hooks.clone_from(names);
                 if let Some(working) = &mut self.working {
                     working.hooks.clone_from(names);
                 }
@@ -155,6 +173,18 @@ impl App {
         self.retitle();
     }
 
+    /// The prompt of the turn is in the transcript from here on.
+    fn note_begun(&mut self, body: &EventBody) {
+        let begun = match body {
+            EventBody::ItemStarted { start, .. } => !matches!(start, ItemStart::Shell(_)),
+            EventBody::CallState(_) | EventBody::ModelCall(_) => true,
+            _ => false,
+        };
+        if begun {
+            self.beginning = None;
+        }
+    }
+
     fn begin(&mut self) {
         self.shortens = false;
         self.anchor = Anchor::Bottom;
@@ -164,7 +194,9 @@ impl App {
             let model = self.facts.model.clone();
             self.transcript.push(LocalItem::ModelChanged { model });
         }
-        self.working = Some(Working { since_ms: self.now_ms, ..Working::default() });
+        // Those of the start may run still.
+        let hooks = self.hooks.clone();
+        self.working = Some(Working { since_ms: self.now_ms, hooks, ..Working::default() });
         self.effect(Effect::Progress(true));
         self.notified_state();
     }
@@ -186,7 +218,10 @@ impl App {
                     working.ran(item);
                 }
                 match &tool.display {
-                    Some(Display::Todos { todos }) => self.todos.clone_from(todos),
+                    Some(Display::Todos { todos }) => {
+                        self.todos.clone_from(todos);
+                        self.todos_count = true;
+                    }
                     Some(Display::Diff(diff)) => {
                         self.facts.lines_added += diff.lines_added;
                         self.facts.lines_removed += diff.lines_removed;
@@ -200,6 +235,7 @@ impl App {
 
     fn end(&mut self, ended: &TurnEnded) {
         self.working = None;
+        self.drop_hint();
         self.questions.clear();
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
@@ -209,7 +245,19 @@ impl App {
             &ended.reason,
             EndReason::Failed(failure) if failure.kind == FailureKind::Overflow
         );
-        if ended.taken_back && (self.stopped || too_long) {
+        self.facts.quota = match &ended.reason {
+            EndReason::Failed(failure) if failure.kind == FailureKind::Quota => Some(Quota::Spent),
+            _ if matches!(self.facts.quota, Some(Quota::Slow { .. })) => Some(Quota::Met),
+            _ => self.facts.quota,
+        };
+        // What is left of it belongs to a turn that is over.
+        self.todos_count &= !matches!(ended.reason, EndReason::Done);
+        let unheard = self.beginning.take();
+        let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
+        if let Some(prompt) = unheard.filter(|_| is_cancelled) {
+            // Hooks still ran: nothing of it was said.
+            self.composer.insert_before(&prompt);
+        } else if ended.taken_back && (self.stopped || too_long) {
             let prompt = std::mem::take(&mut self.turn_prompt);
             self.composer.insert_before(&prompt);
         }
@@ -283,7 +331,13 @@ impl App {
 
     fn notified_state(&mut self) {
         self.armed = None;
+        self.drop_hint();
     }
+}
+
+/// Whether a model is chosen for each prompt where this one is set.
+fn is_routed(model: &str) -> bool {
+    model == "auto" || model.starts_with("auto-")
 }
 
 /// The subject of a thought: its first bold span, else its first line.

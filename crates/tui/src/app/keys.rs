@@ -7,8 +7,9 @@ use parallax_protocol::op::{AskOutcome, Op, ToolInput};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Key, KeyCode};
 
+use super::App;
+use super::hint::{Again, Armed};
 use super::overlay::{Overlay, Purpose};
-use super::{AGAIN_MS, App, Armed};
 use crate::composer::{ComposerAction, Surroundings};
 use crate::dialog::{DialogKey, QuestionAnswer};
 use crate::effect::Effect;
@@ -71,7 +72,7 @@ impl App {
 
     fn overlay_key(&mut self, key: Key) {
         let typing = self.overlay.as_ref().is_some_and(|overlay| overlay.is_typing());
-        if key == Key::ctrl('c') && self.again(Armed::Quit, AGAIN_MS) {
+        if key == Key::ctrl('c') && self.again(Armed::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
         let is_server = |overlay: &Overlay| overlay.purpose == Purpose::ServerQuestion;
@@ -95,7 +96,7 @@ impl App {
         }
         // `y` stands on yes, and Enter takes it; with more letters it was a text.
         let yes = std::mem::take(&mut self.yes);
-        let says_yes = key.typed() == Some('y') && self.composer.is_empty() && !yes;
+        let says_yes = key.typed() == Some('y') && !yes && self.can_say_yes();
         if !typing && (yes || !says_yes) && begins_text(key, if yes { "" } else { "ejk" }) {
             self.writes();
             if yes {
@@ -259,7 +260,7 @@ impl App {
     /// Ctrl+C: stops the agent each time; leaves when pressed again. `cleared`:
     /// it had text to clear.
     fn quit_key(&mut self, cleared: bool) {
-        if !cleared && self.again(Armed::Quit, AGAIN_MS) {
+        if !cleared && self.again(Armed::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
         if self.stop_custom() {
@@ -268,7 +269,7 @@ impl App {
         }
         self.complete();
         if !cleared {
-            self.toast("Press Ctrl+C again to exit");
+            self.hint_again(Again::Leave, "Press Ctrl+C again to exit");
         }
     }
 
@@ -279,9 +280,10 @@ impl App {
         } else if self.is_busy() || self.shell.is_some() {
             self.interrupt();
         } else if !self.composer.is_empty() {
-            self.toast("press escape again to clear");
-        } else if self.ready {
-            self.toast("press escape again to go back to an earlier prompt");
+            self.hint_again(Again::Escape, "press escape again to clear");
+        } else if self.ready && self.prompted {
+            let text = "press escape again to go back to an earlier prompt";
+            self.hint_again(Again::Escape, text);
         }
     }
 
@@ -325,7 +327,7 @@ impl App {
 
     fn suspend(&mut self) {
         let composing = self.overlay.is_none() && self.questions.is_empty();
-        if self.again(Armed::Suspend, AGAIN_MS) {
+        if self.again(Armed::Suspend) {
             if composing && std::mem::take(&mut self.undone) {
                 // The first press was no undo after all.
                 self.composer.buffer_mut().redo();
@@ -336,7 +338,7 @@ impl App {
             // Until a second press it means what it means elsewhere.
             self.undone = composing && self.composer.buffer_mut().undo();
             self.complete();
-            self.toast("press ctrl+z again to suspend");
+            self.hint_again(Again::Leave, "press ctrl+z again to suspend");
         }
     }
 
@@ -372,7 +374,7 @@ impl App {
         }
         // Enter of a pasted line takes nothing from a list.
         let pasted = key.code == KeyCode::Enter && self.composer.holds_enter(self.came);
-        if !pasted && self.completion_key(key) {
+        if !pasted && (self.keeps_draft(key) || self.completion_key(key)) {
             return;
         }
         if key.typed().is_some() || key.code == KeyCode::Backspace {
@@ -409,10 +411,10 @@ impl App {
             ComposerAction::TakeQueue => self.take_back_queue(),
             ComposerAction::Interrupt { cleared } => self.quit_key(cleared),
             ComposerAction::Exit => {
-                if self.again(Armed::Exit, AGAIN_MS) {
+                if self.again(Armed::Exit) {
                     self.effect(Effect::Quit { delete: false });
                 } else {
-                    self.toast("press ctrl+d again to leave");
+                    self.hint_again(Again::Leave, "press ctrl+d again to leave");
                 }
             }
             ComposerAction::Escape => self.escape_key(),

@@ -74,7 +74,7 @@ impl App {
         if self.announced.mode.replace(mode).is_some_and(|before| before != mode) {
             finished.push(Line::raw(format!("Approval mode: {mode}")));
         }
-        let toast = self.toast.as_ref().map(|(text, _)| text.clone());
+        let toast = self.toast.as_ref().map(|toast| toast.text.clone());
         if toast != self.announced.toast {
             finished.extend(toast.clone().map(Line::raw));
             self.announced.toast = toast;
@@ -86,6 +86,7 @@ impl App {
             finished.push(Line::raw(said));
         }
         self.tell_shell(finished);
+        finished.extend(self.transcript.take_heard(&self.theme));
         if self.show_shortcuts != self.announced.shortcuts {
             self.announced.shortcuts = self.show_shortcuts;
             if self.show_shortcuts {

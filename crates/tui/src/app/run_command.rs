@@ -137,7 +137,8 @@ impl App {
             Command::StatsTools => self.stats_rows(stats_view::Part::Tools),
             Command::Tasks => self.tasks_dialog(),
             Command::TerminalSetup => self.terminal_setup(),
-            Command::Theme => self.theme_dialog(),
+            Command::Theme if arguments.is_empty() => self.theme_dialog(),
+            Command::Theme => self.use_theme(arguments),
             Command::Todos => {
                 let rows = self.todo_rows();
                 self.say(rows);

@@ -136,8 +136,12 @@ impl App {
         // rendered; what goes to the scrollback is rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
+        let is_prompt = |item: &PastItem| matches!(item, PastItem::User { .. });
+        self.prompted = skipped > 0 || items.iter().any(is_prompt);
         if let Some(todos) = last_todos(&items) {
             self.todos = todos;
+            // What is left of it belongs to a turn that is over, or to one to go on with.
+            self.todos_count = open.is_cut_off();
         }
         if skipped > 0 && !again {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
@@ -152,6 +156,9 @@ impl App {
             self.facts.sent = (tokens.prompt_token_count, tokens.cached_content_token_count);
             self.facts.received = tokens.candidates_token_count + tokens.thoughts_token_count;
             self.facts.cost = used.cost;
+            // Until the next answer tells.
+            self.facts.routed = used.model;
+            self.facts.quota = None;
             self.summary(open);
             if !items.is_empty() {
                 // How full the window is; the footer tells.

@@ -16,6 +16,8 @@ use crate::effect::Effect;
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 
+mod pressed_again;
+
 struct Bench {
     app: App,
     layout: Layout,
@@ -242,6 +244,15 @@ fn a_turned_down_todo_counts_as_it_does_in_the_block() {
     bench.shows("Todo 2/3 done");
     bench.app.show_todos = true;
     bench.shows("  - b");
+    // When the work is over it is out of the way, and can still be had.
+    bench.app.show_todos = false;
+    bench.turn();
+    bench.shows("Todo 2/3 done");
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    bench.event(EventBody::TurnEnded(ended));
+    bench.hides("Todo 2/3 done");
+    bench.app.show_todos = true;
+    bench.shows("Todo 2/3 done");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use parallax_screen::{Line, Span, text_width, truncate, wrap};
 use super::App;
 use crate::clean::one_row;
 use crate::footer;
-use crate::keymap::KeyCommand;
+use crate::keymap::{Context, KeyCommand};
 use crate::status;
 use crate::transcript::Anchor;
 
@@ -65,7 +65,10 @@ impl App {
         self.places.composer = self.places.composer.and_then(|(first, count)| {
             Some(((first + room).checked_sub(cut)?, count)).filter(|_| layout == Layout::Full)
         });
+        let asked = self.overlay.is_some() || !self.questions.is_empty();
         let top = match layout {
+            // A row or two of it say nothing beside a question in a tiny window.
+            Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
             Layout::Full => self.full_transcript(width, room),
             _ => self.transcript.live(width, room, &self.theme, self.now_ms()),
         };
@@ -110,15 +113,15 @@ impl App {
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
         if self.text_is_in_the_way() {
-            let text = "Your text is kept. ↑ ↓ or Enter turns to the question first.";
+            let text = "Your text is kept. ↑ ↓, y or Enter turns to the question first.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
         }
         if self.frozen {
             let text = " Nothing is painted, so that you can select. Any key goes on. ";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
-        if let Some((toast, _)) = &self.toast {
-            rows.push(Line::styled(truncate(toast, width).to_owned(), self.theme.warning));
+        if let Some(toast) = &self.toast {
+            rows.push(Line::styled(truncate(&toast.text, width).to_owned(), self.theme.warning));
         }
         if !asked {
             rows.extend(self.silence_row(width));
@@ -135,7 +138,8 @@ impl App {
             rows.push(status::row(working, look, self.now_ms(), width, &self.theme));
         }
         if self.debug.is_open() {
-            rows.extend(self.debug.rows(width, (height / 3).max(3), &self.theme));
+            let key = self.keymap.key_of(KeyCommand::ShowErrorDetails);
+            rows.extend(self.debug.rows(width, (height / 3).max(3), &key, &self.theme));
         }
         if self.facts.mode == ApprovalMode::Yolo {
             let key = self.keymap.key_of(KeyCommand::CycleApprovalMode);
@@ -168,13 +172,13 @@ impl App {
         self.places.composer = None;
         let rule = || Line::styled("─".repeat(width), self.theme.border);
         let question = self.questions.front().filter(|_| !self.is_writing());
+        // The rule takes a row, where there is one.
+        let inside = room.saturating_sub(usize::from(!low)).max(1);
         let view = match (&self.overlay, question) {
-            (Some(overlay), _) => {
-                Some(overlay.view(width, room.saturating_sub(1).max(1), &self.theme))
-            }
+            (Some(overlay), _) => Some(overlay.view(width, inside, &self.theme)),
             (None, Some(question)) => {
                 let waiting = self.questions.len();
-                Some(question.view(width, room.saturating_sub(1).max(1), waiting, &self.theme))
+                Some(question.view(width, inside, waiting, &self.theme))
             }
             (None, None) => None,
         };
@@ -253,8 +257,11 @@ impl App {
             (KeyCommand::BackgroundToggle, "to the background"),
             (KeyCommand::ShowErrorDetails, "log and requests"),
         ];
-        let mut words: Vec<(String, &str)> =
-            keys.iter().map(|(command, text)| (self.keymap.key_of(*command), *text)).collect();
+        let key = |command| self.keymap.keys_in(command, Context::COMPOSER).into_iter().next();
+        let mut words: Vec<(String, &str)> = keys
+            .iter()
+            .filter_map(|(command, text)| key(*command).map(|key| (key, *text)))
+            .collect();
         words.extend([
             (self.newline_key(), "new line"),
             ("@".to_owned(), "a file"),
@@ -282,7 +289,7 @@ impl App {
     /// A key for a new line that every terminal tells from Enter, where it has
     /// one.
     fn newline_key(&self) -> String {
-        let keys = self.keymap.keys_of(KeyCommand::Newline);
+        let keys = self.keymap.keys_in(KeyCommand::Newline, Context::COMPOSER);
         let sure = keys.iter().find(|key| !key.contains("Enter")).or_else(|| keys.first());
         sure.cloned().unwrap_or_default()
     }
@@ -291,10 +298,9 @@ impl App {
     fn waiting_rows(&self, width: usize) -> Vec<Line> {
         let mut rows = Vec::new();
         let lists = [
-            (
-                "For this turn (↑ edits):",
-                self.steering.iter().map(|one| &one.text).collect::<Vec<_>>(),
-            ),
+            ("Sent:", self.beginning.iter().collect::<Vec<_>>()),
+            ("Sent when the session is open:", self.early.iter().collect()),
+            ("For this turn (↑ edits):", self.steering.iter().map(|one| &one.text).collect()),
             ("For after it (↑ edits):", self.queued.iter().collect()),
         ];
         for (title, texts) in lists {
@@ -321,7 +327,8 @@ impl App {
             .todos
             .iter()
             .any(|todo| !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled));
-        if self.todos.is_empty() || !(open || self.show_todos) || height < LOW {
+        let shown = (open && self.todos_count) || self.show_todos;
+        if self.todos.is_empty() || !shown || height < LOW {
             return Vec::new();
         }
         // What was given up is not open either: the block of the call counts so.
@@ -391,4 +398,13 @@ pub(crate) fn cut(line: Line, width: usize) -> Line {
         }
     }
     Line { spans, fill: line.fill }
+}
+
+/// The same, with a `…` where something is missing.
+pub(crate) fn cut_marked(line: Line, width: usize) -> Line {
+    if line.width() <= width {
+        return line;
+    }
+    let style = line.spans.last().map(|span| span.style).unwrap_or_default();
+    cut(line, width.saturating_sub(1)).and("…", style)
 }

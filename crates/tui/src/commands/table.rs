@@ -122,6 +122,8 @@ pub(crate) struct CommandSpec {
     pub(crate) subcommands: &'static [CommandSpec],
     /// Neither listed nor completed.
     pub(crate) hidden: bool,
+    /// Without arguments it opens a dialog, which is mostly what is wanted.
+    pub(crate) opens: bool,
     /// It is sent to the model.
     pub(crate) prompts: bool,
     /// The heading that it stands under in the list.
@@ -138,6 +140,7 @@ const fn plain(name: &'static str, command: Command, summary: &'static str) -> C
         concurrent: false,
         subcommands: &[],
         hidden: false,
+        opens: false,
         prompts: false,
         section: "",
     }
@@ -171,6 +174,12 @@ impl CommandSpec {
         self
     }
 
+    /// Opens a dialog where nothing is said behind it.
+    const fn opens(mut self) -> Self {
+        self.opens = true;
+        self
+    }
+
     /// Sends something to the model: never run before it stands there in full.
     const fn prompts(mut self) -> Self {
         self.prompts = true;
@@ -184,7 +193,7 @@ impl CommandSpec {
 
     /// Whether Enter in the list runs it, for want of anything to be typed.
     pub(crate) fn runs_at_once(&self) -> bool {
-        self.arguments.is_empty() && !self.prompts
+        (self.arguments.is_empty() || self.opens) && !self.prompts
     }
 
     /// Whether it goes by this name.
@@ -397,14 +406,15 @@ pub(crate) static TABLE: &[CommandSpec] = &[
             plain("tools", Command::StatsTools, "By tool").anytime(),
         ]),
     plain("terminal-setup", Command::TerminalSetup, "Shift+Enter for editors' terminals"),
-    plain("theme", Command::Theme, "Choose the colours"),
+    plain("theme", Command::Theme, "Choose the colours").takes("[NAME]").opens(),
     plain("todos", Command::Todos, "The agent's list of what is to be done").anytime(),
     plain("tools", Command::Tools, "The tools of the model").with(&[
         plain("list", Command::Tools, "Their names").aka(&["nodesc"]),
         plain("desc", Command::ToolsDescriptions, "With what the model is told of them")
             .aka(&["descriptions"]),
     ]),
-    plain("undo", Command::Undo, "Give files back what they were before a turn").takes("[TURN]"),
+    plain("undo", Command::Undo, "Give files back what they were before a turn")
+        .takes("[TURN] [--force]"),
     plain("vim", Command::Vim, "Keys of vim in the composer, on and off").anytime(),
 ];
 

@@ -185,10 +185,10 @@ fn escape_twice_clears_or_rewinds() {
     let mut desk = Desk::new();
     let escape = Key::plain(KeyCode::Escape);
     assert_eq!(desk.key(escape), ComposerAction::Escape);
-    assert_eq!(desk.after(Duration::from_millis(300), escape), ComposerAction::Rewind);
+    assert_eq!(desk.after(Duration::from_millis(1_900), escape), ComposerAction::Rewind);
     desk.type_in("a");
     assert_eq!(desk.key(escape), ComposerAction::Escape);
-    assert_eq!(desk.after(Duration::from_millis(700), escape), ComposerAction::Escape);
+    assert_eq!(desk.after(Duration::from_millis(2_100), escape), ComposerAction::Escape);
     assert_eq!(desk.after(Duration::from_millis(300), escape), ComposerAction::Changed);
     assert_eq!(desk.text(), "");
     desk.around(true, true, 0);

@@ -9,8 +9,9 @@ use super::text::Position;
 use super::{Composer, ComposerAction, InputMode, VimMode};
 use crate::keymap::{Context, KeyCommand, Keymap};
 
-/// A second Esc within this time clears the input.
-const TWICE: Duration = Duration::from_millis(500);
+/// Within how long a second Esc clears the input, in milliseconds.
+pub(crate) const TWICE_MS: u64 = 2_000;
+const TWICE: Duration = Duration::from_millis(TWICE_MS);
 
 impl Composer {
     /// Takes a key that comes now.
@@ -198,7 +199,7 @@ impl Composer {
             return ComposerAction::Escape;
         }
         match escaped {
-            Some(at) if now.saturating_duration_since(at) <= TWICE => {
+            Some(at) if now.saturating_duration_since(at) < TWICE => {
                 if self.buffer.is_empty() {
                     return ComposerAction::Rewind;
                 }

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use parallax_screen::{Key, KeyCode, Line, Span, text_width, wrap};
+use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 
 use super::field::Field;
 use super::{DialogKey, DialogView, Response};
 use crate::app::cut;
-use crate::layout::shortened;
+use crate::layout::{prefixed, shortened};
 use crate::theme::Theme;
 
+/// With fewer columns only labels are shown.
+const NARROW: usize = 32;
 /// Rows of a list that are shown at once.
 const SHOWN: usize = 10;
 
@@ -318,9 +320,7 @@ impl ListDialog {
     /// The rows, `height` at most.
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
-        for line in &self.intro {
-            rows.extend(wrap(line, width, &[]));
-        }
+        rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
         let mut cursor = None;
         if let Some(search) = &self.search {
             let (text, column) = search.row(width.saturating_sub(3));
@@ -331,9 +331,20 @@ impl ListDialog {
         let first = self.first_shown(shown);
         let label_width = self.label_width(width);
         let mut cut_short = None;
-        for (offset, index) in self.matching.iter().enumerate().skip(first).take(shown) {
+        let room = height.saturating_sub(rows.len() + 1);
+        let whole = self.whole_rows(label_width, width, room, theme);
+        let in_rows = if whole.is_some() { 0 } else { shown };
+        let shown = if whole.is_some() { self.matching.len() } else { shown };
+        rows.extend(whole.into_iter().flatten());
+        for (offset, index) in self.matching.iter().enumerate().skip(first).take(in_rows) {
             let item = &self.items[*index];
             let (row, is_whole) = self.row(offset, item, label_width, width, theme);
+            if shown == 1 && !is_whole {
+                // No other needs the rows.
+                let room = height.saturating_sub(rows.len() + 1).max(1);
+                rows.extend(self.item_rows(offset, item, width, theme).into_iter().take(room));
+                continue;
+            }
             rows.push(row);
             if offset == self.cursor && !is_whole {
                 cut_short = Some(format!("{}  {}", item.label, item.detail));
@@ -354,6 +365,62 @@ impl ListDialog {
         DialogView { rows, cursor }
     }
 
+    /// The rows above the list, as many as leave room for it; what is left out is told.
+    fn intro_rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
+        let mut rows: Vec<Line> =
+            self.intro.iter().flat_map(|line| wrap(line, width, &[])).collect();
+        let list = self.matching.len().clamp(1, 3) + usize::from(self.search.is_some());
+        let room = height.saturating_sub(list + 2);
+        if rows.len() > room {
+            let hidden = rows.len() - room.saturating_sub(1);
+            rows.truncate(room.saturating_sub(1));
+            let text = format!("… {hidden} more rows: a higher window shows them");
+            let row = Line::styled(shortened(&text, width), theme.warning);
+            rows.extend((room > 0).then_some(row));
+        }
+        rows
+    }
+
+    /// The rows of a numbered list whose items do not all fit in one row each: with all of
+    /// their text, where there is room for that.
+    fn whole_rows(
+        &self,
+        label_width: usize,
+        width: usize,
+        room: usize,
+        theme: &Theme,
+    ) -> Option<Vec<Line>> {
+        if self.search.is_some() || self.matching.len() > SHOWN {
+            return None;
+        }
+        let mut rows = Vec::new();
+        let mut is_cut = false;
+        for (offset, index) in self.matching.iter().enumerate() {
+            let item = &self.items[*index];
+            let (row, is_whole) = self.row(offset, item, label_width, width, theme);
+            if is_whole {
+                rows.push(row);
+                continue;
+            }
+            is_cut = true;
+            rows.extend(self.item_rows(offset, item, width, theme));
+        }
+        (is_cut && rows.len() <= room).then_some(rows)
+    }
+
+    /// All of an item's text.
+    fn item_rows(&self, offset: usize, item: &ListItem, width: usize, theme: &Theme) -> Vec<Line> {
+        let (lead, style) = self.lead(offset, item, theme);
+        let hang = [Span::raw(" ".repeat(lead.width()))];
+        let mut rows = wrap(&lead.and(item.label.clone(), style), width, &hang);
+        if !item.detail.is_empty() {
+            let left = width.saturating_sub(hang[0].width()).max(8);
+            let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), left, &[]);
+            rows.extend(detail.into_iter().map(|row| prefixed(&hang, row)));
+        }
+        rows
+    }
+
     fn first_shown(&self, shown: usize) -> usize {
         let last_first = self.matching.len().saturating_sub(shown);
         self.cursor.saturating_sub(shown / 2).min(last_first)
@@ -364,15 +431,8 @@ impl ListDialog {
         widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
     }
 
-    /// An item's row, and whether it shows all of its text.
-    fn row(
-        &self,
-        offset: usize,
-        item: &ListItem,
-        label_width: usize,
-        width: usize,
-        theme: &Theme,
-    ) -> (Line, bool) {
+    /// What stands before an item's label, and the label's style.
+    fn lead(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
         let chosen = offset == self.cursor;
         let label = match (chosen, &item.disabled) {
             (_, Some(_)) => theme.secondary,
@@ -387,18 +447,37 @@ impl ListDialog {
                 format!("{:>digits$}. ", offset + 1)
             }
         };
-        let room = width.saturating_sub(2 + text_width(&number));
-        let most = if item.detail.is_empty() { room } else { label_width };
+        (Line::styled(sign, theme.accent).and(number, label), label)
+    }
+
+    /// An item's row, and whether it shows all of its text.
+    fn row(
+        &self,
+        offset: usize,
+        item: &ListItem,
+        label_width: usize,
+        width: usize,
+        theme: &Theme,
+    ) -> (Line, bool) {
+        let (lead, label) = self.lead(offset, item, theme);
+        let room = width.saturating_sub(lead.width());
+        // In few columns the label alone says more than the beginnings of both.
+        let (most, label_width) = match item.detail.is_empty() || width < NARROW {
+            true => (room, room),
+            false => (label_width, label_width),
+        };
         let text = shortened(&item.label, most);
         let mut is_whole = text == item.label;
         let pad = label_width.saturating_sub(text_width(&text)) + 2;
         let left = room.saturating_sub(text_width(&text) + pad);
-        let mut line = Line::styled(sign, theme.accent).and(number, label).and(text, label);
+        let mut line = lead.and(text, label);
         if !item.detail.is_empty() {
             let detail = if left > 4 { shortened(&item.detail, left) } else { String::new() };
             is_whole &= detail == item.detail;
-            line.push(Span::raw(" ".repeat(pad)));
-            line.push(Span::styled(detail, theme.secondary));
+            if !detail.is_empty() {
+                line.push(Span::raw(" ".repeat(pad)));
+                line.push(Span::styled(detail, theme.secondary));
+            }
         }
         (line, is_whole)
     }
@@ -426,77 +505,4 @@ impl ListDialog {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn list(count: usize) -> ListDialog {
-        let items = (1..=count)
-            .map(|number| ListItem::new(number.to_string(), format!("item {number}"), ""));
-        ListDialog::new("Items", items.collect())
-    }
-
-    fn press(list: &mut ListDialog, code: KeyCode) -> Response {
-        let key = Key::plain(code);
-        list.key(DialogKey::of(key), key)
-    }
-
-    #[test]
-    fn a_number_chooses_as_soon_as_it_is_plain() {
-        let mut short = list(5);
-        assert_eq!(press(&mut short, KeyCode::Char('3')), Response::Chosen("3".into()));
-        let mut long = list(25);
-        assert_eq!(press(&mut long, KeyCode::Char('1')), Response::Stay);
-        assert_eq!(press(&mut long, KeyCode::Char('2')), Response::Chosen("12".into()));
-        assert_eq!(press(&mut long, KeyCode::Char('9')), Response::Chosen("9".into()));
-    }
-
-    #[test]
-    fn a_search_narrows_and_escape_first_ends_the_search() {
-        let mut list = list(30).searched();
-        for char in "item 2".chars() {
-            press(&mut list, KeyCode::Char(char));
-        }
-        assert_eq!(list.matching.len(), 12);
-        assert_eq!(press(&mut list, KeyCode::Enter), Response::Chosen("2".into()));
-        assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
-        assert_eq!(press(&mut list, KeyCode::Escape), Response::Closed);
-    }
-
-    #[test]
-    fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
-        let items = vec![
-            ListItem::new("a", "Paste a key", "checked, and kept where only you can read it"),
-            ListItem::new("b", "Try it", "an offline demonstration: scripted words"),
-        ];
-        let mut list = ListDialog::new("How shall the model be reached?", items);
-        let shown = |list: &ListDialog, width| -> Vec<String> {
-            list.view(width, 20, &Theme::default()).rows.iter().map(Line::text).collect()
-        };
-        let rows = shown(&list, 40);
-        assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
-        assert_eq!(rows[3..5], ["Paste a key  checked, and kept where", "only you can read it"]);
-        press(&mut list, KeyCode::Down);
-        assert_eq!(shown(&list, 40)[3], "Try it  an offline demonstration:");
-        assert!(!shown(&list, 80).join("\n").contains('…'));
-    }
-
-    #[test]
-    fn what_is_disabled_tells_why() {
-        let mut items = vec![ListItem::new("a", "a", "")];
-        items[0].disabled = Some("not here".to_owned());
-        let mut list = ListDialog::new("x", items);
-        assert_eq!(press(&mut list, KeyCode::Enter), Response::Stay);
-        assert_eq!(list.notice.as_deref(), Some("not here"));
-    }
-
-    #[test]
-    fn no_row_is_wider_than_the_window() {
-        let items = vec![ListItem::new("a", "日本語".repeat(30), "detail ".repeat(30))];
-        let list = ListDialog::new("x", items);
-        for width in 8..120 {
-            for row in list.view(width, 12, &Theme::default()).rows {
-                assert!(row.width() <= width, "{width}: {}", row.text());
-            }
-        }
-    }
-}
+mod tests;

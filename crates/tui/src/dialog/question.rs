@@ -169,6 +169,19 @@ impl QuestionDialog {
         QuestionAnswer::Stay
     }
 
+    /// Whether there is an answer that allows it once.
+    pub(crate) fn has_yes(&self) -> bool {
+        self.form.is_none() && self.choices.contains(&Choice::Once)
+    }
+
+    /// The cursor on the answer with this number, if there is one.
+    pub(crate) fn stand_on(&mut self, digit: char) {
+        let at = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
+        if let Some(at) = at.filter(|at| *at < self.choices.len()) {
+            self.cursor = at;
+        }
+    }
+
     /// The cursor on the answer that allows it once; whether there is one.
     pub(crate) fn stand_on_yes(&mut self) -> bool {
         let at = self.choices.iter().position(|choice| *choice == Choice::Once);

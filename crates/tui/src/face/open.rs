@@ -65,6 +65,10 @@ impl Face {
         if let Some(more) = warnings.len().checked_sub(KEY_WARNINGS).filter(|more| *more > 0) {
             app.warn(format!("keybindings.json: {more} more of this kind"));
         }
+        let taken = app.keymap.taken();
+        if !taken.is_empty() {
+            app.info(format!("keybindings.json: {}", taken.join("; ")));
+        }
         let (jobs, received) = mpsc::channel(JOBS);
         // A job that does nothing: the frame after it is what counts.
         let deliver = super::Deliver(jobs.clone());

@@ -25,6 +25,18 @@ impl Context {
     /// The view of extensions.
     pub const EXTENSIONS: Self = Self(128);
 
+    /// Each of them.
+    pub const EACH: [Self; 8] = [
+        Self::COMPOSER,
+        Self::SUGGESTIONS,
+        Self::SEARCH,
+        Self::LIST,
+        Self::DIALOG,
+        Self::SHELL,
+        Self::BACKGROUND,
+        Self::EXTENSIONS,
+    ];
+
     const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

@@ -45,8 +45,9 @@ impl Keymap {
              `~/.gemini/keybindings.json` changes them: an array of\n\
              `{ \"command\": \"edit.undo\", \"key\": \"ctrl+7\" }`, comments allowed. A `-` before the\n\
              command takes a key away. Modifiers are `ctrl`, `shift`, `alt` (`opt`, `option`) and\n\
-             `cmd` (`meta`). The same key on several commands is allowed: the place where it is\n\
-             pressed decides.\n",
+             `cmd` (`meta`). A key of your own wins: where its command counts, it runs nothing\n\
+             else any more. The start tells in a line what it was taken from, and `?` and\n\
+             `/help` show the keys that hold. Two of your own on one key are told, too.\n",
         );
         let [linux, mac, windows] = [Platform::Linux, Platform::Mac, Platform::Windows]
             .map(|platform| Self::load(platform, ""));

@@ -134,6 +134,11 @@ impl Transcript {
         self.retry = None;
         let Some(at) = self.open.get(id).copied() else { return };
         self.memory.forget(at);
+        if self.options.screen_reader
+            && matches!(self.items.get(at), Some(Item::Tool(_) | Item::Shell(_)))
+        {
+            self.heard.wrote(id, more);
+        }
         match self.items.get_mut(at) {
             Some(Item::Answer(answer)) => answer.push(more),
             Some(Item::Tool(tool)) => tool.output(more),
@@ -150,6 +155,9 @@ impl Transcript {
     fn screen(&mut self, id: &ItemId, screen: &Screen) {
         let Some(at) = self.open.get(id).copied() else { return };
         self.memory.forget(at);
+        if self.options.screen_reader && screen.full_screen {
+            self.heard.draws(id);
+        }
         match self.items.get_mut(at) {
             Some(Item::Tool(tool)) => tool.screen(&screen.rows),
             Some(Item::Shell(shell)) => shell.output = Output::of(&screen.rows.join("\n")),
@@ -185,8 +193,14 @@ impl Transcript {
             (ItemDone::Tool(done), Some(Item::Tool(tool))) => {
                 self.calls.remove(&done.call);
                 tool.end(done);
+                if let Some(output) = tool.done_output() {
+                    self.heard.ended(id, output);
+                }
             }
-            (ItemDone::Shell(done), Some(Item::Shell(shell))) => shell.end(done),
+            (ItemDone::Shell(done), Some(Item::Shell(shell))) => {
+                shell.end(done);
+                self.heard.ended(id, &mut shell.output);
+            }
             (ItemDone::Shell(done), None) => {
                 let mut item = Shell::running(&done.command);
                 item.end(done);

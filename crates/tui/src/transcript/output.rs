@@ -42,6 +42,10 @@ impl Output {
         }
     }
 
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.text.trim().is_empty()
     }

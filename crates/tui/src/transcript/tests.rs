@@ -20,6 +20,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
 use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus, ToolErrorKind, ToolKind};
 use parallax_screen::Line;
+use parallax_sdk::past::PastItem;
 use serde_json::json;
 
 use super::*;
@@ -457,4 +458,31 @@ fn sources_are_links_and_nothing_in_them_is_a_sequence() {
     assert!(!text[2].contains('\u{1b}') && !text[2].contains('\n'), "{text:?}");
     let links = |row: &Line| row.spans.iter().filter_map(|span| span.link.clone()).count();
     assert_eq!(rows.iter().map(links).collect::<Vec<_>>(), [0, 2, 0, 1]);
+}
+
+#[test]
+fn a_cancelled_command_says_so_once_and_the_same_when_resumed() {
+    let sentence = "The command was cancelled by user before it could complete.";
+    let message = format!("[Operation Cancelled] {sentence}");
+    for shown in [sentence, &message, "one\ntwo"] {
+        let mut show = Show::default();
+        let mut done = tool("c", "run_shell_command", ToolKind::Execute, "sleep 60");
+        done.status = ToolStatus::Cancelled;
+        done.display = Some(Display::text(shown));
+        done.error = Some((ToolErrorKind::ExecutionFailed, message.clone()));
+        let args = json!({"command": "sleep 60"});
+        show.call("c", "run_shell_command", args.clone()).end(done);
+        let live = show.take();
+        assert_eq!(live.concat().matches("cancelled").count(), 1, "{live:?}");
+        let mut resumed = Show::default();
+        resumed.transcript.resume(vec![PastItem::Tool {
+            name: "run_shell_command".to_owned(),
+            args: args.as_object().cloned().unwrap(),
+            status: Some("cancelled".to_owned()),
+            display: serde_json::to_value(Display::text(shown)).ok(),
+            output: message.clone(),
+            told: None,
+        }]);
+        assert_eq!(resumed.take(), live);
+    }
 }

@@ -21,6 +21,10 @@ use super::topic_rows::Topic;
 const MAX_TEXT: usize = 100_000;
 /// The longest diff that is kept, in bytes.
 const MAX_DIFF: usize = 400_000;
+/// How the message to the model about a cancelled call begins.
+const CANCELLED: &str = "[Operation Cancelled]";
+/// What it says where a person refused the call.
+const REFUSED: &str = "User denied execution";
 
 /// A call.
 #[derive(Debug)]
@@ -159,6 +163,14 @@ impl Tool {
         self.args.as_ref()
     }
 
+    /// What it wrote, once it is over.
+    pub(super) fn done_output(&mut self) -> Option<&mut Output> {
+        match &mut self.state {
+            State::Done(Done { body: Body::Output(output), .. }) => Some(output),
+            _ => None,
+        }
+    }
+
     /// The change that it made to a file.
     pub(super) fn diff(&self) -> Option<&FileDiff> {
         match &self.state {
@@ -243,9 +255,13 @@ impl Tool {
     pub(super) fn end(&mut self, done: &ToolDone) {
         self.args = None;
         self.entitle(&done.title);
-        let error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
+        let mut error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
         let message = error.as_ref().map(|(_, message)| message.as_ref());
         let body = body_of(unsaid(done.display.as_ref(), message), done.kind);
+        if done.status == ToolStatus::Cancelled {
+            // The sign and a word say it.
+            error = None;
+        }
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
         self.state = State::Done(Done {
             kind: done.kind,
@@ -271,11 +287,19 @@ impl Tool {
         let failed = status != "success";
         self.respond((output, failed));
         let State::Done(done) = &mut self.state else { return };
+        let message = failed.then(|| without_marks(output));
+        if status == "cancelled" {
+            // The sign and a word say it.
+            done.status = ToolStatus::Cancelled;
+            done.error = None;
+            done.refused = output.contains(REFUSED);
+            done.body = body_of(unsaid(display, message.as_deref()), done.kind);
+        }
         if let (false, Some(display)) = (failed, display) {
             done.body = body_of(Some(display), done.kind);
         }
         let Some(told) = told else { return };
-        let message = failed.then(|| without_marks(output));
+        let cancelled = status == "cancelled";
         *done = Done {
             kind: done.kind,
             status: match status {
@@ -284,7 +308,9 @@ impl Tool {
                 _ => ToolStatus::Error,
             },
             body: body_of(unsaid(display, message.as_deref()), done.kind),
-            error: message.map(|message| (ToolErrorKind::Unknown, head_of(&message))),
+            error: message
+                .filter(|_| !cancelled)
+                .map(|message| (ToolErrorKind::Unknown, head_of(&message))),
             denied: told.denied.clone(),
             refused: told.refused,
             exit_code: told.exit_code,
@@ -310,12 +336,17 @@ impl Tool {
 /// What a call gave to be shown, unless its failure's message says it: that is
 /// said once.
 fn unsaid<'d>(display: Option<&'d Display>, message: Option<&str>) -> Option<&'d Display> {
+    let bare = |text: &str| {
+        let text = text.trim();
+        text.strip_prefix(CANCELLED).unwrap_or(text).trim_start().to_owned()
+    };
     let is_said = |text: &str| {
-        message.is_some_and(|message| {
-            message.trim() == text || (!text.is_empty() && message.starts_with(text))
+        let text = bare(text);
+        message.map(bare).is_some_and(|message| {
+            message == text || (!text.is_empty() && message.starts_with(&text))
         })
     };
-    display.filter(|display| !matches!(display, Display::Text { text } if is_said(text.trim())))
+    display.filter(|display| !matches!(display, Display::Text { text } if is_said(text)))
 }
 
 /// What a call has to show, of what it gave to be shown.

@@ -141,12 +141,16 @@ fn sign(done: &Done, draw: &Draw<'_>) -> Span {
     }
 }
 
+/// How a call that did not run to its end is called.
+fn given_up(done: &Done) -> &'static str {
+    if done.refused { "refused" } else { "cancelled" }
+}
+
 /// One row: what was done, and what came of it.
 fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Line {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
-        _ if cancelled && done.refused => "refused".to_owned(),
-        _ if cancelled => "cancelled".to_owned(),
+        _ if cancelled => given_up(done).to_owned(),
         Body::Text(text) => format!("→ {}", text.trim()),
         _ => String::new(),
     };
@@ -164,6 +168,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
                 |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
             format!("{}/{} done", todos.iter().filter(open).count(), todos.len())
         }
+        _ if done.status == ToolStatus::Cancelled => given_up(done).to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };

@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, wrap};
 
 use super::choices::Choice;
 use super::{QuestionDialog, Typing};
-use crate::app::cut;
+use crate::app::cut_marked;
 use crate::dialog::DialogView;
 use crate::diff_view::{self, DiffLook};
 use crate::markdown::{Look, render};
@@ -71,13 +71,26 @@ impl QuestionDialog {
         wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")])
     }
 
-    /// The answers in one row each, those around the cursor.
-    fn answers_within(&self, width: usize, rows: usize, theme: &Theme) -> Vec<Line> {
-        let rows = rows.min(self.choices.len()).max(1);
-        let last = self.choices.len().saturating_sub(rows);
-        let first = self.cursor.saturating_sub(rows / 2).min(last);
-        let shown = self.choices.iter().enumerate().skip(first).take(rows);
-        shown.map(|(index, choice)| cut(self.answer(index, *choice, theme), width)).collect()
+    /// The answers in one row each, those around the cursor; that of the cursor whole, as
+    /// far as there is room.
+    fn answers_within(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
+        let height = height.max(1);
+        let mut rows = Vec::new();
+        let (mut begin, mut end) = (0, 0);
+        for (index, choice) in self.choices.iter().enumerate() {
+            let line = self.answer(index, *choice, theme);
+            if index == self.cursor {
+                begin = rows.len();
+                rows.extend(wrap(&line, width, &[Span::raw("     ")]).into_iter().take(height));
+                end = rows.len();
+            } else {
+                rows.push(cut_marked(line, width));
+            }
+        }
+        // With a choice above it, where that fits.
+        let first = begin.saturating_sub(1).min(rows.len().saturating_sub(height));
+        let first = first.max(end.saturating_sub(height));
+        rows.into_iter().skip(first).take(height).collect()
     }
 
     fn answer(&self, index: usize, choice: Choice, theme: &Theme) -> Line {

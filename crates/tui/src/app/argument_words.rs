@@ -1,0 +1,148 @@
+//! The words that may stand behind a command, where there is a fixed set of them: for
+//! the list of completions.
+
+use std::sync::Arc;
+
+use parallax_sdk::agents::AgentSetting;
+
+use super::App;
+use super::theme_choice as theme;
+use crate::completion::{Argument, CommandInfo, Completer};
+
+/// Commands with such words, by their whole names.
+const WITH_WORDS: &[&str] = &[
+    "agents config",
+    "budget",
+    "extensions disable",
+    "extensions enable",
+    "extensions update",
+    "mcp disable",
+    "mcp enable",
+    "model set",
+    "quit",
+    "skills",
+    "skills link",
+    "skills list",
+    "undo",
+];
+
+type Word = (&'static str, &'static str);
+
+const KINDS: [Word; 3] = [
+    ("cost", "in dollars, as in `cost 2`"),
+    ("tokens", "as in `tokens 500k`"),
+    ("time", "as in `time 10m`"),
+];
+const SCOPES: [Word; 2] = [("session", "of the whole session"), ("prompt", "of each prompt")];
+const OFF: [Word; 1] = [("off", "no limit")];
+
+/// What may stand behind the words that are there already.
+fn next(command: &str, before: &[&str]) -> Vec<Word> {
+    let is_kind = |word: &&str| KINDS.iter().any(|(kind, _)| kind == word);
+    let open = |words: &[Word]| -> Vec<Word> {
+        words.iter().filter(|(word, _)| !before.contains(word)).copied().collect()
+    };
+    match (command, before) {
+        ("agents config", [_]) => AgentSetting::ALL.map(|it| (it.as_str(), "")).to_vec(),
+        ("agents config", [_, "enabled"]) => vec![("true", ""), ("false", "")],
+        ("undo", [] | [_]) => open(&[("--force", "also what was changed since")]),
+        ("budget", []) => KINDS.into_iter().chain(SCOPES).collect(),
+        ("budget", ["session" | "prompt"]) => KINDS.to_vec(),
+        ("budget", [kind] | ["session" | "prompt", kind]) if is_kind(kind) => OFF.to_vec(),
+        ("extensions disable" | "extensions enable", [_]) => {
+            vec![("workspace", "in this project only")]
+        }
+        ("extensions update", []) => vec![("--all", "all of them")],
+        ("mcp disable" | "mcp enable", [_]) => vec![("--session", "for this session only")],
+        ("model set", [_]) => vec![("--persist", "also from now on")],
+        ("quit", []) => vec![("--delete", "and forget the session")],
+        ("skills" | "skills list", _) => {
+            open(&[("nodesc", "names only"), ("all", "also those that are off")])
+        }
+        ("skills link", [_]) => vec![("--scope", "for whom")],
+        ("skills link", [_, "--scope"]) => {
+            vec![("user", "for all projects"), ("workspace", "for this project")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Words behind what is typed, and before them what else may stand there.
+fn completer(command: &'static str, others: Option<Completer>) -> Completer {
+    Arc::new(move |typed| {
+        let (before, last) = match typed.rfind(' ') {
+            Some(at) => typed.split_at(at + 1),
+            None => ("", typed),
+        };
+        let mut fitting = others.as_ref().map(|others| others(typed)).unwrap_or_default();
+        let given: Vec<&str> = before.split_whitespace().collect();
+        let words = next(command, &given).into_iter().filter(|(word, _)| word.starts_with(last));
+        fitting.extend(words.map(|(word, description)| Argument {
+            value: format!("{before}{word}"),
+            description: description.to_owned(),
+        }));
+        fitting
+    })
+}
+
+impl App {
+    /// Gives the commands their words, beside the names that they have.
+    pub(super) fn offer_words(&self, commands: &mut [CommandInfo]) {
+        for path in WITH_WORDS {
+            let (name, sub) = path.split_once(' ').map_or((*path, None), |(a, b)| (a, Some(b)));
+            let found = commands.iter_mut().find(|command| command.name == name);
+            let found = found.and_then(|command| match sub {
+                Some(sub) => command.subcommands.iter_mut().find(|it| it.name == sub),
+                None => Some(command),
+            });
+            if let Some(command) = found {
+                command.completer = Some(completer(path, command.completer.take()));
+            }
+        }
+        if let Some(command) = commands.iter_mut().find(|command| command.name == "theme") {
+            let names = theme::names(&self.settings.custom_themes);
+            let names = names.into_iter().map(|(name, light)| Argument {
+                value: name,
+                description: if light { "light" } else { "dark" }.to_owned(),
+            });
+            command.completer = Some(super::argument_names::one_of(names.collect()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_follow_words() {
+        let offered = |command: &'static str, typed: &str| -> Vec<String> {
+            let others: Completer = Arc::new(|typed| {
+                let name = Argument { value: "docs".to_owned(), ..Argument::default() };
+                if "docs".starts_with(typed) { vec![name] } else { Vec::new() }
+            });
+            completer(command, Some(others))(typed).into_iter().map(|it| it.value).collect()
+        };
+        assert_eq!(offered("budget", "c"), ["cost"]);
+        assert_eq!(offered("budget", "prompt t"), ["prompt tokens", "prompt time"]);
+        assert_eq!(offered("budget", "prompt cost o"), ["prompt cost off"]);
+        assert_eq!(offered("mcp enable", ""), ["docs"]);
+        assert_eq!(offered("mcp enable", "docs -"), ["docs --session"]);
+        assert_eq!(offered("skills", "all "), ["all nodesc"]);
+        assert_eq!(offered("agents config", "docs max").len(), 2);
+        assert_eq!(offered("undo", "3 "), ["3 --force"]);
+    }
+
+    #[test]
+    fn each_of_them_is_a_command_that_takes_something() {
+        for path in WITH_WORDS {
+            let (name, sub) = path.split_once(' ').unwrap_or((path, ""));
+            let command = crate::commands::TABLE.iter().find(|it| it.name == name);
+            let found = match sub {
+                "" => command,
+                sub => command.and_then(|it| it.subcommands.iter().find(|it| it.name == sub)),
+            };
+            assert!(found.is_some_and(|it| !it.arguments.is_empty()), "/{path}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Keys that mean more when they are pressed again, and keys of a question over a text.
+
+use std::time::Duration;
+
+use parallax_protocol::event::ItemStart;
+use parallax_protocol::op::AskOutcome;
+
+use super::*;
+
+const ESCAPE: &str = "\u{1b}";
+const BACK: &str = "press escape again to go back to an earlier prompt";
+
+/// A session in which something was said.
+fn talked() -> Bench {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    let start = ItemStart::User { text: "go".to_owned() };
+    bench.event(EventBody::ItemStarted { item: "u".into(), start });
+    ended(&mut bench);
+    bench.ops();
+    bench
+}
+
+fn ended(bench: &mut Bench) {
+    let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
+    bench.event(EventBody::TurnEnded(ended));
+}
+
+fn outcome(bench: &mut Bench) -> Option<AskOutcome> {
+    bench.ops().into_iter().find_map(|op| match op {
+        Op::Decide(decide) => Some(decide.outcome),
+        _ => None,
+    })
+}
+
+#[test]
+fn escape_counts_again_as_long_as_its_hint_is_seen() {
+    let mut bench = talked();
+    bench.keys(ESCAPE);
+    bench.shows(BACK);
+    bench.app.begun -= Duration::from_millis(1_900);
+    bench.shows(BACK);
+    bench.keys(ESCAPE);
+    assert!(bench.ops().iter().any(|op| matches!(op, Op::ListPrompts)));
+    bench.hides(BACK);
+    bench.keys(ESCAPE);
+    bench.app.begun -= Duration::from_millis(2_100);
+    bench.hides(BACK);
+}
+
+#[test]
+fn a_hint_goes_with_whatever_is_done_next() {
+    for next in ["a", "/clear\n", "hello\n"] {
+        let mut bench = talked();
+        bench.keys(ESCAPE);
+        bench.shows(BACK);
+        bench.keys(next);
+        bench.hides(BACK);
+    }
+    // Also what it spoke of.
+    let mut bench = talked();
+    bench.press(Key::ctrl('c'));
+    bench.shows("Press Ctrl+C again to exit");
+    bench.keys("a");
+    bench.hides("again to exit");
+    bench.press(Key::plain(KeyCode::Backspace));
+    bench.press(Key::ctrl('c'));
+    assert!(!bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
+    bench.press(Key::ctrl('c'));
+    assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
+    // And a question that comes by itself.
+    let mut bench = talked();
+    bench.keys(ESCAPE);
+    asks(&mut bench);
+    bench.hides(BACK);
+}
+
+#[test]
+fn without_a_prompt_there_is_nothing_to_go_back_to() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys(ESCAPE);
+    bench.hides("press escape again");
+}
+
+#[test]
+fn the_hint_to_answer_goes_with_the_question() {
+    let mut bench = asked_over("my draft");
+    bench.keys("1");
+    bench.shows("press it again to answer");
+    bench.event(EventBody::AskClosed { ask: "ask".into(), outcome: None });
+    bench.hides("press it again to answer");
+}
+
+#[test]
+fn yes_and_enter_answer_over_a_text() {
+    let mut bench = asked_over("my draft");
+    bench.keys("y\n");
+    assert_eq!(outcome(&mut bench), Some(AskOutcome::ProceedOnce));
+    assert_eq!(bench.prompts(), [""; 0]);
+    bench.shows("> my draft");
+    // A number and Enter take what the number says.
+    let mut bench = asked_over("my draft");
+    bench.keys("3");
+    bench.keys("\n");
+    assert_eq!(outcome(&mut bench), Some(AskOutcome::Cancel));
+    bench.shows("> my draft");
+}
+
+#[test]
+fn enter_never_sends_a_text_that_was_there_before_the_question() {
+    for keys in ["yes", "ok", "!", "please"] {
+        let mut bench = asked_over("my draft ");
+        bench.keys(keys);
+        bench.rows();
+        bench.keys("\n");
+        assert_eq!(outcome(&mut bench), None, "{keys}");
+        assert_eq!(bench.prompts(), [""; 0], "{keys}");
+        assert!(!bench.app.composer.is_empty(), "{keys}");
+        // It is asked again at once.
+        bench.shows("Allow execution of this command?");
+        bench.shows("Your text is kept.");
+    }
+    // Too early for the question, and not for the model.
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    bench.keys("my draft");
+    bench.app.begun -= Duration::from_secs(5);
+    asks(&mut bench);
+    bench.shows("Allow execution of this command?");
+    bench.keys("y\n");
+    assert_eq!(bench.prompts(), [""; 0]);
+    assert_eq!(outcome(&mut bench), None);
+    // A text that was begun over the question is meant for the model.
+    let mut bench = asked_over("");
+    bench.keys("use nextest\n");
+    assert_eq!(bench.prompts(), ["use nextest"]);
+    // And after the answer the other one is sent as ever.
+    let mut bench = asked_over("my draft");
+    bench.keys("1");
+    bench.keys("1");
+    bench.event(EventBody::AskClosed { ask: "ask".into(), outcome: None });
+    bench.rows();
+    bench.keys("\n");
+    assert_eq!(bench.prompts(), ["my draft"]);
+}
+
+#[test]
+fn a_prompt_that_waits_for_hooks_is_seen() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.event(EventBody::TurnStarted { prompt: "mend it".to_owned() });
+    bench.shows("› mend it");
+    let start = ItemStart::User { text: "mend it".to_owned() };
+    bench.event(EventBody::ItemStarted { item: "u".into(), start });
+    bench.hides("› mend it");
+    // Given up before anything was said, it is the person's again.
+    let mut bench = Bench::new(Layout::Inline);
+    bench.event(EventBody::TurnStarted { prompt: "mend it".to_owned() });
+    let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
+    bench.event(EventBody::TurnEnded(ended));
+    bench.shows("> mend it");
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.ready = false;
+    bench.keys("mend it\n");
+    bench.shows("› mend it");
+}
+
+#[test]
+fn a_screen_reader_hears_a_command_while_it_runs() {
+    let mut bench = Bench::new(Layout::Plain);
+    bench.shell("make");
+    let delta = |text: &str| EventBody::ItemDelta { item: "sh".into(), text: text.to_owned() };
+    bench.event(delta("first line\nhalf"));
+    let told = bench.rows();
+    assert!(told.contains(&"first line".to_owned()), "{told:?}");
+    assert!(!told.iter().any(|row| row.contains("half")), "{told:?}");
+    bench.hides("first line");
+}

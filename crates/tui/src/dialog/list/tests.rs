@@ -1,0 +1,107 @@
+//! Lists under keys, and in windows of all sizes.
+
+use super::*;
+
+fn list(count: usize) -> ListDialog {
+    let items =
+        (1..=count).map(|number| ListItem::new(number.to_string(), format!("item {number}"), ""));
+    ListDialog::new("Items", items.collect())
+}
+
+fn press(list: &mut ListDialog, code: KeyCode) -> Response {
+    let key = Key::plain(code);
+    list.key(DialogKey::of(key), key)
+}
+
+#[test]
+fn a_number_chooses_as_soon_as_it_is_plain() {
+    let mut short = list(5);
+    assert_eq!(press(&mut short, KeyCode::Char('3')), Response::Chosen("3".into()));
+    let mut long = list(25);
+    assert_eq!(press(&mut long, KeyCode::Char('1')), Response::Stay);
+    assert_eq!(press(&mut long, KeyCode::Char('2')), Response::Chosen("12".into()));
+    assert_eq!(press(&mut long, KeyCode::Char('9')), Response::Chosen("9".into()));
+}
+
+#[test]
+fn a_search_narrows_and_escape_first_ends_the_search() {
+    let mut list = list(30).searched();
+    for char in "item 2".chars() {
+        press(&mut list, KeyCode::Char(char));
+    }
+    assert_eq!(list.matching.len(), 12);
+    assert_eq!(press(&mut list, KeyCode::Enter), Response::Chosen("2".into()));
+    assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
+    assert_eq!(press(&mut list, KeyCode::Escape), Response::Closed);
+}
+
+#[test]
+fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
+    let items = vec![
+        ListItem::new("a", "Paste a key", "checked, and kept where only you can read it"),
+        ListItem::new("b", "Try it", "an offline demonstration: scripted words"),
+    ];
+    let mut list = ListDialog::new("How shall the model be reached?", items);
+    let shown = |list: &ListDialog, width, height| -> Vec<String> {
+        list.view(width, height, &Theme::default()).rows.iter().map(Line::text).collect()
+    };
+    let rows = shown(&list, 40, 6);
+    assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
+    assert_eq!(rows[3..5], ["Paste a key  checked, and kept where", "only you can read it"]);
+    // Where there is room each is whole.
+    let rows = shown(&list, 40, 20);
+    assert_eq!(rows[1..3], ["❯ 1. Paste a key", "     checked, and kept where only you"]);
+    assert_eq!(rows[4], "  2. Try it");
+    assert!(!rows.join("\n").contains('…'), "{rows:?}");
+    press(&mut list, KeyCode::Down);
+    assert_eq!(shown(&list, 40, 6)[3], "Try it  an offline demonstration:");
+    assert!(!shown(&list, 80, 20).join("\n").contains('…'));
+}
+
+#[test]
+fn rows_above_a_list_leave_room_for_it_and_say_so() {
+    let intro = (1..=20).map(|number| Line::raw(format!("it brings {number}"))).collect();
+    let list = list(3).intro(intro);
+    let rows: Vec<String> =
+        list.view(40, 10, &Theme::default()).rows.iter().map(Line::text).collect();
+    assert_eq!(rows[0], "Items");
+    assert_eq!(rows[4], "… 17 more rows: a higher window shows t…");
+    assert_eq!(rows[5..8], ["❯ 1. item 1", "  2. item 2", "  3. item 3"]);
+    assert_eq!(rows.len(), 9);
+}
+
+#[test]
+fn what_is_disabled_tells_why() {
+    let mut items = vec![ListItem::new("a", "a", "")];
+    items[0].disabled = Some("not here".to_owned());
+    let mut list = ListDialog::new("x", items);
+    assert_eq!(press(&mut list, KeyCode::Enter), Response::Stay);
+    assert_eq!(list.notice.as_deref(), Some("not here"));
+}
+
+#[test]
+fn no_row_is_wider_than_the_window() {
+    let items = vec![ListItem::new("a", "日本語".repeat(30), "detail ".repeat(30))];
+    let list = ListDialog::new("x", items);
+    for width in 8..120 {
+        for row in list.view(width, 12, &Theme::default()).rows {
+            assert!(row.width() <= width, "{width}: {}", row.text());
+        }
+    }
+}
+
+#[test]
+fn alone_in_a_tiny_window_the_chosen_item_takes_the_rows() {
+    let items = vec![
+        ListItem::new("a", "Paste a Gemini API key", "from Google AI Studio"),
+        ListItem::new("b", "Try it without a key", ""),
+    ];
+    let mut list = ListDialog::new("How?", items);
+    let shown = |list: &ListDialog| -> Vec<String> {
+        list.view(19, 4, &Theme::default()).rows.iter().map(Line::text).collect()
+    };
+    assert_eq!(shown(&list)[1..3], ["❯ 1. Paste a Gemini", "     API key"]);
+    press(&mut list, KeyCode::Down);
+    assert_eq!(shown(&list)[1..3], ["❯ 2. Try it without", "     a key"]);
+    assert_eq!(shown(&list).len(), 4);
+}

@@ -1,0 +1,151 @@
+//! What those who listen are told of a command that runs: its lines as soon as they are
+//! complete, so many of them, and at its end only what was not heard.
+
+use std::collections::HashMap;
+
+use parallax_protocol::ids::ItemId;
+use parallax_screen::Line;
+
+use super::Transcript;
+use super::output::Output;
+use crate::clean::{self, Piece};
+use crate::theme::Theme;
+
+/// Lines of one command that are told while it runs.
+const MOST: usize = 100;
+/// Told lines by which the place in the whole output is found again.
+const REMEMBERED: usize = 3;
+/// The longest line that is waited for, in bytes.
+const LONGEST: usize = 4_000;
+
+/// What was told of each running command, and what is to be told.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    open: HashMap<ItemId, Told>,
+    news: Vec<String>,
+}
+
+/// What was told of one.
+#[derive(Debug, Default)]
+struct Told {
+    /// The line that is not complete.
+    rest: String,
+    count: usize,
+    last: Vec<String>,
+    /// Nothing more is told.
+    over: bool,
+}
+
+impl Heard {
+    /// It wrote something.
+    pub(super) fn wrote(&mut self, id: &ItemId, text: &str) {
+        let told = self.open.entry(id.clone()).or_default();
+        for piece in text.split_inclusive('\n') {
+            if told.over {
+                return;
+            }
+            told.rest.push_str(piece);
+            if !piece.ends_with('\n') && told.rest.len() < LONGEST {
+                return;
+            }
+            let line = shown(&std::mem::take(&mut told.rest));
+            if line.is_empty() {
+                continue;
+            }
+            if told.count == MOST {
+                told.over = true;
+                self.news.push("More follows; its end is read when the command is done.".into());
+                return;
+            }
+            told.count += 1;
+            if told.last.len() == REMEMBERED {
+                told.last.remove(0);
+            }
+            told.last.push(line.clone());
+            self.news.push(line);
+        }
+    }
+
+    /// It draws on the whole screen: that is not read out.
+    pub(super) fn draws(&mut self, id: &ItemId) {
+        self.open.entry(id.clone()).or_default().over = true;
+    }
+
+    /// It is over, with this output: what of that is still to be read.
+    pub(super) fn ended(&mut self, id: &ItemId, output: &mut Output) {
+        let Some(told) = self.open.remove(id).filter(|told| told.count > 0) else { return };
+        let lines: Vec<&str> = output.text().split('\n').collect();
+        let plain: Vec<(usize, String)> = lines
+            .iter()
+            .enumerate()
+            .map(|(at, line)| (at, shown(line)))
+            .filter(|(_, line)| !line.is_empty())
+            .collect();
+        let is_there =
+            |part: &&[(usize, String)]| part.iter().map(|(_, line)| line).eq(told.last.iter());
+        let heard = plain.windows(told.last.len()).rfind(is_there).and_then(|part| part.last());
+        if let Some((at, _)) = heard {
+            let rest = lines.get(at + 1..).unwrap_or_default().join("\n");
+            *output = Output::of(&rest);
+        }
+    }
+}
+
+/// A line as it ended, without what steers a terminal.
+fn shown(line: &str) -> String {
+    let mut shown = String::new();
+    let mut replace = false;
+    for piece in clean::pieces(line) {
+        match piece {
+            Piece::Text(text) => {
+                if std::mem::take(&mut replace) {
+                    shown.clear();
+                }
+                shown.push_str(text);
+            }
+            Piece::Control('\t') => shown.push(' '),
+            Piece::Control('\r') => replace = true,
+            Piece::Control(_) | Piece::Sequence(_) => {}
+        }
+    }
+    shown.trim_end().to_owned()
+}
+
+impl Transcript {
+    /// Lines that running commands wrote since the last time, each once.
+    pub fn take_heard(&mut self, theme: &Theme) -> Vec<Line> {
+        let news = std::mem::take(&mut self.heard.news);
+        news.into_iter().map(|line| Line::styled(line, theme.secondary)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(pieces: &[&str], whole: &str) -> (Vec<String>, String) {
+        let (mut heard, id) = (Heard::default(), ItemId::from("a"));
+        pieces.iter().for_each(|piece| heard.wrote(&id, piece));
+        let mut output = Output::of(whole);
+        heard.ended(&id, &mut output);
+        (heard.news, output.text().to_owned())
+    }
+
+    #[test]
+    fn complete_lines_are_told_once() {
+        let (news, rest) =
+            told(&["on", "e\r\n\x1b[32mtw", "o\x1b[m\n10%\r90%\r\nthr"], "one\ntwo\n90%\nthree");
+        assert_eq!(news, ["one", "two", "90%"]);
+        assert_eq!(rest, "three");
+        let (news, rest) = told(&["half"], "half");
+        assert_eq!((news.len(), rest.as_str()), (0, "half"));
+    }
+
+    #[test]
+    fn a_flood_is_told_to_a_limit_and_its_rest_at_the_end() {
+        let all: String = (0..500).map(|number| format!("line {number}\n")).collect();
+        let (news, rest) = told(&[&all], &all);
+        assert_eq!(news.len(), MOST + 1);
+        assert!(rest.starts_with("line 100\n") && rest.ends_with("line 499\n"), "{rest}");
+    }
+}
