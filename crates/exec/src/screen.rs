@@ -23,6 +23,7 @@ pub(crate) fn screen_of(screen: &vt100::Screen, colour: bool) -> Screen {
     texts.truncate(used);
     Screen {
         rows: texts,
+        scrolled: 0,
         cursor: (!screen.hide_cursor()).then(|| screen.cursor_position()),
         full_screen: screen.alternate_screen(),
         application_cursor: screen.application_cursor(),

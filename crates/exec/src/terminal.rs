@@ -149,11 +149,14 @@ pub(crate) struct Emulator {
 struct Rows {
     text: String,
     state: BasicFormattedCaptureState,
+    /// How many there were.
+    count: u64,
 }
 
 impl vt100::Callbacks for Rows {
     fn on_scroll(&mut self, contents: RowContents<'_>, alternate_screen: bool) {
         if !alternate_screen {
+            self.count += 1;
             // Writing to a `String` does not fail.
             let _ = contents.write_formatted_basic(&mut self.text, &mut self.state);
         }
@@ -194,7 +197,10 @@ impl Emulator {
 
     /// What the screen shows now.
     pub(crate) fn screen(&self, colour: bool) -> Screen {
-        screen_of(self.parser.screen(), colour)
+        let shown = screen_of(self.parser.screen(), colour);
+        // They are no part of what a full-screen program draws.
+        let scrolled = if shown.full_screen { 0 } else { self.parser.callbacks().count };
+        Screen { scrolled, ..shown }
     }
 
     /// Appends the rows that have left the screen.
@@ -250,6 +256,18 @@ mod tests {
         }
         emulator.finish(&mut text, None);
         text
+    }
+
+    #[test]
+    fn rows_that_left_the_screen_are_counted() {
+        let size = TerminalSize::new(40, 10);
+        let mut emulator = Emulator::new(size);
+        for line in 0..30 {
+            emulator.process(format!("line{line}\r\n").as_bytes());
+        }
+        assert_eq!(emulator.screen(false).scrolled, 21);
+        emulator.process(b"\x1b[?1049h");
+        assert_eq!(emulator.screen(false).scrolled, 0);
     }
 
     #[test]

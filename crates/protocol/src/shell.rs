@@ -76,6 +76,8 @@ pub struct Screen {
     /// From the top, without blank rows at the end. Text with colour sequences
     /// (`ESC [ … m`) and no others; a row ends with its colours reset.
     pub rows: Vec<String>,
+    /// How many rows left it at the top.
+    pub scrolled: u64,
     /// Row and column of the cursor from 0, when it is shown.
     pub cursor: Option<(u16, u16)>,
     /// Whether a full-screen program (an editor, a pager) draws it. Else the

@@ -14,6 +14,8 @@
 //! the same reason the way up to the first painted row is a step of its own: nothing is
 //! erased before it is sure that the cursor is there.
 
+mod view;
+
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
@@ -27,6 +29,7 @@ use crate::screen::Mode;
 use crate::shared::{Resize, Shared};
 use crate::unrest::May;
 use crate::wrap::wrap;
+use view::Covered;
 
 /// How long a frame waits for the answer to the one before.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
@@ -65,6 +68,8 @@ pub(crate) struct Canvas {
     /// The newest finished rows that stand above the region, as they were painted.
     /// Only where the terminal tells where frames come to.
     finished: VecDeque<Line>,
+    /// The inline rows, while a view lies over them.
+    covered: Option<Covered>,
 }
 
 /// How a frame may be painted.
@@ -153,13 +158,28 @@ impl Canvas {
             sent: None,
             broken: None,
             finished: VecDeque::new(),
+            covered: None,
         }
+    }
+
+    /// Paints a frame of a view over the inline rows; where there are none, like any.
+    pub fn view(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
+        if self.mode == Mode::Inline && !self.cover(shared)? {
+            self.held.extend_from_slice(frame.commit);
+            return Ok(false);
+        }
+        self.paint_or_keep(shared, frame)
     }
 
     /// Paints a frame, or keeps it.
     pub fn frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
+        self.uncover(shared)?;
+        self.paint_or_keep(shared, frame)
+    }
+
+    fn paint_or_keep(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
         let turn = self.turn(shared)?;
-        if turn.is_none_or(|turn| !turn.commits) {
+        if self.is_covered() || turn.is_none_or(|turn| !turn.commits) {
             self.held.extend_from_slice(frame.commit);
         }
         if let Some(turn) = turn {
@@ -253,7 +273,7 @@ impl Canvas {
         let capabilities = shared.capabilities();
         self.region.set_look(capabilities.look());
         // They may have been made for another width, and they must not be cut.
-        let commit: Vec<Line> = match commits {
+        let commit: Vec<Line> = match commits && !self.is_covered() {
             true => {
                 let held = std::mem::take(&mut self.held);
                 let all = held.iter().chain(frame.commit);

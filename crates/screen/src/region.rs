@@ -91,6 +91,11 @@ impl Region {
         (self.x, self.y)
     }
 
+    /// Whether the cursor is shown.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.visible
+    }
+
     /// The bytes that make the terminal show `frame`; none if it does already.
     pub fn frame(&mut self, frame: &Frame<'_>) -> Vec<u8> {
         let mut live = frame.live;

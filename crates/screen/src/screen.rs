@@ -144,6 +144,15 @@ impl Screen {
         self.shared.canvas().frame(&self.shared, &frame)
     }
 
+    /// As [`Screen::frame`], but over the inline rows, on the whole window: they are as
+    /// they were with the next [`Screen::frame`]. The mouse is reported meanwhile.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn view(&mut self, frame: Frame<'_>) -> io::Result<bool> {
+        self.shared.canvas().view(&self.shared, &frame)
+    }
+
     // --- lending the terminal
 
     /// Gives the terminal to another program: the live rows are taken off, the modes
@@ -225,6 +234,7 @@ impl Screen {
         if !self.is_entered() {
             return Ok(());
         }
+        let uncovered = self.shared.canvas().uncover(&self.shared);
         // What is on its way tells whether the rows are where they should be.
         let deadline = Instant::now() + LAST_PATIENCE;
         while self.shared.awaits_answers() && Instant::now() < deadline {
@@ -235,7 +245,7 @@ impl Screen {
         bytes.extend(self.modes_off());
         let written = self.shared.tty.write(&bytes);
         self.shared.tty.cooked()?;
-        written
+        uncovered.and(written)
     }
 
     // --- modes
@@ -290,15 +300,18 @@ impl Screen {
         bytes
     }
 
-    /// Switches the mouse on or off (only in [`Mode::Alternate`]).
+    /// Switches the mouse on or off (only in [`Mode::Alternate`] and in a view).
     ///
     /// # Errors
     /// The terminal is gone.
     pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
-        if self.options.mode != Mode::Alternate || self.options.mouse == on {
+        if self.options.mode == Mode::Alternate {
+            if std::mem::replace(&mut self.options.mouse, on) == on {
+                return Ok(());
+            }
+        } else if !self.shared.canvas().is_covered() {
             return Ok(());
         }
-        self.options.mouse = on;
         self.say(if on { b"\x1b[?1002h\x1b[?1006h" } else { b"\x1b[?1006l\x1b[?1002l" })
     }
 

@@ -26,7 +26,7 @@ const PARK_PATIENCE: Duration = Duration::from_secs(1);
 /// Asks for the background's colour.
 pub(crate) const ASK_BACKGROUND: &[u8] = b"\x1b]11;?\x1b\\";
 const ASK_CURSOR: &[u8] = b"\x1b[6n";
-const KITTY_ON: &[u8] = b"\x1b[>1u";
+pub(crate) const KITTY_ON: &[u8] = b"\x1b[>1u";
 pub(crate) const KITTY_OFF: &[u8] = b"\x1b[<u";
 const MODIFY_KEYS_ON: &[u8] = b"\x1b[>4;2m";
 pub(crate) const MODIFY_KEYS_OFF: &[u8] = b"\x1b[>4;0m";
@@ -425,6 +425,24 @@ impl Shared {
         let mut state = self.state();
         state.questions.clear();
         (state.tells_size, state.tells_swapped, state.told) = (false, false, None);
+    }
+
+    /// Whether inline rows are painted, or a view over them. Before that, all questions
+    /// are answered.
+    pub fn set_inline(&self, inline: bool) {
+        let mut state = self.state();
+        state.inline = inline;
+        state.told = None;
+    }
+
+    /// What is in the window was painted for this size; if it has another one, that is
+    /// a change.
+    pub fn stands_for(&self, size: (u16, u16)) {
+        let mut state = self.state();
+        (state.size, state.device) = (size, size);
+        state.resize = Resize::Settled;
+        drop(state);
+        self.painting_size();
     }
 
     /// The window is painted for this size.

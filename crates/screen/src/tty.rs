@@ -132,6 +132,15 @@ pub(crate) fn restore_also(bytes: &[u8]) {
     }
 }
 
+/// Takes back what [`restore_also`] added last.
+pub(crate) fn restore_no_more(bytes: &[u8]) {
+    if let Some(saved) = lock(&SAVED).as_mut()
+        && saved.bytes.ends_with(bytes)
+    {
+        saved.bytes.truncate(saved.bytes.len() - bytes.len());
+    }
+}
+
 /// Gives the terminal back as it was found, if it is in raw mode. For a panic hook
 /// or the way out of a signal: it only writes prepared bytes and sets the saved
 /// modes, waits for no lock, and does nothing the second time.

@@ -27,6 +27,7 @@ mod model_why;
 mod mouse;
 mod outside;
 mod overlay;
+mod pager;
 mod plain;
 mod plan;
 mod run_command;
@@ -170,6 +171,8 @@ pub(crate) struct App {
     places: mouse::Places,
     /// The mouse is the terminal's, to select with.
     mouse_off: bool,
+    /// The whole transcript is seen.
+    pager: Option<pager::Pager>,
     /// Nothing is painted, so that what is selected stays (F9).
     pub(crate) frozen: bool,
     title: String,
@@ -314,6 +317,7 @@ impl App {
             transcript_size: (80, 10),
             places: mouse::Places::default(),
             mouse_off: false,
+            pager: None,
             frozen: false,
             title: String::new(),
             session: String::new(),

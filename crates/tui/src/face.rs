@@ -246,11 +246,12 @@ impl Face {
         self.frozen = self.app.frozen;
         let frame = self.app.frame(self.layout);
         let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-        let drawn = self.screen.frame(parallax_screen::Frame {
+        let rows = parallax_screen::Frame {
             commit: &frame.finished,
             live: &frame.live,
             cursor: frame.cursor.map(|(column, row)| (narrow(column), narrow(row))),
-        });
+        };
+        let drawn = if frame.over { self.screen.view(rows) } else { self.screen.frame(rows) };
         self.last_frame = Some(Instant::now());
         match drawn {
             // A frame that was held (the window's size is being found out) is

@@ -11,6 +11,7 @@ mod agent_rows;
 mod answer;
 mod describe;
 mod draw;
+mod find;
 mod fold;
 mod heard;
 mod item;
@@ -31,6 +32,7 @@ use std::collections::HashMap;
 
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 
+pub use find::Needle;
 pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};
 

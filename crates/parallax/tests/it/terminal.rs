@@ -14,4 +14,5 @@ mod sessions;
 mod showing;
 mod signing_in;
 mod snapshots;
+mod transcript;
 mod windows;

@@ -182,3 +182,59 @@ async fn rows_finished_while_the_terminal_is_lent_come_afterwards() {
     terminal.types("k");
     assert_eq!(input.next().await, Some(typed('k')));
 }
+
+#[tokio::test]
+async fn a_view_lies_over_the_inline_rows_and_leaves_them_as_they_were() {
+    let mut terminal = Terminal::new();
+    let (mut screen, mut input) = terminal.open(ScreenOptions::default());
+    terminal.read_until("\x1b[?7l");
+    terminal.types("\x1b[?0u\x1b[?62cx");
+    assert_eq!(input.next().await, Some(typed('x')));
+    let mut shown = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 100);
+    let rows = live(&["composer", "footer"]);
+    let view = live(&["one", "two", "three", "four"]);
+    let (said, meanwhile) = (live(&["said"]), live(&["meanwhile"]));
+    let inline = |commit| Frame { commit, live: &rows, cursor: Some((3, 0)) };
+    let over = |commit| Frame { commit, live: &view, cursor: None };
+
+    assert!(screen.frame(inline(&said)).unwrap());
+    shown.process(terminal.read_until("footer").as_bytes());
+    shown.process(b"\x1b[3G");
+    let before = (shown.screen().contents(), shown.screen().cursor_position());
+
+    assert!(screen.view(over(&meanwhile)).is_ok());
+    let bytes = terminal.read_until("four");
+    for mode in ["\x1b[?1049h", "\x1b[>1u", "\x1b[?1002h"] {
+        assert!(bytes.contains(mode), "{mode:?} in {bytes:?}");
+    }
+    shown.process(bytes.as_bytes());
+    assert_eq!(shown.screen().contents().trim_end(), "one\ntwo\nthree\nfour");
+
+    // Another size, and back again: each is painted at once.
+    for columns in [60, 80] {
+        terminal.master.resize(size(columns, 24)).unwrap();
+        screen.view(over(&[])).unwrap();
+        terminal.read_until("four");
+    }
+
+    // After many changes of the size a frame waits until that rests.
+    while !screen.frame(inline(&[])).unwrap() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let bytes = terminal.read_until("footer");
+    let gone = bytes.find("\x1b[?1049l").expect("the view goes");
+    assert!(bytes.find("\x1b[<u").is_some_and(|keys| keys < gone), "{bytes:?}");
+    let (back, after) = bytes.split_at(gone + "\x1b[?1049l".len());
+    shown.process(back.as_bytes());
+    assert_eq!((shown.screen().contents(), shown.screen().cursor_position()), before);
+    shown.process(after.as_bytes());
+    assert_eq!(shown.screen().contents().trim_end(), "said\nmeanwhile\ncomposer\nfooter");
+
+    // Whoever leaves in a view leaves the terminal sane.
+    screen.view(over(&[])).unwrap();
+    terminal.read_until("four");
+    screen.close(&live(&["bye"])).unwrap();
+    let last = terminal.read_until("\x1b[?2004l");
+    let gone = last.find("\x1b[?1049l").expect("the view goes");
+    assert!(last.find("bye").is_some_and(|bye| bye > gone), "{last:?}");
+}

@@ -75,6 +75,7 @@ pub const OWN: &[&str] = &[
     "mode",
     "parallax",
     "todos",
+    "transcript",
     "undo",
 ];
 

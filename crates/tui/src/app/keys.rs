@@ -23,7 +23,9 @@ impl App {
             // Any key goes on.
             return self.toggle_copy_mode();
         }
-        if self.is_too_early(key) {
+        if self.is_paging() {
+            self.pager_key(key);
+        } else if self.is_too_early(key) {
             self.write_on(key);
         } else if self.turns_to_it(key) {
             // Seen, and not answered yet.
@@ -39,7 +41,9 @@ impl App {
     }
 
     pub(super) fn paste(&mut self, text: &str) {
-        if let Some(overlay) = &mut self.overlay {
+        if self.is_paging() {
+            self.pager_paste(text);
+        } else if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
         } else if self.shell_focus {
             self.type_to_shell(text.as_bytes().to_vec());
@@ -142,6 +146,7 @@ impl App {
                 KeyCommand::Suspend => self.suspend(),
                 KeyCommand::ToggleCopyMode => self.toggle_copy_mode(),
                 KeyCommand::ToggleMouseMode => self.toggle_mouse(),
+                KeyCommand::ShowTranscript => self.open_pager(),
                 _ => continue,
             }
             return true;
@@ -325,8 +330,8 @@ impl App {
         }
     }
 
-    fn suspend(&mut self) {
-        let composing = self.overlay.is_none() && self.questions.is_empty();
+    pub(super) fn suspend(&mut self) {
+        let composing = self.overlay.is_none() && self.questions.is_empty() && !self.is_paging();
         if self.again(Armed::Suspend) {
             if composing && std::mem::take(&mut self.undone) {
                 // The first press was no undo after all.

@@ -9,7 +9,7 @@ use crate::keymap::KeyCommand;
 use crate::transcript::Anchor;
 
 /// Rows that the wheel scrolls.
-const WHEEL: isize = 3;
+pub(super) const WHEEL: isize = 3;
 
 /// Where things are in the frame that was drawn last, in rows from its top.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +25,9 @@ pub(super) struct Places {
 
 impl App {
     pub(super) fn mouse(&mut self, mouse: MouseEvent) {
+        if self.is_paging() {
+            return self.pager_mouse(mouse);
+        }
         let (column, row) = (usize::from(mouse.column), usize::from(mouse.row));
         match mouse.kind {
             MouseKind::WheelUp => self.scroll(-WHEEL),
@@ -32,13 +35,22 @@ impl App {
             MouseKind::RightDown => self.effect(Effect::PasteClipboard),
             MouseKind::LeftDown if self.shell_focus => self.shell_focus = false,
             MouseKind::LeftDown => self.press(column, row),
-            MouseKind::LeftDrag if self.places.held => self.drag_to(row),
-            MouseKind::LeftDrag => {}
-            MouseKind::LeftUp => self.places.held = false,
+            MouseKind::LeftDrag => self.drag_bar(row),
+            MouseKind::LeftUp => self.release_bar(),
         }
     }
 
-    fn press(&mut self, column: usize, row: usize) {
+    pub(super) fn drag_bar(&mut self, row: usize) {
+        if self.places.held {
+            self.drag_to(row);
+        }
+    }
+
+    pub(super) fn release_bar(&mut self) {
+        self.places.held = false;
+    }
+
+    pub(super) fn press(&mut self, column: usize, row: usize) {
         let bar = usize::from(self.size.0).saturating_sub(1);
         if column == bar && row < self.places.transcript {
             self.places.held = true;
@@ -92,7 +104,7 @@ impl App {
 
     /// Ctrl+S: whether the mouse is ours.
     pub(super) fn toggle_mouse(&mut self) {
-        if !self.settings.alternate_buffer {
+        if !self.settings.alternate_buffer && !self.is_paging() {
             return self.toast("the mouse is the terminal's here");
         }
         self.mouse_off ^= true;

@@ -55,7 +55,7 @@ impl App {
             }
             self.announced.rows = texts;
             let live = if cursor.is_some() { rows } else { Vec::new() };
-            return Frame { finished, live, cursor };
+            return Frame { finished, live, cursor, over: false };
         }
         self.announced.rows.clear();
         self.tell_completions(&mut finished, width);
@@ -65,7 +65,7 @@ impl App {
             return Frame { finished, ..Frame::default() };
         }
         let view = self.composer.render(width, 50, &self.theme);
-        Frame { finished, live: view.rows, cursor: Some(view.cursor) }
+        Frame { finished, live: view.rows, cursor: Some(view.cursor), over: false }
     }
 
     /// Modes, hints, work: each change in a line.

@@ -145,6 +145,7 @@ impl App {
             }
             Command::Tools => self.tools(false),
             Command::ToolsDescriptions => self.tools(true),
+            Command::Transcript => self.open_pager(),
             Command::Undo => self.undo(arguments),
             Command::Vim => {
                 let on = !self.settings.vim;

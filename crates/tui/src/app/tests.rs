@@ -1,5 +1,7 @@
 //! The fold: events and keys in, rows and effects out.
 
+mod pager;
+
 use std::collections::VecDeque;
 
 use parallax_protocol::event::{

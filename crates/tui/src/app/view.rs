@@ -28,6 +28,8 @@ pub(crate) struct Frame {
     pub(crate) live: Vec<Line>,
     /// Column and row in it.
     pub(crate) cursor: Option<(usize, usize)>,
+    /// It has the whole window, over the rows that are there.
+    pub(crate) over: bool,
 }
 
 /// How things are laid out.
@@ -44,6 +46,12 @@ pub(crate) enum Layout {
 impl App {
     /// The next frame. Final rows are given out once.
     pub(crate) fn frame(&mut self, layout: Layout) -> Frame {
+        if self.is_paging() {
+            // What lies under it is not seen.
+            self.tick();
+            let (columns, rows) = (usize::from(self.size.0), usize::from(self.size.1).max(1));
+            return self.pager_frame(columns.saturating_sub(1).max(1), rows);
+        }
         self.note_drawn();
         self.tick();
         self.surround();
@@ -79,16 +87,23 @@ impl App {
             let row = (row + at).checked_sub(cut)?;
             Some((column.min(columns - 1), row))
         });
-        Frame { finished, live, cursor }
+        Frame { finished, live, cursor, over: false }
     }
 
     /// Rows of the transcript that end where the person scrolled to.
-    fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
+    pub(super) fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
         self.transcript_size = (width, room);
         let now = self.now_ms();
         let page = self.transcript.page(self.anchor, width, room, &self.theme, now);
+        self.pager_stands_at(&page);
         self.anchor = if page.at_end { Anchor::Bottom } else { page.anchor };
         let mut rows = page.rows;
+        // What is cut at the top says what it is.
+        if let (Some(title), Some(first)) = (page.title, rows.first_mut())
+            && room > 2
+        {
+            *first = title;
+        }
         // The composer stays at the bottom of the window.
         while rows.len() < room {
             rows.push(Line::EMPTY);
@@ -254,6 +269,7 @@ impl App {
             (KeyCommand::SearchStart, "search the history"),
             (KeyCommand::OpenExternalEditor, "edit in your editor"),
             (KeyCommand::ShowMoreLines, "show more"),
+            (KeyCommand::ShowTranscript, "the whole transcript"),
             (KeyCommand::BackgroundToggle, "to the background"),
             (KeyCommand::ShowErrorDetails, "log and requests"),
         ];

@@ -101,6 +101,7 @@ pub(crate) enum Command {
     Todos,
     Tools,
     ToolsDescriptions,
+    Transcript,
     Undo,
     Vim,
 }
@@ -413,6 +414,8 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("desc", Command::ToolsDescriptions, "With what the model is told of them")
             .aka(&["descriptions"]),
     ]),
+    plain("transcript", Command::Transcript, "All of it on the whole window, to scroll and search")
+        .anytime(),
     plain("undo", Command::Undo, "Give files back what they were before a turn")
         .takes("[TURN] [--force]"),
     plain("vim", Command::Vim, "Keys of vim in the composer, on and off").anytime(),

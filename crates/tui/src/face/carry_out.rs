@@ -306,6 +306,7 @@ impl Face {
 
     /// Ends the session and gives the terminal back.
     pub(super) async fn close(mut self, left: Left, signals: &mut Signals) {
+        self.app.close_pager();
         let last = self.app.farewell(self.delete);
         if self.app.has_title() {
             // It told of a program that is no more.

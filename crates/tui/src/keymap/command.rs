@@ -191,6 +191,7 @@ commands! {
     ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show long content whole, or short again";
     ExpandPaste "app.expandPaste" App T, "ctrl+o", "Show the pasted text at the cursor";
     ShowFullTodos "app.showFullTodos" App ALL, "ctrl+t", "Show the whole plan";
+    ShowTranscript "app.showTranscript" App ALL, "alt+t", "Show the whole transcript, to scroll and search";
     ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
     ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log";
     ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show what the editor tells";

@@ -159,8 +159,8 @@ impl Transcript {
             self.heard.draws(id);
         }
         match self.items.get_mut(at) {
-            Some(Item::Tool(tool)) => tool.screen(&screen.rows),
-            Some(Item::Shell(shell)) => shell.output = Output::of(&screen.rows.join("\n")),
+            Some(Item::Tool(tool)) => tool.screen(screen),
+            Some(Item::Shell(shell)) => shell.output = Output::on(screen),
             _ => {}
         }
     }

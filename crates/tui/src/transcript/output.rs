@@ -1,6 +1,7 @@
 //! What a command wrote: colours kept, everything else that steers a terminal
 //! dropped, lines that were written over (`\r`) as they ended.
 
+use parallax_protocol::shell::Screen;
 use parallax_screen::{Attributes, Color, Line, Span, Style};
 
 use super::tool::keep_tail;
@@ -17,6 +18,8 @@ pub(super) struct Output {
     text: String,
     /// Whether the beginning is gone.
     cut: bool,
+    /// Lines that are known to stand above it.
+    above: usize,
 }
 
 /// The last `most` bytes of a text, from a line's beginning if there is one.
@@ -31,7 +34,13 @@ pub(super) fn tail_of(text: &str, most: usize) -> &str {
 impl Output {
     pub(super) fn of(text: &str) -> Self {
         let kept = tail_of(text, MAX_KEPT);
-        Self { text: kept.to_owned(), cut: kept.len() < text.len() }
+        Self { text: kept.to_owned(), cut: kept.len() < text.len(), above: 0 }
+    }
+
+    /// What stands on the terminal of a command.
+    pub(super) fn on(screen: &Screen) -> Self {
+        let above = usize::try_from(screen.scrolled).unwrap_or(usize::MAX);
+        Self { above, ..Self::of(&screen.rows.join("\n")) }
     }
 
     pub(super) fn push(&mut self, more: &str) {
@@ -71,10 +80,10 @@ impl Output {
         if text.is_empty() {
             rows.clear();
         }
-        let above = text[..begin].matches('\n').count();
+        let above = text[..begin].matches('\n').count().saturating_add(self.above);
         let hidden = rows.len().saturating_sub(most);
         rows.drain(..hidden);
-        let hidden = hidden + above;
+        let hidden = hidden.saturating_add(above);
         if hidden > 0 || (self.cut && most == usize::MAX) {
             let lines = if self.cut {
                 "earlier output is not kept".to_owned()
@@ -219,6 +228,15 @@ mod tests {
     fn the_end_is_shown_and_the_rest_counted() {
         let text: String = (0..500).map(|number| format!("{number}\n")).collect();
         assert_eq!(texts(&text, 20, 2), ["… 498 more lines", "498", "499"]);
+    }
+
+    #[test]
+    fn what_left_the_screen_of_a_command_is_counted() {
+        let rows = (11..31).map(|line| format!("line{line}")).collect();
+        let screen = Screen { rows, scrolled: 10, ..Screen::default() };
+        let rows = Output::on(&screen).rows(20, 15, &Theme::default());
+        assert_eq!(rows[0].text(), "… 15 more lines");
+        assert_eq!(rows[1].text(), "line16");
     }
 
     proptest! {

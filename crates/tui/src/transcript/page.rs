@@ -40,6 +40,8 @@ pub struct Page {
     pub at_end: bool,
     /// Where the page begins, in thousandths of the items, for a scroll bar.
     pub position: u16,
+    /// The title of the box that the first row is in, where that is above it.
+    pub title: Option<Line>,
 }
 
 /// Rows of items that were rendered.
@@ -63,7 +65,7 @@ impl Memory {
         }
     }
 
-    fn is_for(&mut self, draw: &Draw<'_>) {
+    pub(super) fn is_for(&mut self, draw: &Draw<'_>) {
         let coloured = is_loaded();
         if self.width != draw.width
             || self.theme != draw.theme.name
@@ -120,7 +122,21 @@ impl Transcript {
             at += 1;
         }
         let position = u16::try_from(item * 1000 / self.items.len().max(1)).unwrap_or(1000);
-        Page { rows, anchor: Anchor::Top { item, row }, at_end, position }
+        let title = self.title_above(item, row, &draw);
+        Page { rows, anchor: Anchor::Top { item, row }, at_end, position, title }
+    }
+
+    /// The title row of a call's box that is cut at this row.
+    fn title_above(&mut self, item: usize, row: usize, draw: &Draw<'_>) -> Option<Line> {
+        if !matches!(self.items.get(item), Some(Item::Tool(_) | Item::Shell(_))) {
+            return None;
+        }
+        let rows = self.item_rows(item, draw);
+        let border = rows.iter().position(|row| !row.spans.is_empty())?;
+        let boxed = rows.get(border)?.spans.first()?.text.starts_with('╭');
+        // Above the last border there is nothing to be named any more.
+        let cut = row > border + 1 && row + 1 < rows.len();
+        if boxed && cut { rows.get(border + 1).cloned() } else { None }
     }
 
     /// Lets the clocks of open calls begin.
@@ -183,7 +199,7 @@ impl Transcript {
     }
 
     /// The rows of an item with the empty row above it.
-    fn item_rows(&mut self, at: usize, draw: &Draw<'_>) -> &[Line] {
+    pub(super) fn item_rows(&mut self, at: usize, draw: &Draw<'_>) -> &[Line] {
         let moving = self.items.get(at).is_some_and(Item::is_moving);
         if moving {
             self.memory.forget(at);

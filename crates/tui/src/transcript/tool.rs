@@ -9,6 +9,7 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::Decision;
+use parallax_protocol::shell::Screen;
 use parallax_protocol::store::CallTold;
 use parallax_protocol::tool::{Advance, Display, FileDiff, Todo, ToolErrorKind, ToolKind};
 use parallax_protocol::untrusted::without_marks;
@@ -194,9 +195,9 @@ impl Tool {
     }
 
     /// What its terminal shows, in place of what it wrote.
-    pub(super) fn screen(&mut self, rows: &[String]) {
+    pub(super) fn screen(&mut self, screen: &Screen) {
         if let State::Open(open) = &mut self.state {
-            open.output = Output::of(&rows.join("\n"));
+            open.output = Output::on(screen);
         }
     }
 

@@ -14,6 +14,9 @@ const ANSWER: &str = r##"[{"chunks":[
 {"calls":[{"name":"replace","args":{"file_path":"retry.rs","instruction":"Wait","old_string":"    let delay = delay(attempt);\n    send()","new_string":"    let delay = delay(attempt);\n    sleep(delay);\n    send()"}}]},
 {"text":"Both are mended."}]"##;
 
+/// The journal of a session.
+const RECORDED: &str = include_str!("recorded/session.jsonl");
+
 /// The scrollback and the window without what differs from run to run. How
 /// much of it is in the window does, since the status row comes and goes.
 fn picture(seat: &Seat) -> String {
@@ -31,6 +34,10 @@ fn picture(seat: &Seat) -> String {
 }
 
 fn assert_pictures(name: &str, arrive: impl Fn(&Seat)) {
+    assert_pictures_with(name, &[], arrive);
+}
+
+fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) {
     for (columns, rows) in SIZES {
         let world = World::new(ANSWER);
         world
@@ -40,7 +47,8 @@ fn assert_pictures(name: &str, arrive: impl Fn(&Seat)) {
                 "fn retry(attempt: u32) {\n    let delay = delay(attempt);\n    send()\n}\n",
             )
             .expect("file");
-        let seat = Seat::started(world, &Start::sized(columns, rows));
+        world.home.write("session.jsonl", RECORDED).expect("file");
+        let seat = Seat::started(world, &Start::sized(columns, rows).arguments(arguments));
         seat.sees("Type your message");
         // The sandbox's state comes a moment later.
         seat.settles();
@@ -91,5 +99,23 @@ fn an_edit_question() {
         seat.types("later");
         seat.press(Key::Enter);
         seat.sees("Apply this change?");
+    });
+}
+
+#[test]
+fn a_session_from_its_journal() {
+    assert_pictures_with("recorded", &["--session-file", "session.jsonl"], |seat| {
+        seat.has_seen("sleep(delay);");
+    });
+}
+
+#[test]
+fn the_whole_transcript_of_a_journal() {
+    assert_pictures_with("transcript", &["--session-file", "session.jsonl"], |seat| {
+        seat.has_seen("sleep(delay);");
+        seat.prompts("/transcript");
+        seat.sees("Transcript");
+        seat.press(Key::Home);
+        seat.sees("> Let the retry wait.");
     });
 }

@@ -1,0 +1,87 @@
+//! The whole window for a while, in inline mode: the terminal's alternate screen lies
+//! over the rows, which are as they were when it goes. Until then finished rows wait.
+
+use std::io;
+
+use super::{Canvas, Turn};
+use crate::region::Region;
+use crate::screen::Mode;
+use crate::shared::{KITTY_OFF, KITTY_ON, Resize, Shared};
+use crate::tty::{restore_also, restore_no_more};
+
+const BEGIN: &[u8] = b"\x1b[?1049h\x1b[H\x1b[?1002h\x1b[?1006h";
+const END: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1049l";
+
+/// What the view lies over.
+#[derive(Debug)]
+pub(super) struct Covered {
+    region: Region,
+    /// The size that it is painted for.
+    size: (u16, u16),
+    /// Each of the two screens has keyboard modes of its own.
+    kitty: bool,
+}
+
+impl Covered {
+    /// What a dying program sends besides.
+    fn emergency(&self) -> Vec<u8> {
+        // The modes of the view are taken off before, as those that were set first.
+        let keys = if self.kitty { KITTY_OFF } else { b"" };
+        [b"\x1b[?1049l", keys].concat()
+    }
+}
+
+impl Canvas {
+    /// Whether a view lies over the inline rows.
+    pub fn is_covered(&self) -> bool {
+        self.covered.is_some()
+    }
+
+    /// Lays the view over the inline rows, if that may be done now.
+    pub(super) fn cover(&mut self, shared: &Shared) -> io::Result<bool> {
+        let Some(Turn { size, resize, .. }) = self.turn(shared)? else { return Ok(false) };
+        let mut bytes = Vec::new();
+        if let Resize::Ready(column) = resize {
+            bytes = self.taken_away(shared, size, column);
+            shared.painted(size);
+        }
+        let capabilities = shared.capabilities();
+        let view = Region::new(size.0.into(), size.1.into(), capabilities.look());
+        let region = std::mem::replace(&mut self.region, view);
+        let covered = Covered { region, size, kitty: capabilities.kitty_keyboard };
+        bytes.extend_from_slice(BEGIN);
+        if covered.kitty {
+            bytes.extend_from_slice(KITTY_ON);
+        }
+        if !covered.region.is_visible() {
+            bytes.extend_from_slice(b"\x1b[?25h");
+        }
+        restore_also(&covered.emergency());
+        self.waiting = None;
+        self.covered = Some(covered);
+        self.mode = Mode::Alternate;
+        shared.set_inline(false);
+        shared.tty.write(&bytes)?;
+        Ok(true)
+    }
+
+    /// Takes the view off. If the window has another size than before, what is known of
+    /// it is found out first, as after any change.
+    pub fn uncover(&mut self, shared: &Shared) -> io::Result<()> {
+        let Some(covered) = self.covered.take() else { return Ok(()) };
+        restore_no_more(&covered.emergency());
+        let mut bytes = Vec::new();
+        if covered.kitty {
+            bytes.extend_from_slice(KITTY_OFF);
+        }
+        bytes.extend_from_slice(END);
+        let shown: &[u8] = if covered.region.is_visible() { b"\x1b[?25h" } else { b"\x1b[?25l" };
+        bytes.extend_from_slice(shown);
+        self.region = covered.region;
+        self.mode = Mode::Inline;
+        shared.set_inline(true);
+        let written = shared.tty.write(&bytes);
+        shared.stands_for(covered.size);
+        written
+    }
+}

@@ -1,0 +1,199 @@
+//! The whole transcript on the whole window.
+
+use parallax_screen::{MouseEvent, MouseKind};
+use parallax_sdk::past::PastItem;
+
+use super::*;
+
+fn said(count: usize) -> Vec<PastItem> {
+    (0..count)
+        .flat_map(|number| {
+            [
+                PastItem::User {
+                    text: format!("prompt {number}"),
+                    before: 0,
+                    turn: 1,
+                    time: String::new(),
+                    read: Vec::new(),
+                },
+                PastItem::Text {
+                    text: format!(
+                        "The **answer** to number {number} is long enough to be wrapped once."
+                    ),
+                    partial: false,
+                },
+            ]
+        })
+        .collect()
+}
+
+/// A session of so many turns, whose rows went to the scrollback.
+fn bench(turns: usize) -> Bench {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.transcript.resume(said(turns));
+    bench.rows();
+    bench
+}
+
+fn alt(char: char) -> Key {
+    Key::with(KeyCode::Char(char), parallax_screen::Modifiers::ALT)
+}
+
+#[test]
+fn it_scrolls_and_goes_without_a_trace() {
+    let mut bench = bench(100);
+    bench.hides("prompt 3");
+    let before = bench.rows();
+    bench.press(alt('t'));
+    let frame = bench.app.frame(Layout::Inline);
+    assert!(frame.over && frame.finished.is_empty());
+    assert_eq!(frame.live.len(), 30);
+    bench.shows("The answer to number 99");
+    bench.shows(" Transcript end · q closes");
+    bench.press(Key::plain(KeyCode::Home));
+    bench.shows("> prompt 0");
+    bench.press(Key::plain(KeyCode::PageDown));
+    bench.hides("> prompt 0");
+    bench.press(Key::plain(KeyCode::PageUp));
+    bench.shows("> prompt 0");
+    let kind = MouseKind::WheelDown;
+    bench.app.input(
+        InputEvent::Mouse(MouseEvent { kind, column: 0, row: 0 }),
+        std::time::Instant::now(),
+    );
+    bench.hides("> prompt 0");
+    bench.shows("> prompt 1");
+    // Letters are no text here, and nothing is sent.
+    bench.keys("xyz\n");
+    bench.keys("q");
+    assert_eq!(bench.rows(), before);
+    assert!(bench.ops().is_empty() && bench.app.composer.is_empty());
+    for close in [Key::plain(KeyCode::Escape), Key::ctrl('c'), alt('t')] {
+        bench.keys("/transcript\n");
+        bench.hides("Type your message");
+        bench.press(close);
+        bench.shows("Type your message");
+    }
+}
+
+#[test]
+fn it_is_made_for_the_width_of_now() {
+    let mut bench = bench(3);
+    bench.press(alt('t'));
+    bench.shows("number 0 is long enough to be wrapped once.");
+    bench.app.input(InputEvent::Resize(40, 20), std::time::Instant::now());
+    bench.hides("number 0 is long enough to be wrapped once.");
+    let frame = bench.app.frame(Layout::Inline);
+    assert_eq!(frame.live.len(), 20);
+    assert!(frame.live.iter().all(|row| row.width() < 40));
+}
+
+#[test]
+fn what_is_looked_for_is_found_around_the_ends() {
+    let mut bench = bench(60);
+    bench.press(alt('t'));
+    bench.keys("/");
+    bench.keys("NUMBER 7");
+    bench.shows("/NUMBER 7");
+    bench.keys("\n");
+    bench.shows("it is nowhere");
+    bench.keys("/answer to number 7\n");
+    // Down to the end, then from the beginning.
+    bench.shows("from the beginning again");
+    bench.shows("number 7 is");
+    bench.hides("number 57 is");
+    bench.press(Key::plain(KeyCode::Home));
+    bench.keys("/prompt 5\n");
+    bench.shows("> prompt 5");
+    bench.keys("n");
+    bench.shows("> prompt 50");
+    bench.keys("N");
+    bench.hides("> prompt 50");
+    bench.keys("N");
+    bench.shows("from the end again");
+    bench.shows("> prompt 59");
+    bench.keys("/");
+    bench.press(Key::plain(KeyCode::Escape));
+    bench.shows("q closes");
+    assert!(bench.app.is_paging());
+}
+
+#[test]
+fn what_was_cut_is_whole_and_what_comes_meanwhile_is_kept() {
+    let mut bench = bench(1);
+    let output: String = (0..60).map(|line| format!("row {line:02}\n")).collect();
+    bench.app.transcript.push(crate::transcript::LocalItem::Shell {
+        command: "seq".to_owned(),
+        output,
+        code: Some(0),
+    });
+    bench.hides("row 01");
+    bench.press(alt('t'));
+    bench.press(Key::plain(KeyCode::Home));
+    bench.shows("row 01");
+    bench.press(Key::ctrl('o'));
+    bench.hides("row 01");
+    bench.app.info("told meanwhile");
+    bench.press(Key::plain(KeyCode::End));
+    bench.shows("told meanwhile");
+    bench.keys("q");
+    bench.shows("told meanwhile");
+    bench.hides("told meanwhile");
+}
+
+#[test]
+fn a_question_waits_until_it_is_seen() {
+    let mut bench = bench(40);
+    bench.press(alt('t'));
+    bench.turn();
+    asks(&mut bench);
+    bench.shows("a question waits: q");
+    bench.keys("\n1y");
+    assert!(!decided(&mut bench));
+    bench.keys("q");
+    bench.shows("Allow execution of this command?");
+    bench.app.begun -= std::time::Duration::from_secs(5);
+    bench.keys("1");
+    assert!(decided(&mut bench));
+}
+
+#[test]
+fn a_long_session_costs_no_more_than_what_is_seen() {
+    let mut bench = bench(0);
+    bench.app.transcript.resume(said(5_000));
+    let drawn = std::time::Instant::now();
+    bench.press(alt('t'));
+    bench.shows("number 4999");
+    bench.press(Key::plain(KeyCode::Home));
+    bench.shows("> prompt 0");
+    for _ in 0..50 {
+        bench.press(Key::plain(KeyCode::PageDown));
+        bench.rows();
+    }
+    // All of it would take many times as long.
+    assert!(drawn.elapsed() < std::time::Duration::from_secs(2), "{:?}", drawn.elapsed());
+    bench.keys("/prompt 4321\n");
+    bench.shows("> prompt 4321");
+}
+
+#[test]
+fn a_box_that_is_cut_at_the_top_keeps_its_title() {
+    let mut bench = Bench::new(Layout::Full);
+    bench.app.settings.alternate_buffer = true;
+    bench.app.transcript.options.expanded = true;
+    let output: String = (0..60).map(|line| format!("row {line:02}\n")).collect();
+    bench.app.transcript.push(crate::transcript::LocalItem::Shell {
+        command: "the command".to_owned(),
+        output,
+        code: Some(0),
+    });
+    bench.shows("row 59");
+    let rows = bench.rows();
+    assert!(rows[0].contains("! the command"), "{rows:#?}");
+    for _ in 0..3 {
+        bench.press(Key::plain(KeyCode::PageUp));
+    }
+    let rows = bench.rows();
+    assert!(rows[0].starts_with('╭') && rows[1].contains("! the command"), "{rows:#?}");
+    assert_eq!(rows.iter().filter(|row| row.contains("the command")).count(), 1);
+}

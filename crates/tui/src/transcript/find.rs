@@ -1,0 +1,157 @@
+//! Text that is looked for in the rows of the transcript.
+
+use parallax_screen::{Attributes, Line, Span};
+
+use super::Transcript;
+use super::draw::Draw;
+use super::item::Item;
+use crate::theme::Theme;
+
+/// What is looked for. Without a capital letter in it, capitals do not count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needle {
+    text: String,
+    exact: bool,
+}
+
+impl Needle {
+    /// Of a text as it was typed.
+    pub fn new(text: &str) -> Self {
+        let exact = text.chars().any(char::is_uppercase);
+        Self { text: if exact { text.to_owned() } else { small(text) }, exact }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where it is in a text, in bytes.
+    fn places(&self, text: &str) -> Vec<(usize, usize)> {
+        if self.text.is_empty() {
+            return Vec::new();
+        }
+        let among = if self.exact { text.to_owned() } else { small(text) };
+        among.match_indices(&self.text).map(|(at, found)| (at, at + found.len())).collect()
+    }
+
+    fn is_in(&self, row: &Line) -> bool {
+        !self.places(&row.text()).is_empty()
+    }
+
+    /// Whether an answer of this source may have a row with it: each word is somewhere.
+    /// What is not ASCII may come from an entity or a formula.
+    fn may_come_from(&self, source: &str) -> bool {
+        let words = self.text.split(|char: char| !char.is_ascii_alphanumeric());
+        let source = if self.exact { source.to_owned() } else { small(source) };
+        !self.text.is_ascii() || words.into_iter().all(|word| source.contains(word))
+    }
+
+    /// The row with what was found standing out.
+    pub fn mark(&self, row: Line) -> Line {
+        let places = self.places(&row.text());
+        if places.is_empty() {
+            return row;
+        }
+        let mut spans = Vec::with_capacity(row.spans.len() + 2 * places.len());
+        let mut begin = 0;
+        for span in row.spans {
+            let end = begin + span.text.len();
+            let mut at = begin;
+            while at < end {
+                let place = places.iter().find(|(_, to)| *to > at);
+                let (next, found) = match place {
+                    Some((from, to)) if *from <= at => (*to, true),
+                    Some((from, _)) => (*from, false),
+                    None => (end, false),
+                };
+                let next = next.min(end);
+                let text = span.text.get(at - begin..next - begin).unwrap_or_default().to_owned();
+                let style = match found {
+                    true => span.style.with(Attributes::REVERSE),
+                    false => span.style,
+                };
+                spans.push(Span { text: text.into(), style, ..span.clone() });
+                at = next;
+            }
+            begin = end;
+        }
+        Line { spans, fill: row.fill }
+    }
+}
+
+/// Small letters, each as long as the one it stands for.
+fn small(text: &str) -> String {
+    let small = |char: char| {
+        let mut lower = char.to_lowercase();
+        match (lower.next(), lower.next()) {
+            (Some(one), None) if one.len_utf8() == char.len_utf8() => one,
+            _ => char,
+        }
+    };
+    text.chars().map(small).collect()
+}
+
+impl Transcript {
+    /// The next row with `needle` in it, as item and row: from this one on, or the last
+    /// one before it. Items are rendered one after another until it is found.
+    pub fn find(
+        &mut self,
+        needle: &Needle,
+        (item, row): (usize, usize),
+        forward: bool,
+        width: usize,
+        theme: &Theme,
+    ) -> Option<(usize, usize)> {
+        let draw = Draw::new(theme, width, self.options, 0);
+        self.memory.is_for(&draw);
+        let item = item.min(self.items.len());
+        let items: Vec<usize> = match forward {
+            true => (item..self.items.len()).collect(),
+            false => (0..=item).rev().collect(),
+        };
+        for at in items {
+            let worth = match self.items.get(at) {
+                Some(Item::Answer(answer)) => needle.may_come_from(answer.text()),
+                Some(_) => true,
+                None => false,
+            };
+            if !worth {
+                continue;
+            }
+            let mut rows = self.item_rows(at, &draw).iter().enumerate();
+            let found = match forward {
+                true => rows.find(|(here, line)| (at, *here) >= (item, row) && needle.is_in(line)),
+                false => rows.rfind(|(here, line)| (at, *here) < (item, row) && needle.is_in(line)),
+            };
+            if let Some((here, _)) = found {
+                return Some((at, here));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_stands_out_across_pieces() {
+        let style = Theme::default().accent;
+        let row = Line::raw("the Re").and("try waits; a retry", style);
+        let marked = Needle::new("retry").mark(row.clone());
+        assert_eq!(marked.text(), row.text());
+        let out: Vec<&str> = marked
+            .spans
+            .iter()
+            .filter(|span| span.style.attributes.0 & Attributes::REVERSE.0 != 0)
+            .map(|span| span.text.as_ref())
+            .collect();
+        assert_eq!(out, ["Re", "try", "retry"]);
+        assert_eq!(Needle::new("Retry").mark(row.clone()).spans.len(), 4);
+        assert_eq!(Needle::new("rETRY").mark(row.clone()), row);
+        assert_eq!(Needle::new("").mark(row.clone()), row);
+        assert!(Needle::new("ÄRGER").exact && Needle::new("ärger").is_in(&Line::raw("Ärger")));
+    }
+}
