@@ -379,7 +379,7 @@ impl Server {
     }
 
     fn failed(self: &Arc<Self>, error: McpError) {
-        let why = error.to_string();
+        let why = error.with_command(&self.config.name);
         let forget = {
             let mut state = self.state();
             state.link = None;

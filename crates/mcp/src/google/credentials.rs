@@ -121,12 +121,12 @@ impl Source {
     /// A token with these scopes.
     pub(super) async fn token(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
         match self.file().await? {
-            Some(file) => self.token_of_file(client, &file, scopes).await,
-            None => self.token_of_machine(client, scopes).await,
+            Some(file) => self.by_file(client, &file, scopes).await,
+            None => self.by_machine(client, scopes).await,
         }
     }
 
-    async fn token_of_file(
+    async fn by_file(
         &self,
         client: &Client,
         file: &Value,
@@ -187,7 +187,7 @@ impl Source {
         granted(&answer(request).await?)
     }
 
-    async fn token_of_machine(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
+    async fn by_machine(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
         let path = "computeMetadata/v1/instance/service-accounts/default/token";
         let mut url = Url::parse(&format!("http://{}/{path}", self.machine))
             .map_err(|_| "`GCE_METADATA_HOST` is no host".to_owned())?;

@@ -116,7 +116,7 @@ fn where_to_sign_in_is_found_by_the_header_of_a_refusal() {
 fn a_server_that_refuses_its_first_call_is_told_of_with_the_command() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
-    let remote = Remote::start(&world, "--http", "auth,late401");
+    let remote = Remote::start(&world, "--http", "auth,late401,nostream");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     let done = world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
