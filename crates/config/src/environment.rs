@@ -78,10 +78,22 @@ impl Environment {
         self.process.extend(variables.iter().cloned());
     }
 
-    /// Names that only the `.env` file brought. They are for this program and
-    /// go to no child process.
+    /// Names that only the `.env` file brought.
     pub fn dotenv_names(&self) -> impl Iterator<Item = &str> {
         self.dotenv.keys().map(String::as_str)
+    }
+
+    /// Of these the names that a project's file brought. They are for this program
+    /// and go to no child process.
+    pub fn names_of_project(&self) -> impl Iterator<Item = &str> {
+        self.dotenv.keys().map(String::as_str).filter(|_| self.of_project)
+    }
+
+    /// The variables that the user's own `.env` brought: children get them like
+    /// those of the process.
+    pub fn of_users_file(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.dotenv.iter().filter(|_| !self.of_project);
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The `.env` file that was read, if any.

@@ -62,7 +62,7 @@ impl Session {
             (0, None) => AskId::new(format!("ask-{}", call.id)),
             _ => AskId::new(format!("ask-{}-{}", call.id, self.asks)),
         };
-        let asked = Ask {
+        let mut asked = Ask {
             id: ask.clone(),
             call: call.id.clone(),
             agent: None,
@@ -79,6 +79,9 @@ impl Session {
             not_undoable,
         };
         self.hook_notify(&asked);
+        if let Some(Preview::Diff(diff)) = &mut asked.preview {
+            diff.texts = None;
+        }
         self.hub.send(EventBody::Ask(Box::new(asked)));
         self.tell_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
         board.exclusive = self.is_exclusive(call);

@@ -11,12 +11,13 @@ use parallax_protocol::event::{
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent, HookOutcome};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
-use parallax_protocol::tool::{Display, FileDiff, Outcome, Preview, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{FileDiff, Outcome, ToolError, ToolErrorKind};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
 
 use crate::board::{Board, Call, Finish};
+use crate::hook_views::{asked, responded};
 use crate::hub::EventHub;
 use crate::inbox::Beginning;
 use crate::scheduler::add_note;
@@ -28,6 +29,9 @@ const CONTINUATIONS: u32 = 100;
 const QUIET: Duration = Duration::from_millis(300);
 /// How long the hooks of a session's end may take together.
 const FAREWELL: Duration = Duration::from_secs(15);
+
+/// What stands before the reason in the result of a call that ends the run.
+pub(crate) const STOPPED: &str = "Agent execution stopped by hook: ";
 
 /// What hooks changed of a call before it was judged.
 #[derive(Default)]
@@ -48,10 +52,17 @@ impl Session {
         let names = hooks.titles(&call);
         let running = told(&self.hub, names, hooks.run(call, cancel.clone()));
         let outcome = self.inbox.during(running).await;
+        self.tell_of_hooks(&outcome);
+        outcome
+    }
+
+    fn tell_of_hooks(&mut self, outcome: &HookOutcome) {
         for (level, text) in &outcome.messages {
             self.inbox.notice(*level, text.clone());
         }
-        outcome
+        for text in &outcome.asides {
+            self.hub.send(EventBody::Aside { text: text.clone() });
+        }
     }
 
     /// The session begins. Its hooks run beside it; the first prompt waits for
@@ -79,9 +90,7 @@ impl Session {
     /// Takes over what the hooks of the start came to.
     pub(crate) fn started(&mut self, joined: Option<Result<HookOutcome, JoinError>>) {
         if let Some(Ok(outcome)) = joined {
-            for (level, text) in &outcome.messages {
-                self.inbox.notice(*level, text.clone());
-            }
+            self.tell_of_hooks(&outcome);
             self.hook_context = outcome.context;
         }
     }
@@ -160,9 +169,8 @@ impl Session {
             if !matches!(reason, EndReason::Done) {
                 return reason;
             }
-            let answer = self.last_answer();
             let input = object(json!({
-                "prompt": text, "prompt_response": answer, "stop_hook_active": number > 0,
+                "prompt": text, "prompt_response": self.answered(), "stop_hook_active": number > 0,
             }));
             let after = self.hook(HookCall::new(HookEvent::AfterAgent, "", input), cancel).await;
             if after.given("clearContext") == Some(&Value::Bool(true)) {
@@ -172,9 +180,10 @@ impl Session {
                 self.forget_lost_context();
             }
             match (after.stop.clone(), after.denial()) {
-                (Some(reason), _) => return EndReason::Stopped { reason },
+                (Some(reason), _) => return EndReason::Stopped { reason, blocked: false },
                 (None, None) => return reason,
                 (None, Some(why)) => {
+                    self.inbox.notice(Level::Warning, format!("Agent execution blocked: {why}"));
                     let text = why.to_owned();
                     deciders.clone_from(&after.deciders);
                     beginning = Beginning::Prompt(Prompt { text, ..Prompt::default() });
@@ -207,22 +216,23 @@ impl Session {
         input.insert("prompt".to_owned(), prompt.text.clone().into());
         let before = self.hook(HookCall::new(HookEvent::BeforeAgent, "", input), cancel).await;
         if let Some(reason) = before.denial() {
-            return EndReason::Stopped { reason: reason.to_owned() };
+            return EndReason::Stopped { reason: reason.to_owned(), blocked: true };
         }
-        let contexts = [self.hook_context.take(), before.context];
-        prompt.attachments.extend(contexts.into_iter().flatten().map(Part::text));
+        prompt.attachments.extend(before.context.map(Part::text));
         if let Some(reason) = before.stop {
             self.keep_prompt(prompt);
-            return EndReason::Stopped { reason };
+            return EndReason::Stopped { reason, blocked: false };
         }
         self.run_prompt(prompt, cancel).await
     }
 
-    /// The visible text of the newest answer.
-    fn last_answer(&self) -> String {
-        let last = self.history.contents().last().filter(|content| content.role() == Role::Model);
-        let opened = last.and_then(|content| content.open().ok());
-        opened.map(|content| content.visible_text()).unwrap_or_default()
+    /// What the model said to the newest prompt, in all its turns.
+    fn answered(&self) -> String {
+        let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
+        let contents = self.history.contents().get(at..).unwrap_or_default();
+        let said = contents.iter().filter(|content| content.role() == Role::Model);
+        let texts = said.filter_map(|content| Some(content.open().ok()?.visible_text()));
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     /// Asks hooks about a call. `None`: it is finished already, as they refused it.
@@ -238,9 +248,9 @@ impl Session {
         let subject = self.tool_name(call);
         let outcome = self.hook(HookCall::new(HookEvent::BeforeTool, subject, input), cancel).await;
         let refused = match (&outcome.stop, outcome.denial()) {
-            (Some(stop), _) => Some((ToolErrorKind::StopExecution, stop.clone())),
+            (Some(stop), _) => Some((ToolErrorKind::StopExecution, format!("{STOPPED}{stop}"))),
             (None, Some(why)) => {
-                Some((ToolErrorKind::PolicyViolation, format!("A hook refused this call: {why}")))
+                Some((ToolErrorKind::PolicyViolation, format!("Tool execution blocked: {why}")))
             }
             (None, None) => None,
         };
@@ -295,23 +305,17 @@ impl Session {
         let mut input = self.tool_input(call);
         let used = arguments.or(call.args.as_ref()).cloned().unwrap_or_default();
         input.insert("tool_input".to_owned(), Value::Object(used));
-        let shown = outcome.for_user.as_ref().map_or(Value::from(""), displayed);
-        let mut response = object(json!({
-            "llmContent": outcome.for_model.output, "returnDisplay": shown,
-        }));
-        if let Some(error) = &outcome.error {
-            let error = json!({"type": error.kind.as_str(), "message": error.message});
-            response.insert("error".to_owned(), error);
-        }
-        input.insert("tool_response".to_owned(), Value::Object(response));
         let subject = self.tool_name(call);
+        let response = responded(outcome, &subject, self.is_build_file);
+        input.insert("tool_response".to_owned(), Value::Object(response));
         let hooked = self.hook(HookCall::new(HookEvent::AfterTool, subject, input), cancel).await;
         if let Some(stop) = hooked.stop {
-            outcome.error = Some(ToolError::new(ToolErrorKind::StopExecution, stop));
+            let message = format!("{STOPPED}{stop}");
+            outcome.error = Some(ToolError::new(ToolErrorKind::StopExecution, message));
             return None;
         }
         if hooked.decision == Some(HookDecision::Deny) {
-            let message = format!("A hook withholds the result: {}", hooked.reason);
+            let message = format!("Tool result blocked: {}", hooked.reason);
             *outcome = Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
         } else if let Some(wanted) = hooked.given("tailToolCallRequest") {
             match tail_call(wanted) {
@@ -334,10 +338,13 @@ impl Session {
         if !hooks.listens(HookEvent::Notification, false) {
             return;
         }
+        let tool = self.registry.get(&ask.name);
+        let name = tool.map_or_else(|| ask.name.clone(), |tool| tool.spec().name.clone());
+        let (message, details) = asked(ask, &name);
         let input = object(json!({
             "notification_type": "ToolPermission",
-            "message": format!("Tool {} requires confirmation", ask.name),
-            "details": asked(ask),
+            "message": message,
+            "details": details,
         }));
         self.tell_hooks(HookCall::new(HookEvent::Notification, "ToolPermission", input));
     }
@@ -392,38 +399,6 @@ impl Session {
     }
 }
 
-/// What a person is asked, as hooks of other programs read it: `type` says which
-/// kind of question, and the fields are those of that kind.
-fn asked(ask: &Ask) -> Object {
-    let mut details = object(json!({"type": ask.question, "title": ask.title}));
-    let more = match &ask.preview {
-        Some(Preview::Diff(change)) => json!({
-            "fileName": change.file_path.file_name().map(|name| name.to_string_lossy()),
-            "filePath": change.file_path,
-            "fileDiff": change.diff,
-            "isNewFile": change.is_new_file,
-        }),
-        Some(Preview::Command { command, directory }) => json!({
-            "command": command,
-            "rootCommand": command.split_whitespace().next().unwrap_or_default(),
-            "directory": directory,
-        }),
-        Some(Preview::Urls { prompt, urls }) => json!({"prompt": prompt, "urls": urls}),
-        Some(Preview::Mcp { server, tool, description, arguments }) => json!({
-            "serverName": server,
-            "toolName": tool,
-            "toolDisplayName": tool,
-            "toolDescription": description,
-            "toolArgs": arguments,
-        }),
-        Some(other) => serde_json::to_value(other).unwrap_or_default(),
-        None => Value::Null,
-    };
-    // The kind of the question stays what it is.
-    details.extend(object(more).into_iter().filter(|(name, _)| name != "type"));
-    details
-}
-
 /// Tells people of hooks that take their time.
 async fn told<F: Future>(hub: &EventHub, names: Vec<String>, running: F) -> F::Output {
     tokio::pin!(running);
@@ -438,25 +413,6 @@ async fn told<F: Future>(hub: &EventHub, names: Vec<String>, running: F) -> F::O
     let outcome = running.await;
     hub.send(EventBody::HooksRun { names: Vec::new() });
     outcome
-}
-
-/// What a person is shown of a result, as hooks of other programs read it: a text
-/// is a string, a change of a file an object with `fileDiff`.
-fn displayed(shown: &Display) -> Value {
-    match shown {
-        Display::Text { text } => Value::from(text.as_str()),
-        Display::Diff(change) => json!({
-            "fileDiff": change.diff,
-            "fileName": change.file_path.file_name().map(|name| name.to_string_lossy()),
-            "filePath": change.file_path,
-            "isNewFile": change.is_new_file,
-            "diffStat": {
-                "model_added_lines": change.lines_added,
-                "model_removed_lines": change.lines_removed,
-            },
-        }),
-        other => serde_json::to_value(other).unwrap_or_default(),
-    }
 }
 
 /// The call that a hook wants in the place of the one that was made.

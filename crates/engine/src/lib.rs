@@ -18,6 +18,7 @@ mod directories;
 mod fallback;
 mod guarded;
 mod history;
+mod hook_views;
 mod hooking;
 mod hub;
 mod inbox;

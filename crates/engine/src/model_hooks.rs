@@ -2,7 +2,7 @@
 //! What they change is put back so that calls, signatures and media stay.
 
 use parallax_protocol::agent::COMPLETE_TASK;
-use parallax_protocol::content::{Content, Part, PartView, Role};
+use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
 use parallax_protocol::event::EndReason;
 use parallax_protocol::hooks::{HookCall, HookEvent};
 use parallax_protocol::model::{Chunk, FinishReason, Model, Request, ToolSet, Usage};
@@ -34,11 +34,11 @@ impl Session {
         if self.listens(HookEvent::BeforeModel, false) {
             let outcome = self.hook(call(HookEvent::BeforeModel, &request), cancel).await;
             if let Some(reason) = outcome.stop {
-                return Err(EndReason::Stopped { reason });
+                return Err(EndReason::Stopped { reason, blocked: false });
             }
             answer = outcome.given("llm_response").and_then(chunk);
             if let (None, Some(reason)) = (&answer, outcome.denial()) {
-                return Err(EndReason::Stopped { reason: reason.to_owned() });
+                return Err(EndReason::Stopped { reason: reason.to_owned(), blocked: true });
             }
             if let Some(Value::Object(changed)) = outcome.given("llm_request") {
                 change(&mut request, changed);
@@ -47,7 +47,7 @@ impl Session {
         if answer.is_none() && self.listens(HookEvent::BeforeToolSelection, false) {
             let outcome = self.hook(call(HookEvent::BeforeToolSelection, &request), cancel).await;
             if let Some(reason) = outcome.stop {
-                return Err(EndReason::Stopped { reason });
+                return Err(EndReason::Stopped { reason, blocked: false });
             }
             if let Some(config) = outcome.given("toolConfig") {
                 self.choose_tools(&mut request, config);
@@ -139,10 +139,12 @@ impl Session {
         let input = object(json!({"llm_request": request, "llm_response": answer.view()}));
         let call = HookCall { chunk, ..HookCall::new(HookEvent::AfterModel, "", input) };
         let outcome = self.hook(call, cancel).await;
-        let refused = outcome.stop.clone().or_else(|| outcome.denial().map(str::to_owned));
-        match refused {
-            Some(reason) => Err(EndReason::Stopped { reason }),
-            None => Ok(outcome.given("llm_response").and_then(text_of)),
+        match (outcome.stop.clone(), outcome.denial()) {
+            (Some(reason), _) => Err(EndReason::Stopped { reason, blocked: false }),
+            (None, Some(reason)) => {
+                Err(EndReason::Stopped { reason: reason.to_owned(), blocked: true })
+            }
+            (None, None) => Ok(outcome.given("llm_response").and_then(text_of)),
         }
     }
 }
@@ -213,16 +215,18 @@ pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     had
 }
 
+/// A request as hooks read it: an entry for each content that has a text. The
+/// system prompt is none of them, as in Gemini CLI, whose hooks count entries.
 fn view(model: &dyn Model, request: &Request) -> Value {
-    let mut messages = Vec::with_capacity(request.contents.len() + 1);
-    if !request.system.is_empty() {
-        messages.push(json!({"role": "system", "content": &*request.system}));
-    }
-    for content in &request.contents {
-        let role = if content.role() == Role::Model { "model" } else { "user" };
-        let text = content.open().map(|content| content.visible_text()).unwrap_or_default();
-        messages.push(json!({"role": role, "content": text}));
-    }
+    let messages: Vec<Value> = request
+        .contents
+        .iter()
+        .filter_map(|content| {
+            let role = if content.role() == Role::Model { "model" } else { "user" };
+            let text = said(content)?;
+            Some(json!({"role": role, "content": text}))
+        })
+        .collect();
     let mut config = model.generation(request);
     let tools = config.remove("toolConfig");
     let mut view = json!({"model": request.model, "messages": messages, "config": config});
@@ -234,6 +238,12 @@ fn view(model: &dyn Model, request: &Request) -> Value {
     view
 }
 
+/// The text of a content, where it has one.
+fn said(content: &Sealed) -> Option<String> {
+    let text = content.open().ok()?.visible_text();
+    Some(text).filter(|text| !text.is_empty())
+}
+
 /// Puts back what hooks changed of a request.
 fn change(request: &mut Request, changed: &Object) {
     if let Some(model) = changed.get("model").and_then(Value::as_str).filter(|it| !it.is_empty()) {
@@ -242,41 +252,77 @@ fn change(request: &mut Request, changed: &Object) {
     if let Some(Value::Object(config)) = changed.get("config") {
         request.generation.extend(config.clone());
     }
-    let Some(messages) = changed.get("messages").and_then(Value::as_array) else { return };
-    let mut spoken = Vec::new();
+    if let Some(messages) = changed.get("messages").and_then(Value::as_array) {
+        change_messages(request, messages);
+    }
+}
+
+/// Entries stand, in order, for the contents that have a text; those beyond are
+/// added at the end, and contents without an entry stay as they are.
+fn change_messages(request: &mut Request, messages: &[Value]) {
+    let texts = request.contents.iter().enumerate();
+    let places: Vec<usize> =
+        texts.filter_map(|(place, content)| said(content).map(|_| place)).collect();
+    let mut places = places.into_iter();
     for message in messages {
-        let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
-        let Some(text) = message.get("content").and_then(Value::as_str) else { return };
-        match role {
-            "system" => request.system = text.into(),
-            role => spoken.push((role, text)),
+        let Some(text) = message.get("content").and_then(spoken) else { continue };
+        let role = match message.get("role").and_then(Value::as_str) {
+            Some("model") => Role::Model,
+            Some("system") => {
+                // No content may have that role: it is added to the system prompt.
+                request.system = format!("{}\n\n{text}", request.system).trim().into();
+                continue;
+            }
+            _ => Role::User,
+        };
+        match places.next().and_then(|place| request.contents.get_mut(place)) {
+            Some(sealed) => change_content(sealed, role, &text),
+            None if text.is_empty() => {}
+            None => request.contents.push(Content { role, parts: vec![Part::text(text)] }.seal()),
         }
     }
-    // Only texts may change: which contents there are, and who speaks, must
-    // stay, or calls and their answers come apart.
-    if spoken.len() != request.contents.len() {
+}
+
+fn change_content(sealed: &mut Sealed, role: Role, text: &str) {
+    let Ok(mut content) = sealed.open() else { return };
+    let same = content.visible_text() == text;
+    if same && content.role == role {
         return;
     }
-    for (sealed, (_, text)) in request.contents.iter_mut().zip(spoken) {
-        let Ok(mut content) = sealed.open() else { continue };
-        if content.visible_text() != text {
-            if !replace_text(&mut content.parts, text) && !text.is_empty() {
-                content.parts.push(Part::text(text));
-            }
-            if !content.parts.is_empty() {
-                *sealed = content.seal();
-            }
-        }
+    if !same {
+        replace_text(&mut content.parts, text);
     }
+    // Who speaks stays where calls or their results are: no service takes them
+    // from anybody else.
+    let only_texts = |part: &Part| matches!(part.view(), PartView::Text(_));
+    if content.parts.iter().all(only_texts) {
+        content.role = role;
+    }
+    if !content.parts.is_empty() {
+        *sealed = content.seal();
+    }
+}
+
+/// The text of an entry, also of one in parts.
+fn spoken(content: &Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => Some(joined(parts)),
+        _ => None,
+    }
+}
+
+fn joined(parts: &[Value]) -> String {
+    let text = |part: &Value| {
+        part.as_str().or_else(|| part.get("text").and_then(Value::as_str)).map(str::to_owned)
+    };
+    parts.iter().filter_map(text).collect()
 }
 
 /// The text of a response as hooks write it.
 fn text_of(response: &Value) -> Option<String> {
     if let Some(parts) = response.pointer("/candidates/0/content/parts").and_then(Value::as_array) {
-        let texts = parts.iter().map(|part| {
-            part.as_str().or_else(|| part.get("text").and_then(Value::as_str)).unwrap_or_default()
-        });
-        return Some(texts.collect());
+        return Some(joined(parts));
     }
     response.get("text").and_then(Value::as_str).map(str::to_owned)
 }
@@ -315,5 +361,62 @@ mod tests {
         assert_eq!(text_of(&long).as_deref(), Some("ab"));
         assert_eq!(text_of(&json!({"text": "c"})).as_deref(), Some("c"));
         assert!(chunk(&json!({"text": ""})).is_none());
+    }
+
+    fn request() -> Request {
+        let contents = [
+            r#"{"role":"user","parts":[{"text":"<session_context/>"},{"text":"go"}]}"#,
+            r#"{"role":"model","parts":[{"functionCall":{"name":"x"}}]}"#,
+            r#"{"role":"user","parts":[{"functionResponse":{"name":"x"}}]}"#,
+            r#"{"role":"model","parts":[{"text":"a"},{"functionCall":{"name":"y"}},{"text":"b"}]}"#,
+            r#"{"role":"user","parts":[{"functionResponse":{"name":"y"}}]}"#,
+        ];
+        let sealed = |json: &str| serde_json::from_str(json).expect("a content");
+        Request {
+            model: "m".to_owned(),
+            system: "Be good.".into(),
+            contents: contents.map(sealed).to_vec(),
+            tools: ToolSet::None,
+            generation: Object::new(),
+            role: "main".to_owned(),
+            alias: String::new(),
+            max_attempts: None,
+            gives_way: false,
+            is_retry: false,
+        }
+    }
+
+    fn changed(messages: Value) -> (Request, Vec<String>) {
+        let mut request = request();
+        change(&mut request, &object(json!({"messages": messages})));
+        let said = request.contents.iter().map(|it| said(it).unwrap_or_default()).collect();
+        (request, said)
+    }
+
+    #[test]
+    fn entries_stand_for_the_contents_that_have_a_text() {
+        let (_, texts) = changed(json!([
+            {"role": "user", "content": "PRE <session_context/>go"},
+            {"role": "model", "content": [{"text": "c"}]},
+            {"role": "user", "content": "more"},
+        ]));
+        assert_eq!(texts, ["PRE <session_context/>go", "", "", "c", "", "more"]);
+        // One that is left out changes nothing else.
+        let (request, texts) = changed(json!([{"role": "user", "content": "only"}]));
+        assert_eq!(texts, ["only", "", "", "ab", ""]);
+        assert!(request.contents[3].json().contains("functionCall"));
+    }
+
+    #[test]
+    fn calls_stay_with_the_model_and_orders_go_to_the_system_prompt() {
+        let (request, texts) = changed(json!([
+            {"role": "system", "content": "Be brief."},
+            {"role": "model", "content": "said"},
+            {"role": "user", "content": "c"},
+        ]));
+        assert_eq!(texts, ["said", "", "", "c", ""]);
+        let roles: Vec<Role> = request.contents.iter().map(Sealed::role).collect();
+        assert_eq!(roles, [Role::Model, Role::Model, Role::User, Role::Model, Role::User]);
+        assert_eq!(&*request.system, "Be good.\n\nBe brief.");
     }
 }

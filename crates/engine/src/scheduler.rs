@@ -380,6 +380,9 @@ pub(crate) fn add_note(outcome: &mut Outcome, note: &str) {
     };
     text.push('\n');
     text.push_str(note);
+    if let Some(serde_json::Value::Array(parts)) = &mut outcome.for_hooks.content {
+        parts.push(serde_json::json!({"text": note}));
+    }
 }
 
 /// A tool that panics is a failed call, never a dead session.

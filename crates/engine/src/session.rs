@@ -533,7 +533,7 @@ fn word(reason: &EndReason) -> &'static str {
 fn detail(reason: &EndReason) -> Option<&str> {
     match reason {
         EndReason::Loop { detail } => Some(detail),
-        EndReason::Stopped { reason } => Some(reason),
+        EndReason::Stopped { reason, .. } => Some(reason),
         EndReason::Failed(failure) => Some(&failure.message),
         _ => None,
     }

@@ -167,7 +167,7 @@ impl Session {
             }));
         }
         if let Some(reason) = stopped {
-            return Err(EndReason::Stopped { reason });
+            return Err(EndReason::Stopped { reason, blocked: false });
         }
         if self.role.as_ref().is_some_and(|role| role.result.is_given()) {
             return Err(EndReason::Done);
@@ -176,7 +176,8 @@ impl Session {
             self.stop_loop(detail, cancel).await?;
         }
         if declined {
-            return Err(EndReason::Stopped { reason: DECLINED.to_owned() });
+            let reason = DECLINED.to_owned();
+            return Err(EndReason::Stopped { reason, blocked: false });
         }
         Ok(())
     }
@@ -215,7 +216,11 @@ impl Session {
         });
         let mut parts = Vec::new();
         parts.extend(preface.map(Part::text));
-        parts.push(Part::text(prompt.text.clone()));
+        // What hooks of the start add stands in front, in one part with the prompt.
+        parts.push(Part::text(match self.hook_context.take() {
+            Some(context) => format!("{context}\n\n{}", prompt.text),
+            None => prompt.text.clone(),
+        }));
         parts.extend(prompt.attachments);
         self.prompts.add(self.turn, self.history.len(), &prompt.text);
         let (display, turn) = (Some(prompt.text), Some(self.turn));

@@ -246,6 +246,26 @@ pub fn pass(
     Environment { variables, dropped }
 }
 
+/// The environment of a hook, which is the person's own program: what the parent
+/// has but secrets, and who started it. In a folder that is not trusted git runs
+/// without what the repository brings.
+pub fn of_hook(
+    parent: impl IntoIterator<Item = (OsString, OsString)>,
+    redaction: &Redaction,
+    git: GitConfiguration,
+) -> Environment {
+    let parent: Vec<_> = parent.into_iter().collect();
+    let mut set: Vec<(OsString, OsString)> =
+        [("GEMINI_CLI", "1"), ("PARALLAX", "1")].map(|(n, v)| (n.into(), v.into())).to_vec();
+    if git == GitConfiguration::Isolated {
+        isolate_git(&parent, &mut set);
+    }
+    let kept = |name: &OsString| !set.iter().any(|(other, _)| other == name);
+    let mut environment = pass(parent.iter().filter(|(name, _)| kept(name)).cloned(), redaction);
+    environment.variables.extend(set);
+    environment
+}
+
 /// Whether a text of that name is a secret, by its name or by its look: for logs.
 pub fn is_secret(name: &str, text: &str) -> bool {
     secret_part(&name.to_uppercase()).is_some() || is_secret_value(text)
@@ -255,7 +275,7 @@ pub fn is_secret(name: &str, text: &str) -> bool {
 /// nothing that a program may be set up with: those that programs of strangers
 /// (extensions) get.
 pub fn is_of_system(name: &str) -> bool {
-    const NAMES: [&str; 28] = [
+    const NAMES: [&str; 29] = [
         "PATH",
         "HOME",
         "USER",
@@ -273,6 +293,7 @@ pub fn is_of_system(name: &str) -> bool {
         "TMP",
         "DISPLAY",
         "WAYLAND_DISPLAY",
+        "XAUTHORITY",
         "DBUS_SESSION_BUS_ADDRESS",
         "SSL_CERT_FILE",
         "SSL_CERT_DIR",
@@ -398,25 +419,34 @@ fn fixed(
     .into_iter()
     .map(|(name, value)| (name.into(), value.into()))
     .collect();
-    // A repository may name a program as its monitor, which `git status` runs.
-    let mut keys = vec![("core.fsmonitor", "false")];
-    if git == GitConfiguration::Isolated {
-        for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
-            set.push((name.into(), "/dev/null".into()));
-        }
-        set.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
-        keys.extend([
-            ("credential.helper", ""),
-            ("core.hooksPath", ""),
-            ("core.sshCommand", ""),
-            ("core.editor", ""),
-            ("sequence.editor", ""),
-            ("diff.external", ""),
-            ("core.pager", "cat"),
-        ]);
+    match git {
+        GitConfiguration::User => configure_git(parent, &[NO_MONITOR], &mut set),
+        GitConfiguration::Isolated => isolate_git(parent, &mut set),
     }
-    configure_git(parent, &keys, &mut set);
     set
+}
+
+/// A repository may name a program as its monitor, which `git status` runs.
+const NO_MONITOR: (&str, &str) = ("core.fsmonitor", "false");
+
+/// Keeps git from the user's configuration, and from all that a repository may
+/// name as a program.
+fn isolate_git(parent: &[(OsString, OsString)], set: &mut Vec<(OsString, OsString)>) {
+    for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
+        set.push((name.into(), "/dev/null".into()));
+    }
+    set.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
+    let keys = [
+        NO_MONITOR,
+        ("credential.helper", ""),
+        ("core.hooksPath", ""),
+        ("core.sshCommand", ""),
+        ("core.editor", ""),
+        ("sequence.editor", ""),
+        ("diff.external", ""),
+        ("core.pager", "cat"),
+    ];
+    configure_git(parent, &keys, set);
 }
 
 /// Numbered pairs of the parent stay; ours follow them and so win.
@@ -645,6 +675,29 @@ mod tests {
         // The user's identity, aliases and hooks stay in force.
         assert_eq!(value(&built, "GIT_CONFIG_GLOBAL"), None);
         assert!(built.dropped.is_empty());
+    }
+
+    #[test]
+    fn a_hook_is_a_program_of_the_persons() {
+        let pairs = [
+            ("DISPLAY", ":0"),
+            ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus"),
+            ("PAGER", "less"),
+            ("TERM", "dumb"),
+            ("GIT_EDITOR", "vi"),
+            ("GEMINI_API_KEY", "x"),
+            ("A_TOKEN", "x"),
+        ];
+        let built = of_hook(parent(&pairs), &Redaction::default(), GitConfiguration::User);
+        for (name, expected) in pairs.iter().take(5) {
+            assert_eq!(value(&built, name), Some(*expected), "{name}");
+        }
+        assert_eq!(value(&built, "PARALLAX"), Some("1"));
+        assert_eq!(value(&built, "GIT_CONFIG_COUNT"), None);
+        let dropped: Vec<&str> = built.dropped.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(dropped, ["A_TOKEN", "GEMINI_API_KEY"]);
+        let built = of_hook(parent(&pairs), &Redaction::default(), GitConfiguration::Isolated);
+        assert_eq!(value(&built, "GIT_CONFIG_KEY_0"), Some("core.fsmonitor"));
     }
 
     #[test]

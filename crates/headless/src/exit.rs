@@ -57,6 +57,8 @@ impl ExitCode {
     /// The code of a failure.
     pub fn of(failure: &Failure) -> Self {
         match failure.kind {
+            // The key is one; what it asks for is not for it.
+            FailureKind::Auth if failure.status == Some(403) => Self::GENERAL,
             FailureKind::Auth => Self::AUTH,
             FailureKind::Input => Self::INPUT,
             FailureKind::Config => Self::CONFIG,

@@ -47,6 +47,7 @@ impl From<&Failure> for ErrorObject {
         let own = u16::from(ExitCode::of(failure).0);
         let code = match failure.kind {
             FailureKind::Api | FailureKind::Quota => failure.status.unwrap_or(own),
+            FailureKind::Auth if failure.status == Some(403) => 403,
             _ => own,
         };
         Self { r#type, message: failure.message.clone(), code, status: failure.status }
@@ -146,9 +147,12 @@ impl From<&EndReason> for Outcome {
                 "LOOP_DETECTED",
                 format!("The model repeats itself, so the run was stopped: {detail}"),
             ),
-            EndReason::Stopped { reason } => Self {
+            EndReason::Stopped { reason, blocked } => Self {
                 reason: "stopped",
-                warning: Some(format!("The run was stopped: {reason}")),
+                warning: Some(match blocked {
+                    true => format!("Agent execution blocked: {reason}"),
+                    false => format!("Agent execution stopped: {reason}"),
+                }),
                 ..Self::success()
             },
             EndReason::Failed(failure) => Self::failure(failure),
@@ -325,6 +329,7 @@ mod tests {
         assert_eq!(of(FailureKind::Api, Some(429)), (75, 429, json!(429)));
         assert_eq!(of(FailureKind::Quota, Some(429)), (75, 429, json!(429)));
         assert_eq!(of(FailureKind::Auth, Some(401)), (41, 41, json!(401)));
+        assert_eq!(of(FailureKind::Auth, Some(403)), (1, 403, json!(403)));
         assert_eq!(of(FailureKind::Api, None), (1, 1, Value::Null));
     }
 }

@@ -11,7 +11,8 @@ use crate::answer::{TextItems, TextStep};
 use crate::face::{Face, More, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
-use crate::output::Pending;
+use crate::output::{Pending, Tone};
+use crate::text::tool_error;
 use crate::wire;
 use parallax_sdk::stats::Stats;
 
@@ -29,6 +30,11 @@ pub(crate) struct JsonFace {
     transcript: Option<Transcript>,
     /// How far the answer is written, while the end is being written.
     written: Option<usize>,
+    /// What people are told beside the document when the run ends well: where it
+    /// fails, standard error holds the error and nothing else.
+    beside: Vec<String>,
+    quiet: bool,
+    colour: bool,
 }
 
 impl JsonFace {
@@ -41,6 +47,16 @@ impl JsonFace {
                 .verbose_json
                 .then(|| Transcript { display_prompt, ..Transcript::default() }),
             written: None,
+            beside: Vec::new(),
+            quiet: options.quiet,
+            colour: options.stderr_colour,
+        }
+    }
+
+    /// For people, beside the document.
+    fn say(&mut self, text: String) {
+        if !self.quiet && self.beside.len() < MAX_WARNINGS {
+            self.beside.push(text);
         }
     }
 
@@ -86,6 +102,11 @@ impl Face for JsonFace {
             EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
                 self.notice(*level, text, pending);
             }
+            EventBody::ItemDone { done: ItemDone::Tool(done), .. } => {
+                if let Some(line) = tool_error(done) {
+                    self.say(line);
+                }
+            }
             EventBody::Retry(retry) => self.warn(retry_words(retry)),
             EventBody::Compaction(compaction) if self.compactions.len() < MAX_COMPACTIONS => {
                 self.compactions.push(compaction.clone());
@@ -98,9 +119,10 @@ impl Face for JsonFace {
     }
 
     fn notice(&mut self, level: Level, text: &str, _pending: &mut Pending) {
-        if level >= Level::Warning {
-            self.warn(text.to_owned());
+        if level == Level::Info {
+            self.say(text.to_owned());
         }
+        self.warn(text.to_owned());
     }
 
     fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
@@ -125,6 +147,11 @@ impl Face for JsonFace {
             return More::Yes;
         }
         out.push(b'"');
+        if outcome.error.is_none() {
+            for line in std::mem::take(&mut self.beside) {
+                pending.say(Tone::Note, self.colour, &line);
+            }
+        }
         if let Some(warning) = &outcome.warning {
             self.warn(warning.clone());
         }

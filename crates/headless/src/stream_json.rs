@@ -679,7 +679,8 @@ mod tests {
         assert_eq!(err["error"]["code"], 56);
         let done = run(stream().end(EndReason::MaxTurns { limit: 3 }));
         assert_eq!(done.code, 53);
-        let done = run(stream().end(EndReason::Stopped { reason: "enough".into() }));
+        let done =
+            run(stream().end(EndReason::Stopped { reason: "enough".into(), blocked: false }));
         let seen = lines(&done.stdout);
         assert_eq!((done.code, &seen[3]["status"]), (0, &json!("success")));
     }

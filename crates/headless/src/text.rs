@@ -87,13 +87,19 @@ impl TextFace {
     }
 
     fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
-        if done.status == ToolStatus::Success {
-            return;
+        if let Some(line) = tool_error(done) {
+            self.say(Tone::Note, &line, pending);
         }
-        let why = done.error.as_ref().map_or("cancelled", |(_, message)| message);
-        let why = unwrapped(why);
-        self.say(Tone::Note, &format!("tool error: {}: {why}", done.name), pending);
     }
+}
+
+/// What is said of a call that failed; scripts look for these words.
+pub(crate) fn tool_error(done: &ToolDone) -> Option<String> {
+    if done.status == ToolStatus::Success {
+        return None;
+    }
+    let why = done.error.as_ref().map_or("cancelled", |(_, message)| message);
+    Some(format!("Error executing tool {}: {}", done.name, unwrapped(why)))
 }
 
 impl Face for TextFace {
@@ -206,7 +212,7 @@ mod tests {
     fn marks_for_the_model_are_not_shown() {
         let wrapped = "<untrusted_context>\nbad thing\n</untrusted_context>\n(MCP tool `t`)";
         let done = run(text().tools(&[("a", Err(wrapped))]).text(&["Found."]).done());
-        assert_eq!(done.stderr, "tool error: a: bad thing (MCP tool `t`)\n");
+        assert_eq!(done.stderr, "Error executing tool a: bad thing (MCP tool `t`)\n");
     }
 
     #[test]
@@ -218,7 +224,7 @@ mod tests {
             .text(&["Found."])
             .done());
         assert_eq!(done.stdout, "Looking\nFound.\n");
-        assert_eq!(done.stderr, "tool error: b: no file\n");
+        assert_eq!(done.stderr, "Error executing tool b: no file\n");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use parallax_protocol::content::Part;
-use parallax_protocol::tool::{Display, ForModel, Outcome, ToolError, ToolErrorKind};
-use serde_json::Value;
+use parallax_protocol::tool::{Display, ForHooks, ForModel, Outcome, ToolError, ToolErrorKind};
+use serde_json::{Value, json};
 
 use parallax_protocol::untrusted::wrap;
 
@@ -25,6 +25,8 @@ pub(crate) struct Reading<'a> {
 struct Read {
     texts: Vec<String>,
     media: Vec<Part>,
+    /// Both, in their order.
+    parts: Vec<Value>,
     shown: Vec<String>,
     /// Base64 characters so far.
     size: usize,
@@ -40,7 +42,7 @@ impl Reading<'_> {
                 blocks.iter().take(MOST_BLOCKS).for_each(|block| self.block(block, &mut read));
                 if blocks.len() > MOST_BLOCKS {
                     let more = blocks.len() - MOST_BLOCKS;
-                    read.texts.push(format!("[{more} more parts of the result are left out]"));
+                    read.say(format!("[{more} more parts of the result are left out]"));
                 }
             }
             Some(_) => {
@@ -61,6 +63,7 @@ impl Reading<'_> {
         Outcome {
             for_model: ForModel { output: read.texts.join("\n"), media: read.media },
             for_user: (!shown.is_empty()).then(|| Display::text(shown)),
+            for_hooks: ForHooks { content: Some(Value::Array(read.parts)), display: None },
             ..Outcome::text("")
         }
     }
@@ -114,7 +117,7 @@ impl Reading<'_> {
             Some("resource_link") => {
                 let uri = text("uri").unwrap_or_default();
                 let name = text("title").or_else(|| text("name")).unwrap_or(uri);
-                read.texts.push(wrap(&format!("Resource Link: {name} at {uri}")));
+                read.say(wrap(&format!("Resource Link: {name} at {uri}")));
                 read.shown.push(format!("[Link to {name}: {uri}]"));
             }
             other => {
@@ -125,7 +128,7 @@ impl Reading<'_> {
     }
 
     fn text(&self, text: &str, read: &mut Read) {
-        read.texts.push(wrap(text));
+        read.say(wrap(text));
         read.shown.push(text.to_owned());
     }
 
@@ -149,19 +152,26 @@ impl Reading<'_> {
 }
 
 impl Read {
+    fn say(&mut self, text: String) {
+        self.parts.push(json!({"text": text}));
+        self.texts.push(text);
+    }
+
     fn media(&mut self, mime: &str, data: Option<&str>, note: String) {
         let data = data.unwrap_or_default();
         let fits = self.size + data.len() <= MOST_MEDIA;
         let valid = || base64::prelude::BASE64_STANDARD.decode(data).is_ok();
         let is_mime = mime.contains('/') && mime.chars().all(|it| it.is_ascii_graphic());
         if !fits {
-            self.texts.push(format!("{note} [left out: it is too large]"));
+            self.say(format!("{note} [left out: it is too large]"));
         } else if data.is_empty() || !is_mime || !valid() {
-            self.texts.push(format!("{note} [left out: it cannot be read]"));
+            self.say(format!("{note} [left out: it cannot be read]"));
         } else {
             self.size += data.len();
-            self.texts.push(note);
-            self.media.push(Part::inline_data(mime, data));
+            self.say(note);
+            let part = Part::inline_data(mime, data);
+            self.parts.push(Value::Object(part.object().clone()));
+            self.media.push(part);
         }
     }
 }

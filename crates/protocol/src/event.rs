@@ -596,10 +596,12 @@ pub enum EndReason {
         /// What repeated.
         detail: String,
     },
-    /// A tool asked for the end.
+    /// A tool or a hook asked for the end.
     Stopped {
         /// Its reason.
         reason: String,
+        /// Whether a hook refused the prompt, the request or the answer.
+        blocked: bool,
     },
     /// Something failed for good.
     Failed(Failure),

@@ -165,6 +165,8 @@ pub struct HookOutcome {
     pub stop: Option<String>,
     /// For people.
     pub messages: Vec<(Level, String)>,
+    /// For a person who looks on, and no program: one line each.
+    pub asides: Vec<String>,
     /// More for the model, harmless and marked as coming from hooks.
     pub context: Option<String>,
     /// `tool_input`, `tailToolCallRequest`, `clearContext`, `llm_request`,

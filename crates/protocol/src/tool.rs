@@ -184,6 +184,20 @@ pub struct FileDiff {
     pub lines_removed: u64,
     /// Whether the file did not exist before.
     pub is_new_file: bool,
+    /// The whole file before and after, for hooks; faces and journals have no use
+    /// for it.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub texts: Option<Arc<FileTexts>>,
+}
+
+/// A file before and after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileTexts {
+    /// What it held; empty when it did not exist.
+    pub old: String,
+    /// What it holds then.
+    pub new: String,
 }
 
 /// One item of the model's todo list.
@@ -398,6 +412,18 @@ pub struct Outcome {
     pub refused: Permissions,
     /// What it changes of the session itself, when it succeeded.
     pub change: Option<SessionChange>,
+    /// What hooks read in place of the texts above.
+    pub for_hooks: ForHooks,
+}
+
+/// Results in the forms that hooks of Gemini CLI know. Where there is none, the
+/// texts for the model and for people are what they read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ForHooks {
+    /// In place of the text for the model: a list of parts.
+    pub content: Option<Value>,
+    /// In place of what people see.
+    pub display: Option<Value>,
 }
 
 /// What a call changes of the session: plan mode begins or ends.
@@ -431,6 +457,7 @@ impl Outcome {
             data: None,
             refused: Permissions::default(),
             change: None,
+            for_hooks: ForHooks::default(),
         }
     }
     /// A failure.
@@ -442,12 +469,19 @@ impl Outcome {
             data: None,
             refused: Permissions::default(),
             change: None,
+            for_hooks: ForHooks::default(),
         }
     }
     /// Adds what a person sees.
     #[must_use]
     pub fn shown(mut self, display: Display) -> Self {
         self.for_user = Some(display);
+        self
+    }
+    /// Adds what hooks read in place of what a person sees.
+    #[must_use]
+    pub fn shown_to_hooks(mut self, display: Value) -> Self {
+        self.for_hooks.display = Some(display);
         self
     }
 }

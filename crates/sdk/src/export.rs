@@ -18,6 +18,7 @@ use parallax_store::LoadedSession;
 
 use crate::launch::failure;
 use crate::past;
+pub(crate) use record::Messages;
 
 pub use colours::{CodePiece, Colourist};
 pub use markdown::markdown;

@@ -8,11 +8,13 @@ mod quoting;
 mod result;
 mod standing;
 mod trace;
+mod transcript;
 mod trial;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -26,7 +28,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_tools::ShellOptions;
-use parallax_tools::run_shell_command::sandboxed;
+use parallax_tools::run_shell_command::{sandboxed, tell_dropped};
 use serde_json::Value;
 
 use crate::launch::{Launch, failure};
@@ -41,6 +43,8 @@ use standing::Standing;
 pub use trace::HookTraced;
 pub(crate) use trace::TRACE;
 use trace::Trace;
+pub(crate) use transcript::TRANSCRIPT;
+use transcript::Transcript;
 pub use trial::HookTrial;
 
 /// The hooks of a session.
@@ -60,10 +64,11 @@ pub(crate) struct Shared {
     project: PathBuf,
     plans: PathBuf,
     session: String,
-    transcript: PathBuf,
+    transcript: Transcript,
     versions: Option<Arc<Versions>>,
     mode: ApprovalMode,
-    environment: OnceLock<Vec<(std::ffi::OsString, std::ffi::OsString)>>,
+    /// Whether it was told which variables hooks do not get.
+    told_dropped: AtomicBool,
     /// Of the project's hooks: what they were when the session began.
     hashes: Vec<Option<String>>,
     /// Those that run all the session long.
@@ -78,7 +83,9 @@ pub(crate) struct Surroundings {
     pub(crate) processes: Processes,
     pub(crate) shell: ShellOptions,
     pub(crate) session: String,
-    pub(crate) transcript: PathBuf,
+    pub(crate) journal: PathBuf,
+    /// Where hooks read what was said; `None`: nowhere.
+    pub(crate) transcript: Option<PathBuf>,
     pub(crate) plans: PathBuf,
     pub(crate) versions: Option<Arc<Versions>>,
     /// Where it is noted what ran; `None`: nowhere.
@@ -177,8 +184,9 @@ impl Launch {
         if hooks.is_empty() {
             return Ok((None, warnings));
         }
-        let Surroundings { processes, shell, session, transcript, plans, versions, trace } =
-            around();
+        let around = around();
+        let Surroundings { processes, shell, session, plans, versions, trace, .. } = around;
+        let transcript = Transcript::new(around.journal, around.transcript);
         let project = self.config.cwd.clone();
         let of_project = |hook: &Hook| hook.source == HookSource::Project;
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
@@ -196,7 +204,7 @@ impl Launch {
             transcript,
             mode: self.mode,
             versions,
-            environment: OnceLock::new(),
+            told_dropped: AtomicBool::new(false),
             standing: Standing::default(),
             trace: Trace::new(trace),
             log: self.config.homes.parallax.join("hooks.log"),
@@ -225,6 +233,9 @@ impl Shared {
     /// wants that, each then with what those before it changed.
     async fn run(self: Arc<Self>, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
         let matching = self.matching(&call);
+        if !matching.is_empty() {
+            self.transcript.update().await;
+        }
         let sequential =
             matching.iter().any(|index| self.hooks.get(*index).is_some_and(|hook| hook.sequential));
         let mut singles = Vec::with_capacity(matching.len());
@@ -252,7 +263,18 @@ impl Shared {
             done.sort_by_key(|(order, _)| *order);
             singles.extend(done.into_iter().map(|(_, single)| single));
         }
-        merge(singles)
+        let ran = !singles.is_empty();
+        let mut outcome = merge(singles);
+        if ran && !self.told_dropped.swap(true, Ordering::Relaxed) {
+            outcome.asides = self.dropped();
+        }
+        outcome
+    }
+
+    /// What the user's own hooks do not get of their variables.
+    fn dropped(&self) -> Vec<String> {
+        let dropped = self.shell.hook_environment(true).dropped;
+        tell_dropped("hooks", &dropped)
     }
 
     /// The places of those that want to hear of it, each once.
@@ -359,10 +381,11 @@ impl Shared {
         let text = |text: &str| Value::String(text.to_owned());
         for (name, value) in [
             ("session_id", text(&self.session)),
-            ("transcript_path", text(&self.transcript.to_string_lossy())),
+            ("transcript_path", text(&self.transcript.path().to_string_lossy())),
             ("cwd", text(&self.project.to_string_lossy())),
             ("hook_event_name", text(hook.alias.as_deref().unwrap_or(hook.event.as_str()))),
-            ("timestamp", text(&Timestamp::now().to_string())),
+            // Scripts read it by a fixed form: three digits of a second.
+            ("timestamp", text(&format!("{:.3}", Timestamp::now()))),
         ] {
             input.insert(name.to_owned(), value);
         }
@@ -410,10 +433,14 @@ impl Shared {
         fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
     }
 
-    /// The variables that commands get, those of hooks, and its own.
+    /// The person's variables without secrets (in the sandbox those that commands
+    /// get), those of hooks, and its own.
     fn environment(&self, hook: &Hook) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-        let base = self.environment.get_or_init(|| self.shell.environment().variables);
-        let mut environment = base.clone();
+        let of_user = matches!(hook.source, HookSource::User | HookSource::System);
+        let mut environment = match hook.sandbox {
+            true => self.shell.environment().variables,
+            false => self.shell.hook_environment(of_user).variables,
+        };
         if hook.extension.is_some() {
             // Of the person's variables only what its settings name.
             environment.retain(|(name, _)| is_of_system(&name.to_string_lossy()));

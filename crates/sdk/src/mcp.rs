@@ -2,6 +2,7 @@
 
 mod confine;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +88,7 @@ impl Launch {
             tokens_of_others: vec![self.config.homes.gemini.clone()],
             keychain: self.config.keychain.clone(),
             directory: self.options.directory.clone(),
-            variables: self.options.variables.clone(),
+            variables: self.children_variables(),
             redaction: redaction(self),
             processes,
             sandboxed: settings.flag("mcp.sandbox"),
@@ -105,6 +106,13 @@ impl Launch {
             longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
             tool_budget: self.tool_budget(),
         }
+    }
+
+    /// Those of this process, and what the user's own `.env` adds.
+    fn children_variables(&self) -> Vec<(OsString, OsString)> {
+        let pairs = self.config.environment.of_users_file();
+        let more = pairs.map(|(name, value)| (name.into(), value.into()));
+        self.options.variables.iter().cloned().chain(more).collect()
     }
 
     /// The share of the window that declarations of tools may need (`mcp.toolBudget`).

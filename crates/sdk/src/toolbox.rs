@@ -231,7 +231,10 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
         allowed: redaction.allowed,
         blocked: redaction.blocked,
     };
-    options.dotenv_names = launch.config.environment.dotenv_names().map(str::to_owned).collect();
+    let environment = &launch.config.environment;
+    options.dotenv_names = environment.names_of_project().map(str::to_owned).collect();
+    let pairs = environment.of_users_file();
+    options.own_variables = pairs.map(|(name, value)| (name.into(), value.into())).collect();
     options.trusted_folder = launch.config.trust.trusted;
     options.sandbox = sandbox;
     options.block_substitution =
@@ -255,6 +258,6 @@ pub(crate) fn redaction(launch: &Launch) -> parallax_exec::environment::Redactio
         enabled: set.enabled,
         allowed: set.allowed,
         blocked: set.blocked,
-        dotenv_names: launch.config.environment.dotenv_names().map(str::to_owned).collect(),
+        dotenv_names: launch.config.environment.names_of_project().map(str::to_owned).collect(),
     }
 }

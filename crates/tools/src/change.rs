@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_files::FileError;
@@ -11,7 +12,7 @@ use parallax_files::{
     Confined, Decoded, Expected, Freshness, SeenFiles, Snapshot, Written, atomic_write, decode,
     hash, looks_binary, read_capped,
 };
-use parallax_protocol::tool::{Effects, FileDiff, ToolError, ToolErrorKind};
+use parallax_protocol::tool::{Effects, FileDiff, FileTexts, ToolError, ToolErrorKind};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
 use crate::failure::write_failure;
@@ -169,6 +170,8 @@ fn line_start(text: &str, offset: usize) -> usize {
 pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
     let window = Window::of(old, new, 3);
     let name = name.display();
+    let texts = FileTexts { old: old.to_owned(), new: new.to_owned() };
+    let texts = Some(Arc::new(texts));
     let mut text = format!("--- {name}\tCurrent\n+++ {name}\tProposed\n");
     let (mut lines_added, mut lines_removed) = (0, 0);
     let Some(diff) = window.diff() else {
@@ -179,6 +182,7 @@ pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -
             lines_added: window.new.lines().count() as u64,
             lines_removed: window.old.lines().count() as u64,
             is_new_file: is_new,
+            texts,
         };
     };
     for change in diff.iter_all_changes() {
@@ -220,6 +224,7 @@ pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -
         lines_added,
         lines_removed,
         is_new_file: is_new,
+        texts,
     }
 }
 

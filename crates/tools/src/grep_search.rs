@@ -228,7 +228,8 @@ impl Call {
             return Outcome::text(format!(
                 "No matches found for pattern \"{pattern}\" {words}{filter}."
             ))
-            .shown(Display::text("No matches found"));
+            .shown(Display::text("No matches found"))
+            .shown_to_hooks(json!({"summary": "No matches found", "matches": []}));
         }
         let limited = if count >= wanted.total {
             format!(" (results limited to {} matches for performance)", wanted.total)
@@ -244,8 +245,9 @@ impl Call {
                 "Found {count} {noun} with matches for pattern \"{pattern}\" {words}{filter}{limited}:\n{}",
                 names.join("\n")
             );
-            return Outcome::text(text)
-                .shown(Display::text(format!("Found {count} {noun}{summary}")));
+            let summary = format!("Found {count} {noun}{summary}");
+            let listed = json!({"summary": summary, "matches": []});
+            return Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed);
         }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text = format!(
@@ -258,6 +260,7 @@ impl Call {
             2 | 3 => lines(15),
             _ => lines(0),
         });
+        let mut matches = Vec::new();
         for (index, file) in files.iter().enumerate() {
             if text.len() > lines::MAX_OUTPUT {
                 text.push_str(&format!(
@@ -266,12 +269,20 @@ impl Call {
                 ));
                 break;
             }
-            text.push_str(&format!("File: {}\n", self.place.name(file.path())));
-            lines::append(&mut text, file, &wanted.matcher, context, stop);
+            let name = self.place.name(file.path());
+            text.push_str(&format!("File: {name}\n"));
+            let shown = lines::append(&mut text, file, &wanted.matcher, context, stop);
+            matches.extend(shown.into_iter().map(|(number, line)| {
+                json!({
+                    "filePath": name, "absolutePath": file.path(),
+                    "lineNumber": number, "line": line,
+                })
+            }));
             text.push_str("---\n");
         }
-        Outcome::text(text.trim_end())
-            .shown(Display::text(format!("Found {count} {noun}{summary}")))
+        let summary = format!("Found {count} {noun}{summary}");
+        let listed = json!({"summary": summary, "matches": matches});
+        Outcome::text(text.trim_end()).shown(Display::text(summary)).shown_to_hooks(listed)
     }
 }
 

@@ -170,7 +170,14 @@ impl Call {
             text.push_str(&format!("\n\n({ignored} ignored)"));
             summary.push_str(&format!(" ({ignored} ignored)"));
         }
-        Ok(Outcome::text(text).shown(Display::text(summary)))
+        let found = summary.replacen("Listed", "Found", 1);
+        let files = rows.iter().take(MAX_SHOWN).map(|row| match row.is_folder {
+            true => format!("[DIR] {}", row.name),
+            false => row.name.clone(),
+        });
+        let files: Vec<String> = files.collect();
+        let listed = json!({"summary": found, "files": files});
+        Ok(Outcome::text(text).shown(Display::text(summary)).shown_to_hooks(listed))
     }
 
     fn is_excluded(&self, entry: &Entry) -> bool {

@@ -33,8 +33,8 @@ use parallax_policy::bash::{self, Line, SafePlace};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Effects, Invocation, Outcome, Preview, Progress, Run, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolSpec,
+    Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Tier};
@@ -442,16 +442,18 @@ struct Call {
     tell: Option<Arc<AtomicBool>>,
 }
 
-/// Names the variables that commands do not get, and what keeps each.
-fn tell_dropped(dropped: &[Dropped], progress: &dyn Progress) {
-    for variable in dropped.iter().filter(|variable| variable.why != Why::OwnCredential) {
-        let Dropped { name, why, keep } = variable;
+/// Names the variables that commands (or hooks: `who`) do not get, and what keeps
+/// each.
+pub fn tell_dropped(who: &str, dropped: &[Dropped]) -> Vec<String> {
+    let told = dropped.iter().filter(|variable| variable.why != Why::OwnCredential);
+    let told = told.map(|Dropped { name, why, keep }| {
         let keep = match keep {
             Some(setting) => format!("the setting `{setting}` keeps it"),
             None => "nothing keeps it".to_owned(),
         };
-        progress.aside(&format!("commands do not get the variable `{name}`: {why}; {keep}"));
-    }
+        format!("{who} do not get the variable `{name}`: {why}; {keep}")
+    });
+    told.collect()
 }
 
 impl Invocation for Call {
@@ -476,7 +478,9 @@ impl Invocation for Call {
         Box::pin(async move {
             let environment = self.options.environment();
             if self.tell.is_some_and(|told| !told.swap(true, Ordering::Relaxed)) {
-                tell_dropped(&environment.dropped, run.progress.as_ref());
+                for line in tell_dropped("commands", &environment.dropped) {
+                    run.progress.aside(&line);
+                }
             }
             let mut variables = environment.variables;
             if self.mode == Mode::Pipe {

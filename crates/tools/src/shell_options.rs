@@ -1,11 +1,14 @@
 //! What the settings say of shell commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use parallax_exec::TerminalSize;
 use parallax_exec::capture::CaptureLimits;
-use parallax_exec::environment::{Environment, GitConfiguration, Redaction, build};
+use parallax_exec::environment::{
+    Environment, GitConfiguration, Redaction, build, of_hook, of_person, pass,
+};
 
 use parallax_protocol::shell::BackgroundCompletion;
 
@@ -37,6 +40,8 @@ pub struct ShellOptions {
     pub redaction: RedactionOptions,
     /// Variables that the project's `.env` brought into this process.
     pub dotenv_names: Vec<String>,
+    /// What the user's own `.env` adds to the variables of this process.
+    pub own_variables: Vec<(OsString, OsString)>,
     /// Whether the folder is trusted; if not, git runs without the user's
     /// configuration and without what a repository could start.
     pub trusted_folder: bool,
@@ -85,6 +90,7 @@ impl ShellOptions {
             truncate_threshold: 40_000,
             redaction: RedactionOptions::default(),
             dotenv_names: Vec::new(),
+            own_variables: Vec::new(),
             trusted_folder: true,
             output_dir,
             block_substitution: false,
@@ -96,17 +102,51 @@ impl ShellOptions {
     /// The environment of a command, from the variables of this process, and
     /// the names of those it does not get (for a notice).
     pub fn environment(&self) -> Environment {
-        let redaction = Redaction {
+        build(self.variables(), &self.judged(), &self.pager, self.git())
+    }
+
+    /// The environment of a hook outside of the sandbox: it is a program of the
+    /// person's, which may open windows and ask. `of_user`: nobody else wrote it, so
+    /// it may use their keys through the agents that hold them.
+    pub fn hook_environment(&self, of_user: bool) -> Environment {
+        let mut redaction = self.judged();
+        // Names that look like secrets and hold the name of a program or a socket.
+        let mut allow = |names: &[&str]| {
+            redaction.allowed.extend(names.iter().map(|name| (*name).to_owned()));
+        };
+        allow(&["SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_ASKPASS", "SUDO_ASKPASS"]);
+        if of_user {
+            allow(&["SSH_AUTH_SOCK"]);
+        }
+        of_hook(self.variables(), &redaction, self.git())
+    }
+
+    /// Those of this process, and what the user's own file adds.
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        std::env::vars_os().chain(self.own_variables.iter().cloned()).collect()
+    }
+
+    /// The same for a command that a person types: all that the process has, and no
+    /// secrets of the file, for the model reads the output.
+    pub(crate) fn of_person(&self) -> Vec<(OsString, OsString)> {
+        let own = pass(self.own_variables.iter().cloned(), &self.judged()).variables;
+        of_person(std::env::vars_os().chain(own), &self.pager)
+    }
+
+    fn judged(&self) -> Redaction {
+        Redaction {
             enabled: self.redaction.enabled,
             allowed: self.redaction.allowed.clone(),
             blocked: self.redaction.blocked.clone(),
             dotenv_names: self.dotenv_names.clone(),
-        };
-        let git = match self.trusted_folder {
+        }
+    }
+
+    fn git(&self) -> GitConfiguration {
+        match self.trusted_folder {
             true => GitConfiguration::User,
             false => GitConfiguration::Isolated,
-        };
-        build(std::env::vars_os(), &redaction, &self.pager, git)
+        }
     }
 
     pub(crate) fn limits(&self) -> parallax_exec::Limits {

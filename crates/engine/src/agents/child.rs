@@ -351,7 +351,7 @@ impl Child {
             Turn::Ended(EndReason::Loop { detail }) => {
                 (AgentEnd::Error, format!("it went in circles and was stopped: {detail}"))
             }
-            Turn::Ended(EndReason::Stopped { reason }) => {
+            Turn::Ended(EndReason::Stopped { reason, .. }) => {
                 (AgentEnd::Error, format!("it was stopped: {reason}"))
             }
             Turn::Ended(EndReason::Budget(spent)) => (AgentEnd::Error, spent.to_string()),

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::board::{Board, Finish, Round};
 use crate::history::now;
+use crate::hooking::STOPPED;
 use crate::respond::{Answered, respond};
 use crate::session::Session;
 
@@ -90,8 +91,11 @@ impl Session {
         self.inbox.reach.leave(&call.item());
         let mut outcome = outcome;
         self.black_out(&mut outcome.for_model.output);
-        if let Some(Display::Text { text }) = &mut outcome.for_user {
-            self.black_out(text);
+        match &mut outcome.for_user {
+            Some(Display::Text { text }) => self.black_out(text),
+            // Hooks have read them; nobody else keeps whole files.
+            Some(Display::Diff(diff)) => diff.texts = None,
+            _ => {}
         }
         if let Some(error) = &mut outcome.error {
             self.black_out(&mut error.message);
@@ -107,7 +111,8 @@ impl Session {
             if error.kind.is_fatal() {
                 board.fatal = Some(error.clone());
             } else if error.kind == ToolErrorKind::StopExecution {
-                board.stopped = Some(error.message.clone());
+                let reason = error.message.strip_prefix(STOPPED).unwrap_or(&error.message);
+                board.stopped = Some(reason.to_owned());
             }
         }
         let display = outcome.for_user.clone();

@@ -117,6 +117,7 @@ async fn edits_count_their_lines_and_a_running_turn_refuses() {
                 lines_added: n,
                 lines_removed: 1,
                 is_new_file: false,
+                texts: None,
             }))
         })
     });

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{Conversation, World};
+use crate::support::{Conversation, World, finish};
 
 /// One call of a tool with an answer after it.
 fn script(command: &str) -> String {
@@ -83,7 +83,14 @@ fn every_event_is_heard_at_its_place() {
     }
     assert_eq!(heard[0]["source"], "startup");
     assert_eq!(heard[1]["prompt"], "go");
-    assert_eq!(heard[2]["llm_request"]["messages"][1]["role"], "user");
+    // One entry for each content that has a text; the system prompt is none.
+    let messages = heard[2]["llm_request"]["messages"].as_array().expect("messages");
+    let said = messages[0]["content"].as_str().expect("a text");
+    assert!(messages.len() == 1 && said.starts_with("<session_context>"), "{messages:?}");
+    assert!(said.ends_with("go"), "{said}");
+    assert_eq!(heard[7]["llm_request"]["messages"].as_array().expect("messages").len(), 1);
+    let time = heard[2]["timestamp"].as_str().expect("a time");
+    assert!(time.len() == "2026-01-01T00:00:00.000Z".len() && time.ends_with('Z'), "{time}");
     assert_eq!(heard[5]["tool_input"]["command"], "echo hi");
     assert!(heard[6]["tool_response"]["llmContent"].as_str().expect("text").contains("hi"));
     assert_eq!(heard[9]["llm_response"]["text"], "done");
@@ -104,9 +111,89 @@ fn a_person_who_is_asked_is_a_notification() {
     let details = &heard["details"];
     assert_eq!((&details["type"], &details["command"]), (&json!("exec"), &json!("touch made")));
     assert_eq!(details["rootCommand"], "touch");
+    assert_eq!(heard["message"], "Tool Confirm Shell Command requires execution");
     face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
+}
+
+#[test]
+fn results_and_questions_have_the_forms_that_scripts_know() {
+    let call = |name: &str, args: Value| json!({"functionCall": {"name": name, "args": args}});
+    let parts = json!([
+        {"text": "First. "},
+        call("write_file", json!({"file_path": "n.txt", "content": "q\n"})),
+        call("list_directory", json!({"dir_path": "."})),
+        call("grep_search", json!({"pattern": "q"})),
+        call("read_file", json!({"file_path": "none.txt"})),
+    ]);
+    let replies = json!([
+        {"chunks": [{"parts": parts}, {"finish": "STOP"}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&replies.to_string());
+    let keep = json!([{"sequential": true, "hooks": [
+        {"type": "command", "command": "cat >> heard.jsonl"}
+    ]}]);
+    let look = "cat > end.json; cp \"$(sed 's/.*\"transcript_path\":\"\\([^\"]*\\).*/\\1/' end.json)\" t.jsonl";
+    settings(&world, &json!({"AfterTool": keep, "AfterAgent": one(look)}));
+    world.run_well(&["-p", "go", "-y"]);
+    let heard = lines(&world, "heard.jsonl");
+    let of = |tool: &str| {
+        let found = heard.iter().find(|it| it["tool_name"] == tool).expect("the call");
+        found["tool_response"].clone()
+    };
+    let edit = of("write_file")["returnDisplay"].clone();
+    let head =
+        format!("Index: n.txt\n{}\n--- n.txt\tOriginal\n+++ n.txt\tWritten\n@@", "=".repeat(67));
+    assert!(edit["fileDiff"].as_str().expect("a diff").starts_with(&head), "{edit}");
+    assert_eq!((&edit["originalContent"], &edit["newContent"]), (&json!(""), &json!("q\n")));
+    assert_eq!(edit["diffStat"]["model_added_chars"], 1);
+    assert_eq!((&edit["isNewFile"], &edit["isBuildFile"]), (&json!(true), &json!(false)));
+    let files = of("list_directory")["returnDisplay"]["files"].to_string();
+    assert!(files.contains("\"n.txt\""), "{files}");
+    let found = of("grep_search")["returnDisplay"]["matches"].clone();
+    let hit = found.as_array().expect("hits").iter().find(|it| it["filePath"] == "n.txt");
+    assert_eq!(hit.expect("the file")["line"], "q");
+    assert!(of("read_file")["llmContent"].as_str().expect("why").contains("File not found"));
+
+    let end: Value = serde_json::from_str(&world.read("end.json")).expect("json");
+    assert_eq!(end["prompt_response"], "First. \ndone");
+    let transcript = lines(&world, "t.jsonl");
+    assert_eq!(transcript[0]["kind"], "main");
+    let typed = transcript.iter().find(|it| it["type"] == "user").expect("the prompt");
+    assert_eq!(typed["content"][0]["text"], "go");
+    let called = transcript.iter().rfind(|it| it["toolCalls"].is_array()).expect("an answer");
+    assert_eq!((&called["type"], &called["content"]), (&json!("gemini"), &json!("First. ")));
+    assert_eq!(called["toolCalls"][0]["status"], "success");
+}
+
+#[test]
+fn what_hooks_say_is_in_the_document_and_beside_it() {
+    let world = World::new(&script("exit 3"));
+    let speak = r#"echo '{"systemMessage": "look here"}'"#;
+    let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
+    settings(&world, &json!({"BeforeAgent": one(speak), "BeforeTool": one(refuse)}));
+    let done = world.run_well(&["-p", "go", "-y", "-o", "json"]);
+    let json: Value = serde_json::from_str(&done.out()).expect("json");
+    assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
+    assert!(done.err().contains("Hook system message: look here\n"), "{}", done.err());
+    let why = "Error executing tool run_shell_command: Tool execution blocked: not this\n";
+    assert!(done.err().contains(why), "{}", done.err());
+    for (event, answer, told) in [
+        ("BeforeAgent", refuse, "Agent execution blocked: not this"),
+        (
+            "BeforeModel",
+            r#"echo '{"continue": false, "stopReason": "halt"}'"#,
+            "Agent execution stopped: halt",
+        ),
+    ] {
+        let world = World::new(&script("exit 3"));
+        settings(&world, &json!({event: one(answer)}));
+        let done = world.run_well(&["-p", "go", "-o", "json"]);
+        let json: Value = serde_json::from_str(&done.out()).expect("json");
+        assert_eq!(json["warnings"], json!([told]));
+    }
 }
 
 #[test]
@@ -116,10 +203,10 @@ fn calls_are_refused_changed_and_withheld() {
     let withhold = r#"echo '{"decision": "block", "reason": "too much"}'"#;
     let add = r#"echo '{"hookSpecificOutput": {"additionalContext": "see <this>"}}'"#;
     for (event, hook, read) in [
-        ("BeforeTool", refuse, "A hook refused this call: not this"),
+        ("BeforeTool", refuse, "Tool execution blocked: not this"),
         ("BeforeTool", change, "Output: changed"),
         ("BeforeTool", change, "[System] A hook changed `command` of this call"),
-        ("AfterTool", withhold, "A hook withholds the result: too much"),
+        ("AfterTool", withhold, "Tool result blocked: too much"),
         ("AfterTool", add, "<hook_context>see &lt;this&gt;</hook_context>"),
         ("BeforeTool", r#"echo '{"decision": "ask"}'"#, "nobody can be asked here"),
     ] {
@@ -156,6 +243,8 @@ fn prompts_are_refused_completed_and_continued() {
     assert_eq!(requests.len(), 2);
     let first = requests[0]["contents"].to_string();
     assert!(first.contains("from start") && first.contains("from prompt"), "{first}");
+    let prompt = &requests[0]["contents"][0]["parts"][1]["text"];
+    assert_eq!(*prompt, "<hook_context>from start</hook_context>\n\ngo");
     let last =
         requests[1]["contents"].as_array().expect("contents").last().expect("one").to_string();
     assert!(last.contains("also this") && last.contains("from prompt"), "{last}");
@@ -342,6 +431,31 @@ fn hooks_get_no_keys_and_their_own_variables() {
 }
 
 #[test]
+fn hooks_are_the_persons_programs_and_get_what_their_env_file_says() {
+    let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
+    let line = r#"echo "$DISPLAY:$PAGER:$SSH_AUTH_SOCK:$HFOO:$H_TOKEN" > seen"#;
+    settings(&world, &json!({"SessionStart": one(line)}));
+    world.home.write_home(".gemini/.env", "HFOO=hf\nH_TOKEN=t\n").unwrap();
+    let mut command = world.command(&["-p", "go", "-y"]);
+    command.env("DISPLAY", ":7").env("PAGER", "less").env("SSH_AUTH_SOCK", "/s");
+    let done = finish(command);
+    assert_eq!(world.read("seen"), ":7:less:/s:hf:\n");
+    let told = "hooks do not get the variable `H_TOKEN`: its name contains `TOKEN`";
+    assert!(done.err().contains(told), "{}", done.err());
+    let last = requests(&world).pop().expect("a request").to_string();
+    assert!(last.contains("Output: hf::"), "{last}");
+
+    // What the project's file brings stays here.
+    let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
+    settings(&world, &json!({"SessionStart": one(r#"echo "$PFOO" > seen"#)}));
+    world.home.write(".env", "PFOO=pf\n").unwrap();
+    finish(world.command(&["-p", "go", "-y"]));
+    assert_eq!(world.read("seen"), "\n");
+    let last = requests(&world).pop().expect("a request").to_string();
+    assert!(last.contains("Output: ::"), "{last}");
+}
+
+#[test]
 fn a_hook_may_be_confined() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let hook = json!([{"hooks": [
@@ -393,7 +507,7 @@ fn a_project_does_not_switch_off_the_guards_of_its_user() {
     let refused = world.run(&["hooks", "disable", "h", "--scope", "workspace"]);
     assert_eq!(refused.code(), 42, "{}", refused.err());
     world.run_well(&["-p", "go", "-y"]);
-    assert!(requests(&world)[1]["contents"].to_string().contains("A hook refused this call: no"));
+    assert!(requests(&world)[1]["contents"].to_string().contains("Tool execution blocked: no"));
 }
 
 #[test]
@@ -406,7 +520,7 @@ fn hooks_for_another_agent_are_understood() {
     settings(&world, &json!({"PreToolUse": group}));
     let done = world.run_well(&["-p", "go", "-y"]);
     assert!(!done.err().contains("PreToolUse"), "{}", done.err());
-    assert!(requests(&world)[1]["contents"].to_string().contains("refused this call: theirs"));
+    assert!(requests(&world)[1]["contents"].to_string().contains("blocked: theirs"));
     let heard: Value = serde_json::from_str(&world.read("heard.json")).expect("json");
     assert_eq!(
         (&heard["hook_event_name"], &heard["tool_name"]),

@@ -36,16 +36,22 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 
+/// The messages of a session, made of its records one after the other.
 #[derive(Default)]
-struct Messages {
-    list: Vec<Value>,
+pub(crate) struct Messages {
+    pub(crate) list: Vec<Value>,
     /// The message whose calls are being answered, and its calls.
     open: Option<(usize, Vec<Value>)>,
     results: BTreeMap<usize, ResultRecord>,
 }
 
 impl Messages {
-    fn record(&mut self, record: &Record) -> serde_json::Result<()> {
+    /// The place of the message whose calls wait for results.
+    pub(crate) fn answering(&self) -> Option<usize> {
+        self.open.as_ref().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn record(&mut self, record: &Record) -> serde_json::Result<()> {
         match record {
             Record::Content(content) => {
                 self.close();

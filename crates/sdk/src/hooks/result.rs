@@ -106,7 +106,7 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
         (0, true) => {}
         (0, false) => {
             single.decision = Some(HookDecision::Allow);
-            single.messages.push(message(hook, Level::Info, &shown));
+            single.messages.push(spoken(&shown));
         }
         (1, true) => single.messages.push(message(hook, Level::Warning, "it exited with code 1")),
         (1, false) => {
@@ -120,6 +120,11 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
         (_, false) => single.deny(shown),
     }
     single
+}
+
+/// What a hook says to people, in the words that scripts look for.
+fn spoken(text: &str) -> (Level, String) {
+    (Level::Info, format!("Hook system message: {text}"))
 }
 
 fn blank(bytes: &[u8]) -> bool {
@@ -180,7 +185,7 @@ fn read(hook: &Hook, said: &Object) -> Single {
     let mut single = Single { decision: word.and_then(decision), ..Single::default() };
     let silent = said.get("suppressOutput") == Some(&Value::Bool(true));
     if let Some(message_text) = text("systemMessage").filter(|_| !silent) {
-        single.messages.push(message(hook, Level::Info, &clean(message_text, TEXT)));
+        single.messages.push(spoken(&clean(message_text, TEXT)));
     }
     if said.get("continue") == Some(&Value::Bool(false)) {
         let why = text("stopReason").map(|why| clean(why, TEXT)).filter(|why| !why.is_empty());

@@ -18,18 +18,18 @@ const MAX_GRAPHEMES: usize = 2_000;
 const MAX_BYTES: usize = 32 * 1024;
 
 /// Appends the lines of one file: `L<n>: text` for hits, `L<n>- text` around
-/// them.
+/// them. Gives the hits.
 pub(super) fn append(
     text: &mut String,
     file: &Hits,
     matcher: &RegexMatcher,
     context: Context,
     stop: &Stop,
-) {
+) -> Vec<(u64, String)> {
     let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
     let mut searcher = searcher(size(context.before), size(context.after));
     let begin = text.len();
-    let mut sink = Lines { text, hits: &file.hits, context, done: 0 };
+    let mut sink = Lines { text, hits: &file.hits, context, done: 0, shown: Vec::new() };
     // A file that cannot be read any more shows what was read of it.
     let result = match file.file.open() {
         Ok((file, _)) => {
@@ -37,9 +37,11 @@ pub(super) fn append(
         }
         Err(_) => Err(()),
     };
+    let hits = sink.shown;
     if result.is_err() && text.len() == begin {
         text.push_str("[cannot be read any more]\n");
     }
+    hits
 }
 
 /// Writes the lines that lie around the hits that count.
@@ -49,6 +51,8 @@ struct Lines<'a> {
     context: Context,
     /// How many of the hits lie wholly behind.
     done: usize,
+    /// The hits, by their numbers.
+    shown: Vec<(u64, String)>,
 }
 
 impl Lines<'_> {
@@ -61,7 +65,11 @@ impl Lines<'_> {
         if number + self.context.before >= *next {
             let is_hit = self.hits.binary_search(&number).is_ok();
             let mark = if is_hit { ':' } else { '-' };
-            self.text.push_str(&format!("L{number}{mark} {}\n", shown(bytes)));
+            let line = shown(bytes);
+            self.text.push_str(&format!("L{number}{mark} {line}\n"));
+            if is_hit {
+                self.shown.push((number, line));
+            }
         }
         self.text.len() <= MAX_OUTPUT
             // The last line needs no further reading.

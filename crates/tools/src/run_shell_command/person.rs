@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::stream;
 use parallax_exec::background::{self, read_log};
-use parallax_exec::environment::of_person;
 use parallax_exec::{
     Command, Ended, Ending, Finished, Limits, Live, Mode, Processes, Stop, TerminalSize,
 };
@@ -73,7 +72,7 @@ impl Shell for PersonShell {
                 text: command.command,
                 before: Some(telling(&end)),
                 directory,
-                environment: of_person(std::env::vars_os(), &self.options.pager),
+                environment: self.options.of_person(),
                 mode,
                 copy: Some(outputs.join(format!("{name}.txt"))),
                 // A person sees whether it is stuck, and ends it.

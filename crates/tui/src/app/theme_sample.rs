@@ -48,6 +48,7 @@ pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
         lines_added: 1,
         lines_removed: 1,
         is_new_file: false,
+        texts: None,
     };
     rows.extend(diff_view::rows(&diff, &DiffLook::new(theme, width)));
     rows

@@ -7,6 +7,7 @@ fn diff(text: &str, is_new_file: bool) -> FileDiff {
         lines_added: 0,
         lines_removed: 0,
         is_new_file,
+        texts: None,
     }
 }
 

@@ -268,6 +268,7 @@ fn a_change_shows_its_diff_and_todos_their_signs() {
         lines_added: 1,
         lines_removed: 1,
         is_new_file: false,
+        texts: None,
     }));
     show.call("e", "replace", json!({})).end(edit);
     let mut todos = tool("f", "write_todos", ToolKind::Plan, "Todos: x");

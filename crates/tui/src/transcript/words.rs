@@ -68,7 +68,7 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
             Level::Warning,
             format!("Stopped, because the model repeats itself: {detail}. Say what to do instead."),
         ),
-        EndReason::Stopped { reason } => (Level::Info, format!("Stopped: {reason}")),
+        EndReason::Stopped { reason, .. } => (Level::Info, format!("Stopped: {reason}")),
         EndReason::Failed(failure) => {
             let hint = hint(failure).map(|hint| format!("\n{hint}")).unwrap_or_default();
             (Level::Error, format!("{}{hint}", failure.message))
@@ -80,7 +80,7 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
 pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level, String)> {
     let reason = match (reason, detail.map(str::to_owned)) {
         ("cancelled" | "shutdown", _) => EndReason::Cancelled,
-        ("stopped", Some(reason)) => EndReason::Stopped { reason },
+        ("stopped", Some(reason)) => EndReason::Stopped { reason, blocked: false },
         ("loop", Some(detail)) => EndReason::Loop { detail },
         ("error", Some(message)) => return Some((Level::Error, message)),
         _ => return None,

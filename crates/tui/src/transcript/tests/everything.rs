@@ -33,6 +33,7 @@ fn rich() -> Show {
         lines_added: 3,
         lines_removed: 2,
         is_new_file: false,
+        texts: None,
     }));
     let mut create = tool("6", "write_file", ToolKind::Edit, "Write src/new.rs");
     create.display = Some(Display::Diff(FileDiff {
@@ -41,6 +42,7 @@ fn rich() -> Show {
         lines_added: 2,
         lines_removed: 0,
         is_new_file: true,
+        texts: None,
     }));
     let mut refused = tool("7", "web_fetch", ToolKind::Fetch, "Fetch https://example.com");
     refused.status = ToolStatus::Cancelled;

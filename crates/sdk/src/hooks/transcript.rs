@@ -1,0 +1,240 @@
+//! The session so far in the form of Gemini CLI's records, for hooks that read it:
+//! a line of JSON for the head, then one for each message. Made of the journal,
+//! and only where hooks run: what is new is added before each of them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parallax_protocol::store::{Record, SessionHead};
+use serde_json::{Value, json};
+
+use crate::export::Messages;
+
+/// The file's name in the folder of what a session keeps besides its journal.
+pub(crate) const TRANSCRIPT: &str = "transcript.jsonl";
+
+/// The file, and how far it is.
+pub(super) struct Transcript {
+    /// Where hooks find it; the journal itself where nothing is kept.
+    path: PathBuf,
+    made: Option<Arc<Mutex<Making>>>,
+}
+
+/// What is known of the journal so far.
+struct Making {
+    journal: PathBuf,
+    path: PathBuf,
+    /// Bytes of the journal that were read.
+    read: u64,
+    messages: Messages,
+    /// Messages that were written.
+    written: usize,
+    /// The file of this process; one of an earlier process is made anew.
+    file: Option<File>,
+}
+
+impl Transcript {
+    /// `path`: where it is to be; `None`: it is not made.
+    pub(super) fn new(journal: PathBuf, path: Option<PathBuf>) -> Self {
+        let Some(path) = path else { return Self { path: journal, made: None } };
+        let making = Making {
+            journal,
+            path: path.clone(),
+            read: 0,
+            messages: Messages::default(),
+            written: 0,
+            file: None,
+        };
+        Self { path, made: Some(Arc::new(Mutex::new(making))) }
+    }
+
+    /// Where hooks find it.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds what the session came to since. What cannot be written is left out:
+    /// most hooks do not read it.
+    pub(super) async fn update(&self) {
+        let Some(made) = self.made.clone() else { return };
+        let adding = tokio::task::spawn_blocking(move || {
+            made.lock().unwrap_or_else(PoisonError::into_inner).update()
+        });
+        if let Ok(Err(error)) = adding.await {
+            tracing::debug!("the transcript for hooks: {error}");
+        }
+    }
+}
+
+impl Making {
+    /// Blocking.
+    fn update(&mut self) -> io::Result<()> {
+        let mut journal = match File::open(&self.journal) {
+            Ok(journal) => journal,
+            // It is made with the first prompt.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        journal.seek(SeekFrom::Start(self.read))?;
+        let mut lines = BufReader::new(journal);
+        let mut line = Vec::new();
+        let mut out = Vec::new();
+        // A line that is not whole is read with the next update.
+        while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            self.read += line.len() as u64;
+            match serde_json::from_slice(&line) {
+                Ok(Record::Session(session)) => push(&mut out, &head(&session))?,
+                Ok(record) => self.record(&record, &mut out)?,
+                // A record of a newer version.
+                Err(_) => {}
+            }
+            line.clear();
+        }
+        self.messages(&mut out)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(create(&self.path)?),
+        };
+        file.write_all(&out)
+    }
+
+    /// A message is told when it is there, and once more when its calls have
+    /// their results, as Gemini CLI does.
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) -> io::Result<()> {
+        let answered = self.messages.answering();
+        self.messages(out)?;
+        self.messages.record(record)?;
+        if let Some(at) = answered.filter(|at| self.messages.answering() != Some(*at)) {
+            if let Some(message) = self.messages.list.get(at) {
+                push(out, &shaped(message))?;
+            }
+            self.forget();
+        }
+        Ok(())
+    }
+
+    /// Writes those that were not.
+    fn messages(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        for message in self.messages.list.get(self.written..).unwrap_or_default() {
+            push(out, &shaped(message))?;
+        }
+        self.written = self.messages.list.len();
+        self.forget();
+        Ok(())
+    }
+
+    /// Only the one whose calls are being answered is needed again.
+    fn forget(&mut self) {
+        let kept = self.messages.answering();
+        for (at, message) in self.messages.list.iter_mut().enumerate().rev() {
+            if Some(at) != kept && at < self.written {
+                if message.is_null() {
+                    break;
+                }
+                *message = Value::Null;
+            }
+        }
+    }
+}
+
+fn head(session: &SessionHead) -> Value {
+    json!({
+        "sessionId": session.session_id,
+        "projectHash": parallax_store::project_hash(Path::new(&session.project)),
+        "startTime": session.start_time,
+        "lastUpdated": session.start_time,
+        "kind": "main",
+    })
+}
+
+/// A message as Gemini CLI writes one: an answer's text is a string, and a prompt
+/// is what was typed.
+fn shaped(message: &Value) -> Value {
+    let mut message = message.clone();
+    let Some(fields) = message.as_object_mut() else { return message };
+    let typed = fields.remove("displayContent");
+    if fields.get("type").and_then(Value::as_str) == Some("gemini") {
+        let parts = fields.get("content").and_then(Value::as_array);
+        let spoken = parts.into_iter().flatten().filter(|part| part.get("thought").is_none());
+        let text: String = spoken.filter_map(|part| part.get("text")?.as_str()).collect();
+        fields.insert("content".to_owned(), text.into());
+        fields.entry("thoughts").or_insert_with(|| json!([]));
+    } else if let Some(typed) = typed {
+        fields.insert("content".to_owned(), typed);
+    }
+    message
+}
+
+fn push(out: &mut Vec<u8>, line: &Value) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(folder) = path.parent() {
+        parallax_exec::create_private_folder(folder)?;
+    }
+    // The one of an earlier process goes; a link in its place is not followed.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOURNAL: [&str; 5] = [
+        r#"{"session":{"version":1,"sessionId":"s","project":"/p","startTime":"2026-01-01T00:00:00Z"}}"#,
+        r#"{"content":{"time":"2026-01-01T00:00:01Z","wire":{"role":"user","parts":[{"text":"<session_context/>"},{"text":"go"}]},"display":"go","turn":1}}"#,
+        r#"{"content":{"time":"2026-01-01T00:00:02Z","wire":{"role":"model","parts":[{"text":"look"},{"functionCall":{"name":"x","args":{}}}]},"model":"m"}}"#,
+        r#"{"result":{"time":"2026-01-01T00:00:03Z","call":"x_1","index":0,"name":"x","wire":[{"functionResponse":{"name":"x","response":{"output":"y"}}}],"status":"success"}}"#,
+        r#"{"round":{"results":1}}"#,
+    ];
+
+    #[test]
+    fn each_message_is_there_once_and_again_with_its_results() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
+        let transcript = Transcript::new(journal.clone(), Some(path.clone()));
+        let update = || {
+            let made = transcript.made.clone().expect("it is made");
+            made.lock().expect("no panic").update().expect("written");
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines = text.lines().map(|line| serde_json::from_str(line).expect("json"));
+            lines.collect::<Vec<Value>>()
+        };
+        assert!(update().is_empty());
+        let write = |lines: &[&str]| {
+            std::fs::write(&journal, lines.join("\n") + "\n").expect("written");
+        };
+        write(&JOURNAL[..3]);
+        let lines = update();
+        assert_eq!((lines.len(), lines[0]["kind"].as_str()), (3, Some("main")));
+        assert_eq!(
+            (&lines[1]["type"], &lines[1]["content"]),
+            (&json!("user"), &json!([{"text": "go"}]))
+        );
+        assert_eq!((&lines[2]["type"], &lines[2]["content"]), (&json!("gemini"), &json!("look")));
+        // Half a line waits.
+        std::fs::write(&journal, JOURNAL[..4].join("\n")).expect("written");
+        assert_eq!(update().len(), 3);
+        write(&JOURNAL);
+        let lines = update();
+        assert_eq!((lines.len(), &lines[3]["id"]), (4, &lines[2]["id"]));
+        assert_eq!(lines[3]["toolCalls"][0]["status"], "success");
+        assert_eq!(update().len(), 4);
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
