@@ -206,7 +206,7 @@ mod tests {
         let of = |name: &str, tier, length| Skill { tier, ..skill(name, &"z".repeat(length)) };
         let skills = [
             of("a", SkillTier::BuiltIn, 10),
-            of("b", SkillTier::User, BUDGET - 30),
+            of("b", SkillTier::User, BUDGET - 10),
             of("c", SkillTier::Project, 20),
             of("d", SkillTier::Project, 5),
         ];
