@@ -77,6 +77,9 @@ pub struct EnvironmentRedaction {
     pub blocked: Vec<String>,
 }
 
+/// A memory file that is read whatever `context.fileName` names.
+const ALWAYS_MEMORY: &str = "GEMINI.md";
+
 impl Settings {
     /// Expands, checks and merges the files, lowest layer first.
     pub(crate) fn from_layers(
@@ -222,9 +225,14 @@ impl Settings {
             _ => OutputFormat::Text,
         }
     }
-    /// `context.fileName`: the names of memory files.
+    /// `context.fileName`: the names of memory files. `GEMINI.md` is one whatever
+    /// it says: people keep their own there.
     pub fn memory_file_names(&self) -> Vec<String> {
-        self.list("context.fileName")
+        let mut names = self.list("context.fileName");
+        if !names.iter().any(|name| name == ALWAYS_MEMORY) {
+            names.push(ALWAYS_MEMORY.to_owned());
+        }
+        names
     }
     /// `context.includeDirectories`, as written.
     pub fn include_directories(&self) -> Vec<PathBuf> {

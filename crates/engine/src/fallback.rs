@@ -71,7 +71,7 @@ impl Session {
         let fell = self.replace(&model, cause, &message, cancel).await?;
         if matches!(fell, Fell::No)
             && self.routing.fallback == FallbackPolicy::Ask
-            && let Some(other) = self.substitute(&model)
+            && let Some(other) = self.substitute(&model, Some(cause))
         {
             failure
                 .message
@@ -80,9 +80,14 @@ impl Session {
         Ok(fell)
     }
 
-    /// Who could answer in its place.
-    pub(crate) fn substitute(&self, model: &str) -> Option<Substitute> {
-        let chain = self.model.substitutes(model, self.chooses());
+    /// Who could answer in its place when that is the cause, or when none is known yet.
+    pub(crate) fn substitute(
+        &self,
+        model: &str,
+        cause: Option<FallbackCause>,
+    ) -> Option<Substitute> {
+        let mut chain = self.model.substitutes(model, self.chooses());
+        chain.retain(|other| other.only.is_none() || other.only == cause);
         let ready = chain.iter().find(|other| self.models.is_ready(&other.model));
         // Once in a prompt the last one is asked whatever is known of it.
         let last =
@@ -97,7 +102,8 @@ impl Session {
         message: &str,
         cancel: &CancellationToken,
     ) -> Result<Fell, EndReason> {
-        let Some(Substitute { model: other, unasked, .. }) = self.substitute(model) else {
+        let Some(Substitute { model: other, unasked, .. }) = self.substitute(model, Some(cause))
+        else {
             return Ok(Fell::No);
         };
         let mut fallback = Fallback {

@@ -55,11 +55,19 @@ pub(crate) enum Beginning {
 }
 
 impl Beginning {
-    /// What the person typed.
+    /// What goes to the model.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Prompt(prompt) => &prompt.text,
             Self::CutOff | Self::Restored => "",
+        }
+    }
+
+    /// What the person typed.
+    pub(crate) fn shown(&self) -> &str {
+        match self {
+            Self::Prompt(Prompt { typed: Some(typed), .. }) => typed,
+            _ => self.text(),
         }
     }
 }

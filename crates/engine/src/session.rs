@@ -433,7 +433,7 @@ impl Session {
                 cancel.cancel();
             }
             self.inbox.turn = Some(cancel.clone());
-            self.hub.send(EventBody::TurnStarted { prompt: beginning.text().to_owned() });
+            self.hub.send(EventBody::TurnStarted { prompt: beginning.shown().to_owned() });
             self.begin_wishes(&mut beginning);
             let reason = self.run_in_time(beginning, cancel).await;
             self.end_wishes();

@@ -209,21 +209,23 @@ impl Session {
 
     fn push_prompt(&mut self, mut prompt: Prompt, preface: Option<&str>) {
         self.black_out(&mut prompt.text);
+        let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
+        self.black_out(&mut shown);
         let item = self.next_item("user");
         self.hub.send(EventBody::ItemStarted {
             item: item.clone(),
-            start: ItemStart::User { text: prompt.text.clone() },
+            start: ItemStart::User { text: shown.clone() },
         });
         let mut parts = Vec::new();
         parts.extend(preface.map(Part::text));
         // What hooks of the start add stands in front, in one part with the prompt.
         parts.push(Part::text(match self.hook_context.take() {
             Some(context) => format!("{context}\n\n{}", prompt.text),
-            None => prompt.text.clone(),
+            None => prompt.text,
         }));
         parts.extend(prompt.attachments);
-        self.prompts.add(self.turn, self.history.len(), &prompt.text);
-        let (display, turn) = (Some(prompt.text), Some(self.turn));
+        self.prompts.add(self.turn, self.history.len(), &shown);
+        let (display, turn) = (Some(shown), Some(self.turn));
         let remarks = Remarks { display, turn, ..Remarks::default() };
         self.history.push(&Content::user(parts), remarks);
         self.record_directories();

@@ -58,16 +58,16 @@ const OTHERS: &[(&str, Family)] = &[("gemma-", Family { context: 256_000, ..SILE
 
 /// Names that stand for a model. `auto` is decided here, without any call.
 const ALIASES: &[(&str, &str)] = &[
-    ("auto", "gemini-3-pro-preview"),
-    ("pro", "gemini-3-pro-preview"),
+    ("auto", "gemini-3.1-pro-preview"),
+    ("pro", "gemini-3.1-pro-preview"),
     ("flash", "gemini-3.8-flash"),
     ("flash-lite", "gemini-3.5-flash-lite"),
-    ("auto-gemini-3", "gemini-3-pro-preview"),
+    ("auto-gemini-3", "gemini-3.1-pro-preview"),
     ("auto-gemini-2.5", "gemini-2.5-pro"),
     // Presets of the reference hold settings; as a model they mean the standard one.
-    ("base", "gemini-3-pro-preview"),
-    ("chat-base", "gemini-3-pro-preview"),
-    ("chat-base-3", "gemini-3-pro-preview"),
+    ("base", "gemini-3.1-pro-preview"),
+    ("chat-base", "gemini-3.1-pro-preview"),
+    ("chat-base-3", "gemini-3.1-pro-preview"),
     ("chat-base-2.5", "gemini-2.5-pro"),
 ];
 
@@ -78,6 +78,7 @@ const CHOICES: &[(&str, &str)] = &[
     ("pro", "For hard problems"),
     ("flash", "Quick, for most work"),
     ("flash-lite", "The quickest, for small tasks"),
+    ("gemini-3.1-pro-preview", "Preview"),
     ("gemini-3-pro-preview", "Preview"),
     ("gemini-3-flash-preview", "Preview"),
     ("gemini-3.8-flash", ""),
@@ -102,11 +103,15 @@ pub struct ModelChoice {
 
 /// What a utility call asks instead when its model is not there.
 const STAND_INS: &[(&str, &str)] = &[
+    ("gemini-3.1-pro-preview", "gemini-3-pro-preview"),
     ("gemini-3.8-flash", "gemini-3-flash-preview"),
     ("gemini-3-flash-preview", "gemini-2.5-flash"),
     ("gemini-3.5-flash-lite", "gemini-3.1-flash-lite"),
     ("gemini-3.1-flash-lite", "gemini-2.5-flash-lite"),
 ];
+
+/// Models that are known and not offered: those of gateways, and for single uses.
+const OTHERS_KNOWN: &[&str] = &["gemini-3.5-flash", "gemini-3.1-pro-preview-customtools"];
 
 /// The utility call that writes an account of a conversation.
 const COMPRESSION: &str = "chat-compression";
@@ -168,6 +173,18 @@ impl ModelTable {
             ModelChoice { model, doc: doc.to_owned(), context, name }
         })
         .collect()
+    }
+
+    /// Whether the name is one of the table, of the settings, or of a script.
+    pub fn knows(&self, name: &str) -> bool {
+        let names = CHOICES.iter().chain(ALIASES).chain(STAND_INS);
+        let mut names = names.flat_map(|(one, other)| [*one, *other]);
+        name.starts_with("script:")
+            || names.any(|known| known == name)
+            || OTHERS_KNOWN.contains(&name)
+            || self.configs.knows(name)
+            || self.configs.definitions.contains_key(name)
+            || self.configs.prices.contains_key(name)
     }
 
     /// The concrete model for a utility call of that name.
@@ -411,7 +428,10 @@ mod tests {
     #[test]
     fn aliases_need_no_call() {
         let table = ModelTable::default();
-        assert_eq!(table.resolve("auto"), "gemini-3-pro-preview");
+        assert_eq!(table.resolve("auto"), "gemini-3.1-pro-preview");
+        for (name, known) in [("pro", true), ("gemini-3.1-flash-lite", true), ("nosuch", false)] {
+            assert_eq!(table.knows(name), known, "{name}");
+        }
         assert_eq!(table.resolve("flash-lite"), "gemini-3.5-flash-lite");
         assert_eq!(table.resolve("gemini-9-x"), "gemini-9-x");
         assert_eq!(table.resolve("chat-base-2.5"), "gemini-2.5-pro");

@@ -1,7 +1,7 @@
 //! Which models `auto` chooses among, and the chains of models that stand in
 //! for one another.
 
-use parallax_protocol::routing::{Routes, Scale, Substitute, Unasked};
+use parallax_protocol::routing::{FallbackCause, Routes, Scale, Substitute, Unasked};
 
 use crate::chains::ChainEntry;
 use crate::models::{ModelTable, Version, version};
@@ -13,6 +13,8 @@ const OLD_FLASH: &str = "gemini-2.5-flash";
 /// The flash model that stands in for an older one that a person named.
 const BASE_FLASH: &str = "gemini-3.5-flash";
 const OLD_LITE: &str = "gemini-2.5-flash-lite";
+/// Models that a key or a gateway may not have yet, and the one before.
+const BEFORE: &[(&str, &str)] = &[("gemini-3.1-pro-preview", "gemini-3-pro-preview")];
 
 /// What kind of model a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +80,17 @@ impl ModelTable {
             Kind::Flash => (vec![pro], Unasked::NEVER),
             Kind::Lite => (vec![flash, pro], Unasked::ALWAYS),
         };
+        let before = BEFORE.iter().find(|(newer, _)| *newer == model);
+        let before = before.map(|(_, before)| Substitute {
+            model: (*before).to_owned(),
+            unasked: Unasked { not_found: true, ..Unasked::NEVER },
+            last_resort: false,
+            only: Some(FallbackCause::NotFound),
+        });
         let others = models.into_iter().filter(|other| other != model);
-        others.map(|model| Substitute { model, unasked, last_resort: false }).collect()
+        let others =
+            others.map(|model| Substitute { model, unasked, last_resort: false, only: None });
+        before.into_iter().chain(others).collect()
     }
 
     /// The chain of the settings for a model, and its place there: the one of its
@@ -119,7 +130,7 @@ impl ModelTable {
         let entries = entries.map(|entry| (self.resolve(&entry.model), entry.is_last_resort));
         entries
             .filter(|(other, _)| other != model && !other.is_empty())
-            .map(|(model, last_resort)| Substitute { model, unasked, last_resort })
+            .map(|(model, last_resort)| Substitute { model, unasked, last_resort, only: None })
             .collect()
     }
 
@@ -150,7 +161,10 @@ mod tests {
     fn auto_chooses_and_other_names_mean_one_model() {
         let table = ModelTable::default();
         let routes = table.routes("auto").expect("routes");
-        assert_eq!((routes.strong.as_str(), routes.scale), ("gemini-3-pro-preview", Scale::Score));
+        assert_eq!(
+            (routes.strong.as_str(), routes.scale),
+            ("gemini-3.1-pro-preview", Scale::Score)
+        );
         assert_eq!(routes.fast, "gemini-3.8-flash");
         let old = table.routes("auto-gemini-2.5").expect("routes");
         assert_eq!((old.strong.as_str(), old.scale), ("gemini-2.5-pro", Scale::Choice));
@@ -182,7 +196,7 @@ mod tests {
             let chain = table.substitutes(model, chosen).into_iter();
             chain.map(|it| (it.model, it.unasked, it.last_resort)).collect::<Vec<_>>()
         };
-        let pro = "gemini-3-pro-preview";
+        let pro = "gemini-3.1-pro-preview";
         assert_eq!(
             chain(pro, true),
             [
@@ -196,8 +210,14 @@ mod tests {
         assert_eq!((table.attempts(pro, true), table.tries_again(pro, true)), (Some(2), true));
         assert!(!table.tries_again("gemini-3.8-flash", true));
         // A model that a person named has the built-in chain still.
-        assert_eq!(chain(pro, false), [("gemini-3.8-flash".to_owned(), Unasked::NEVER, false)]);
         let missing = Unasked { not_found: true, ..Unasked::NEVER };
+        assert_eq!(
+            chain(pro, false),
+            [
+                ("gemini-3-pro-preview".to_owned(), missing, false),
+                ("gemini-3.8-flash".to_owned(), Unasked::NEVER, false)
+            ]
+        );
         assert_eq!(chain("local", false), [("gemini-3.5-flash-lite".to_owned(), missing, false)]);
         let wrong =
             serde_json::json!({"modelChains": {"x": [{"actions": {"transient": "maybe"}}]}});
@@ -215,6 +235,11 @@ mod tests {
         let flash = || "gemini-3.8-flash".to_owned();
         assert_eq!(chain("gemini-3-pro-preview", false), [(flash(), Unasked::NEVER)]);
         assert_eq!(chain("gemini-3-pro-preview", true), [(flash(), Unasked::PASSING)]);
+        // One that is not there yet has the one before it, and for that alone.
+        let newest = table.substitutes("gemini-3.1-pro-preview", true);
+        let newest: Vec<_> = newest.into_iter().map(|it| (it.model, it.only)).collect();
+        let missing = Some(FallbackCause::NotFound);
+        assert_eq!(newest, [("gemini-3-pro-preview".to_owned(), missing), (flash(), None)]);
         assert_eq!(chain("gemini-2.5-pro", false), [(BASE_FLASH.to_owned(), Unasked::NEVER)]);
         assert_eq!(chain("gemini-2.5-pro", true), [(OLD_FLASH.to_owned(), Unasked::PASSING)]);
         assert_eq!(chain("gemini-2.5-flash", false), []);

@@ -97,7 +97,7 @@ fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
             project = Some(&entry.project);
             let _ = writeln!(text, "{}", place(&entry.project));
         }
-        let id: String = entry.id.chars().take(SHORT_ID).collect();
+        let id = entry.short_id();
         let foreign = match entry.origin {
             Origin::Parallax => String::new(),
             other => format!(" · {}", origin(other)),

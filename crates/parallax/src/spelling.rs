@@ -20,7 +20,8 @@ pub(crate) struct Spelled {
 
 /// Reads a command line: `--outputFormat json` is `--output-format json`,
 /// `--yolo=true` is `--yolo`, `--yolo=false` and `--no-yolo` are nothing, and
-/// `--no-sandbox` is `--sandbox=false`. Stops at `--`, and at a subcommand, whose
+/// `--no-sandbox` is `--sandbox=false`. A blank may stand for the `=`, and `-y` for
+/// `--yolo`. Stops at `--`, and at a subcommand, whose
 /// words are its own.
 pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
     let command = Arguments::command();
@@ -50,6 +51,10 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
             };
             flags.push(format!("--{name}"));
             let long = flag.get_long().unwrap_or(&name).to_owned();
+            let value = match value {
+                None if denied.is_none() && takes_truth(flag) => next_truth(&mut words),
+                value => value,
+            };
             match (is_switch(flag), denied.is_some(), value) {
                 (false, true, None) if long == "sandbox" => argv.push("--sandbox=false".into()),
                 (true, true, None | Some("true")) | (true, false, Some("false")) => {}
@@ -65,7 +70,26 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
             }
         } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
             flags.push(text.to_owned());
-            argv.push(word.clone());
+            let last = letters.chars().next_back().and_then(lettered);
+            let before = letters.char_indices().rev().skip(1);
+            let mut before = before.filter_map(|(_, letter)| lettered(letter));
+            // Unless the last letter is a value.
+            let truth = match last.filter(|flag| takes_truth(flag) && before.all(is_switch)) {
+                Some(flag) => next_truth(&mut words).map(|truth| (flag, truth)),
+                None => None,
+            };
+            match truth {
+                Some((flag, truth)) if !is_switch(flag) => {
+                    argv.push(format!("{text}={truth}").into());
+                    continue;
+                }
+                Some((_, "false")) => {
+                    let others: String = text.chars().take(text.chars().count() - 1).collect();
+                    argv.extend((others != "-").then(|| others.into()));
+                    continue;
+                }
+                Some(_) | None => argv.push(word.clone()),
+            }
             // The first that takes a value takes the rest of the word, or the next one.
             let valued = letters.char_indices().find_map(|(at, letter)| {
                 let flag = lettered(letter).filter(|flag| !is_switch(flag))?;
@@ -122,6 +146,21 @@ fn is_switch(flag: &Arg) -> bool {
     !flag.get_action().takes_values()
 }
 
+/// Whether it is on or off: `true` and `false` may follow it.
+fn takes_truth(flag: &Arg) -> bool {
+    is_switch(flag) || flag.is_require_equals_set()
+}
+
+/// Takes the next word where it says whether a flag is on.
+fn next_truth<'a>(
+    words: &mut (impl Iterator<Item = &'a OsString> + Clone),
+) -> Option<&'static str> {
+    let next = words.clone().next()?;
+    let truth = ["true", "false"].into_iter().find(|truth| next == truth)?;
+    words.next();
+    Some(truth)
+}
+
 /// Moves the value of a flag on, where it is the next word.
 fn take_value<'a>(
     flag: &Arg,
@@ -173,6 +212,14 @@ mod tests {
             (&["x", "--debug=false", "-y"], &["x", "-y"]),
             (&["--no-yolo", "--no-sandbox", "x"], &["--sandbox=false", "x"]),
             (&["-p", "--no-yolo"], &["-p", "--no-yolo"]),
+            (&["--yolo", "false", "-p", "x"], &["-p", "x"]),
+            (&["-y", "false", "-p", "x"], &["-p", "x"]),
+            (&["-dy", "false", "--debug", "true", "x"], &["-d", "--debug", "x"]),
+            (&["-y", "true", "x"], &["-y", "x"]),
+            (&["--sandbox", "false", "-s", "true", "x"], &["--sandbox=false", "-s=true", "x"]),
+            (&["--no-yolo", "false"], &["false"]),
+            (&["-m", "false", "-p", "true"], &["-m", "false", "-p", "true"]),
+            (&["-y", "falsehoods"], &["-y", "falsehoods"]),
             (&["-p", "a --yolo=true b"], &["-p", "a --yolo=true b"]),
             (&["--resume", "--debug=false"], &["--resume"]),
             (&["x", "--", "--yolo=true"], &["x", "--", "--yolo=true"]),

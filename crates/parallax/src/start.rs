@@ -162,7 +162,8 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Pro
         },
         _ => return Ok(None),
     };
-    Ok(Some(Prompt { text, ..Prompt::default() }))
+    let typed = Some(format!("/{name} {}", arguments.trim()).trim_end().to_owned());
+    Ok(Some(Prompt { text, typed, ..Prompt::default() }))
 }
 
 /// Turns a prompt's text into what is sent.

@@ -127,8 +127,11 @@ pub enum Op {
 /// A prompt as the face hands it over.
 #[derive(Debug, Clone, Default)]
 pub struct Prompt {
-    /// What the person typed.
+    /// What goes to the model: what the person typed, or what a command stands for.
     pub text: String,
+    /// The command as typed, where the text is what it stands for: people are shown
+    /// this.
+    pub typed: Option<String>,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
     /// What it wants for its turn; a message for a running turn has none.

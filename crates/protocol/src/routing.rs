@@ -96,6 +96,8 @@ pub struct Substitute {
     pub unasked: Unasked,
     /// It is asked though it failed before, when no other is known to answer.
     pub last_resort: bool,
+    /// The one cause that it stands in for; `None`: whatever it is.
+    pub only: Option<FallbackCause>,
 }
 
 /// For which causes a model may stand in without a question.

@@ -114,6 +114,30 @@ impl Launch {
         self.model_table().choices()
     }
 
+    /// What a person should know who asks for a model that this version does not
+    /// know; `None`: it knows it.
+    pub fn model_doubt(&self, name: &str) -> Option<String> {
+        let table = self.model_table();
+        if table.knows(name) {
+            return None;
+        }
+        let choices = table.choices();
+        let near = crate::near::near(name, choices.iter().map(|choice| choice.name.as_str()));
+        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+        let meant = match near.is_empty() {
+            true => String::new(),
+            false => format!(" (near it: {})", near.join(", ")),
+        };
+        let price = match table.price(&table.resolve(name)) {
+            Some(_) => "",
+            None => "; what it costs is not known, so the cost counts without it",
+        };
+        Some(format!(
+            "`{name}` is no model that this version knows{meant}. It is asked for as it is, since the \
+             service or a gateway may have it{price}."
+        ))
+    }
+
     /// Tokens of the model's window.
     pub fn context_window(&self, model: &str) -> u64 {
         let table = self.model_table();

@@ -152,6 +152,12 @@ impl Commands {
     /// No such command (with near names), a template or arguments that cannot be
     /// used, a shell command that is denied.
     pub fn prepare(&self, line: &str, mode: ApprovalMode) -> Result<Prepared, Failure> {
+        let mut prepared = self.prepared(line, mode)?;
+        line.trim().clone_into(&mut prepared.line);
+        Ok(prepared)
+    }
+
+    fn prepared(&self, line: &str, mode: ApprovalMode) -> Result<Prepared, Failure> {
         let typed = line.strip_prefix('/').unwrap_or(line);
         let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
         let (name, arguments) = typed.split_at(end);

@@ -102,7 +102,7 @@ impl Expander {
         if include.is_empty() {
             let mut attachments = enclosed(of_resources(resources));
             attachments.extend(delegation(&agents));
-            return Ok(Prompt { text, attachments, wishes: None });
+            return Ok(Prompt { text, attachments, ..Prompt::default() });
         }
         let wanted = ReadMany::of(include.clone());
         let never = CancellationToken::new();
@@ -134,7 +134,7 @@ impl Expander {
         let mut attachments = enclosed(attachments);
         attachments.extend(context.map(Part::text));
         attachments.extend(delegation(&agents));
-        Ok(Prompt { text, attachments, wishes: None })
+        Ok(Prompt { text, attachments, ..Prompt::default() })
     }
 
     /// The files and folders outside the workspace that a prompt names and that

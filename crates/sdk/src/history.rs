@@ -168,7 +168,16 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
         Ok((_, loaded)) if !parallax_store::is_sound(&loaded.contents) => {
             in_a_copy(launch, &entry, loaded)
         }
-        Ok((journal, loaded)) => Ok(taken(loaded.head.session_id.clone(), journal, loaded)),
+        Ok((journal, loaded)) => {
+            let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
+            resumed.notices.extend(entry.elsewhere.map(|elsewhere| {
+                format!(
+                    "Gemini CLI went on with this session, too; what it wrote is not part of this \
+                     run: `--resume {elsewhere}` goes on with that, in a copy"
+                )
+            }));
+            Ok(resumed)
+        }
         Err(OpenError::InUse { .. }) => {
             let loaded = loaded(&entry)?;
             let id = new_id();
@@ -231,12 +240,23 @@ fn unreadable(launch: &Launch, selector: &str) -> Option<Failure> {
 }
 
 /// Continues another program's session in a journal of ours. It keeps its id,
-/// so that it is found again under it.
+/// so that it is found again under it. Where a journal of ours has that id, the
+/// other program went on apart from us, and this is a session of its own.
 fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
     let loaded = parallax_store::import(&entry.path).map_err(input)?;
-    let known = SessionId::is_valid(&entry.id);
-    let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
-    Ok(fork(launch, id, loaded, entry.path.display().to_string()))
+    if !entry.is_elsewhere() {
+        let known = SessionId::is_valid(&entry.id);
+        let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
+        return Ok(fork(launch, id, loaded, entry.path.display().to_string()));
+    }
+    let id = new_id();
+    let notice = format!(
+        "a session of Parallax began with an earlier state of this one: this run goes on in a copy of \
+         what Gemini CLI wrote, `{id}`"
+    );
+    let mut resumed = fork(launch, id, loaded, entry.id.clone());
+    resumed.notices.push(notice);
+    Ok(resumed)
 }
 
 /// A session of the project by number, id or the beginning of one.
@@ -281,10 +301,21 @@ fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
     Ok(taken(loaded.head.session_id.clone(), journal, loaded))
 }
 
-fn fork(launch: &Launch, id: SessionId, loaded: LoadedSession, from: String) -> Resumed {
-    let journal = journal(launch, &id, Some(from));
+/// Makes a session of what was loaded, under another id than the one asked for
+/// where somebody has that: no run goes unsaved for its name.
+fn fork(launch: &Launch, asked: SessionId, loaded: LoadedSession, from: String) -> Resumed {
+    let mut id = asked;
+    let mut journal = journal(launch, &id, Some(from.clone()));
+    let mut renamed = None;
+    if journal.reserve().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
+        let other = new_id();
+        renamed = Some(format!("the session id `{id}` is taken: this run has the id `{other}`"));
+        id = other;
+        journal = self::journal(launch, &id, Some(from));
+    }
     let unsaved = journal.append_all(&loaded).err();
     let mut resumed = taken(id, journal, loaded);
+    resumed.notices.extend(renamed);
     if let Some(error) = unsaved {
         resumed.notices.insert(0, format!("this session is not saved: {error}"));
     }

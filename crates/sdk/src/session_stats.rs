@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::event::{Event, EventBody, ModelCall};
+use parallax_protocol::price::Price;
+use parallax_protocol::store::Record;
 
 use crate::stats::{Stats, Tokens};
 
@@ -17,10 +19,23 @@ pub struct SessionStats {
     pub turns: Vec<TurnStats>,
     /// Tokens of the newest prompt of the main model: what of its window is used.
     pub context: u64,
+    /// What the session had used before this process: part of the totals.
+    pub before: Before,
     began: Instant,
     agent: Duration,
     /// Turns by number.
     places: HashMap<u64, usize>,
+}
+
+/// What a session that was resumed had used.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    /// Tokens of all answers together.
+    pub tokens: Tokens,
+    /// US dollars, as far as prices are known.
+    pub cost: f64,
+    /// The model of the newest answer.
+    pub model: Option<String>,
 }
 
 /// What one turn cost.
@@ -51,10 +66,23 @@ impl SessionStats {
             totals: Stats::default(),
             turns: Vec::new(),
             context: 0,
+            before: Before::default(),
             began,
             agent: Duration::ZERO,
             places: HashMap::new(),
         }
+    }
+
+    /// What the records of earlier processes tell, to be counted on.
+    pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
+        let mut stats = Self::default();
+        records.iter().for_each(|record| stats.totals.record(record, &price));
+        let model = records.iter().rev().find_map(|record| match record {
+            Record::Content(content) if content.usage.is_some() => content.model.clone(),
+            _ => None,
+        });
+        stats.before = Before { tokens: stats.tokens(), cost: stats.totals.cost.usd, model };
+        stats
     }
 
     /// Counts what the event tells.
@@ -146,6 +174,7 @@ impl SessionStats {
 mod tests {
     use parallax_protocol::event::{EndReason, TurnEnded};
     use parallax_protocol::model::Usage;
+    use serde_json::json;
 
     use super::*;
 
@@ -195,5 +224,36 @@ mod tests {
         assert_eq!((stats.context, stats.tokens().prompt), (150, 260));
         assert_eq!((stats.agent().as_millis(), stats.api().as_millis()), (60, 21));
         assert_eq!((stats.success_rate(), stats.agreement()), (None, None));
+    }
+
+    #[test]
+    fn what_a_journal_tells_is_counted_on() {
+        let usage = json!({"promptTokenCount": 1000, "cachedContentTokenCount": 250,
+            "candidatesTokenCount": 10, "totalTokenCount": 1010});
+        let wire = json!({"role": "model", "parts": [{"text": "x"}]});
+        let content = json!({"time": "", "wire": wire, "model": "m", "usage": usage});
+        let result = json!({"time": "", "call": "c", "index": 0, "name": "ls", "wire": [],
+            "status": "error"});
+        let records = [
+            Record::Content(serde_json::from_value(content).unwrap()),
+            Record::Result(serde_json::from_value(result).unwrap()),
+        ];
+        let mut stats = SessionStats::of(&records, |_| None);
+        let call = ModelCall {
+            model: "m".into(),
+            role: "main".into(),
+            usage: Usage { prompt_token_count: 500, ..Usage::default() },
+            cost: None,
+            latency_ms: 40,
+            request_bytes: 0,
+            error: Some("cancelled".into()),
+        };
+        stats.event(&Event { seq: 1, turn: 1, body: EventBody::ModelCall(call) });
+        assert_eq!((stats.tokens().prompt, stats.before.tokens.prompt), (1500, 1000));
+        assert_eq!((stats.totals.tools.total_calls, stats.totals.tools.total_fail), (1, 1));
+        let api = &stats.totals.models["m"].api;
+        assert_eq!((api.total_requests, api.mean_ms()), (2, 40));
+        assert_eq!((api.total_errors, api.failures()), (1, 0), "nobody's failure");
+        assert_eq!(stats.turns.len(), 1, "only what was seen");
     }
 }

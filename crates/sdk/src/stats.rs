@@ -7,9 +7,11 @@ use parallax_protocol::event::{
     CallDecision, Event, EventBody, ItemDone, ModelCall, ToolDone, ToolStatus,
 };
 use parallax_protocol::model::Usage;
+use parallax_protocol::price::Price;
 use parallax_protocol::routing::{Fallback, Route, RouteSource};
+use parallax_protocol::store::Record;
 use parallax_protocol::tool::Display;
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 
 /// Entries that are kept of choices of models.
 const MOST_ENTRIES: usize = 100;
@@ -132,7 +134,25 @@ pub struct ApiStats {
     pub total_latency_ms: u64,
     /// The failed ones by class.
     pub errors_by_type: BTreeMap<String, u64>,
+    /// Those of an earlier process, which left no time.
+    #[serde(skip)]
+    untimed: u64,
 }
+
+impl ApiStats {
+    /// How long a request took, in milliseconds.
+    pub fn mean_ms(&self) -> u64 {
+        self.total_latency_ms / self.total_requests.saturating_sub(self.untimed).max(1)
+    }
+
+    /// How many failed by themselves: one that a person stopped did not.
+    pub fn failures(&self) -> u64 {
+        self.total_errors - self.errors_by_type.get(STOPPED).copied().unwrap_or_default()
+    }
+}
+
+/// The class of requests that were stopped.
+const STOPPED: &str = "AbortError";
 
 /// What one model was asked for one purpose.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -221,7 +241,7 @@ pub struct ToolStats {
 /// the service answered is one class to them.
 fn error_type(class: &str) -> String {
     match class {
-        "cancelled" => "AbortError",
+        "cancelled" => STOPPED,
         "network" | "timeout" | "connect" => "NetworkError",
         "broken_stream" | "stream" => "InvalidStreamError",
         "script" => "ScriptError",
@@ -265,6 +285,16 @@ pub struct NamedToolStats {
     pub duration_ms: u64,
     /// Who let them run.
     pub decisions: Decisions,
+    /// Those of an earlier process, which left no time.
+    #[serde(skip)]
+    untimed: u64,
+}
+
+impl NamedToolStats {
+    /// How long a call took, in milliseconds.
+    pub fn mean_ms(&self) -> u64 {
+        self.duration_ms / self.count.saturating_sub(self.untimed).max(1)
+    }
 }
 
 /// Who let calls run.
@@ -385,6 +415,51 @@ impl Stats {
         if succeeded && let Some(Display::Diff(diff)) = &done.display {
             self.files.total_lines_added += diff.lines_added;
             self.files.total_lines_removed += diff.lines_removed;
+        }
+    }
+
+    /// Counts what the journal of an earlier process tells. Utility calls, times of
+    /// requests and decisions leave no record.
+    pub(crate) fn record(&mut self, record: &Record, price: impl Fn(&str) -> Option<Price>) {
+        match record {
+            Record::Content(content) => {
+                let Some(usage) = content.usage else { return };
+                let model = content.model.clone().unwrap_or_default();
+                self.model_call(&ModelCall {
+                    cost: price(&model).map(|price| price.of(&usage)),
+                    model: model.clone(),
+                    role: "main".to_owned(),
+                    usage,
+                    latency_ms: 0,
+                    request_bytes: 0,
+                    error: None,
+                });
+                if let Some(model) = self.models.get_mut(&model) {
+                    model.api.untimed += 1;
+                }
+            }
+            Record::Result(result) => {
+                let succeeded = result.status == "success";
+                let duration = result.told.as_ref().map(|told| told.duration_ms);
+                self.tools.total_calls += 1;
+                self.tools.total_duration_ms += duration.unwrap_or_default();
+                self.tools.total_success += u64::from(succeeded);
+                self.tools.total_fail += u64::from(!succeeded);
+                self.tools.by_name.update(&result.name, |named| {
+                    named.count += 1;
+                    named.duration_ms += duration.unwrap_or_default();
+                    named.untimed += u64::from(duration.is_none());
+                    named.success += u64::from(succeeded);
+                    named.fail += u64::from(!succeeded);
+                });
+                let display = result.display.as_ref().filter(|_| succeeded);
+                let changed = display.filter(|shown| shown["type"] == "diff");
+                if let Some(Ok(Display::Diff(diff))) = changed.map(Display::deserialize) {
+                    self.files.total_lines_added += diff.lines_added;
+                    self.files.total_lines_removed += diff.lines_removed;
+                }
+            }
+            _ => {}
         }
     }
 

@@ -5,16 +5,15 @@ use parallax_protocol::price::Price;
 use parallax_protocol::store::Record;
 
 use crate::open::OpenSession;
+use crate::session_stats::SessionStats;
 
 /// What was used and what it cost. Utility calls leave no record.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     /// Tokens of all answers together.
     pub usage: Usage,
     /// US dollars, as far as prices are known.
     pub cost: f64,
-    /// The model of the newest answer.
-    pub model: Option<String>,
 }
 
 impl Used {
@@ -35,9 +34,6 @@ impl Used {
             ] {
                 *sum = sum.saturating_add(tokens);
             }
-            if content.model.is_some() {
-                used.model.clone_from(&content.model);
-            }
             let name = content.model.as_deref().unwrap_or_default();
             used.cost += price(name).map_or(0.0, |price| price.of(usage).total());
         }
@@ -46,11 +42,11 @@ impl Used {
 }
 
 impl OpenSession {
-    /// What the session had used before it was opened.
-    pub fn used_before(&self) -> Used {
+    /// What the session had used before it was opened, to be counted on.
+    pub fn counted_before(&self) -> SessionStats {
         let table = self.launch.model_table();
         // Scripted words cost nothing.
-        Used::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
+        SessionStats::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
     }
 }
 

@@ -25,6 +25,8 @@ const TAIL: u64 = 16 * 1024;
 const NEAR: u64 = 32 * 1024;
 /// How much of the end, for a name.
 const NAME_TAIL: u64 = 4 * 1024;
+/// Characters of an id that a person is shown in a list.
+const SHORT_ID: usize = 8;
 /// A title's length in characters.
 const TITLE: usize = 100;
 
@@ -60,9 +62,24 @@ pub struct SessionEntry {
     pub project: PathBuf,
     /// The session that it is a copy of.
     pub forked_from: Option<String>,
+    /// The entry of another program that went on with the same session since,
+    /// apart from ours.
+    pub elsewhere: Option<String>,
 }
 
 impl SessionEntry {
+    /// Whether it is what another program made of a session that is ours, too:
+    /// its id names the entry, not a journal.
+    pub fn is_elsewhere(&self) -> bool {
+        self.origin == Origin::GeminiCli && self.id.starts_with(ELSEWHERE)
+    }
+
+    /// The beginning of its id that tells it from others, nearly always.
+    pub fn short_id(&self) -> String {
+        let marked = if self.is_elsewhere() { ELSEWHERE.len() } else { 0 };
+        self.id.chars().take(SHORT_ID + marked).collect()
+    }
+
     /// How long ago it was last used, in words (`5 minutes ago`).
     pub fn age(&self) -> String {
         age(self.last_used)
@@ -88,20 +105,37 @@ pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
 }
 
 /// The sessions of all projects, oldest first; their numbers are those of the
-/// whole list. As for one project, of two files with one id in one project the
-/// one used last counts.
+/// whole list. As for one project, of two files of one program with one id in one
+/// project the one used last counts.
 pub fn list_all(homes: &Homes) -> Vec<SessionEntry> {
     newest_of_each(session_files::of_all(homes))
 }
 
+/// What stands before the id of a record of Gemini CLI in lists, where a journal
+/// of ours with that id does not hold all of it.
+const ELSEWHERE: &str = "gemini-";
+
 fn newest_of_each(files: Vec<SessionFile>) -> Vec<SessionEntry> {
-    let mut found: HashMap<(PathBuf, String), SessionEntry> = HashMap::new();
+    type Found = HashMap<(PathBuf, String), SessionEntry>;
+    let (mut found, mut theirs) = (Found::new(), Found::new());
     for entry in files.iter().filter_map(read_entry) {
+        let place = if entry.origin == Origin::GeminiCli { &mut theirs } else { &mut found };
         let key = (entry.project.clone(), entry.id.clone());
-        match found.get(&key) {
+        match place.get(&key) {
             Some(known) if known.last_used >= entry.last_used => {}
-            _ => drop(found.insert(key, entry)),
+            _ => drop(place.insert(key, entry)),
         }
+    }
+    for (key, mut entry) in theirs {
+        if let Some(ours) = found.get_mut(&key) {
+            // Our journal began with all that theirs held.
+            if entry.last_used <= ours.start {
+                continue;
+            }
+            entry.id.insert_str(0, ELSEWHERE);
+            ours.elsewhere = Some(entry.id.clone());
+        }
+        found.insert((key.0, entry.id.clone()), entry);
     }
     // A session of the Parallax CLI that was gone on with here is one session.
     let known: HashSet<String> = found
@@ -163,6 +197,7 @@ fn entry(path: &Path, origin: Origin, about: About<'_>) -> Option<SessionEntry> 
         origin,
         project: about.project,
         forked_from: about.forked_from,
+        elsewhere: None,
     })
 }
 

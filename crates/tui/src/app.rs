@@ -234,6 +234,10 @@ pub(crate) struct App {
     mentioned_resources: Vec<(String, String)>,
     /// Prompts under way, with the files that were read for them.
     pub(crate) read_for: Vec<(String, Vec<String>)>,
+    /// The command that was typed last: it is in the transcript already.
+    pub(crate) echoed: Option<String>,
+    /// What the program's own commands stood for, and what was typed.
+    pub(crate) stood_for: Vec<(String, String)>,
     /// Warnings that were given.
     warned: std::collections::HashSet<String>,
     /// No session can be opened for want of a key.
@@ -352,6 +356,8 @@ impl App {
             mentioned_agents: Vec::new(),
             mentioned_resources: Vec::new(),
             read_for: Vec::new(),
+            echoed: None,
+            stood_for: Vec::new(),
             not_read: Vec::new(),
             typed: Vec::new(),
             warned: std::collections::HashSet::new(),

@@ -226,12 +226,18 @@ fn tokens(facts: &Facts, theme: &Theme) -> Vec<Span> {
     if sent == 0 {
         return Vec::new();
     }
-    let share = match cached * 100 / sent {
+    let share = match percent(cached, sent) {
         0 => String::new(),
         share => format!(" ({share}% cached)"),
     };
     let text = format!("{}↑{share} {}↓", count(sent), count(facts.received));
     vec![Span::styled(text, theme.secondary)]
+}
+
+/// A share in percent, rounded; every row tells the same one.
+pub(crate) fn percent(part: u64, whole: u64) -> u64 {
+    let whole = whole.max(1);
+    part.saturating_mul(100).saturating_add(whole / 2) / whole
 }
 
 /// An amount of money, as precise as it is small.

@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, truncate, wrap};
 use parallax_sdk::session_stats::SessionStats;
 use parallax_sdk::stats::Decisions;
 
-use crate::footer::{count, dollars};
+use crate::footer::{count, dollars, percent};
 use crate::status::time;
 use crate::theme::Theme;
 
@@ -103,14 +103,26 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     rows.push(row(
         "time",
         format!(
-            "{} in all, agent {}, model {}, tools {}",
+            "{} {}, agent {}, model {}, tools {}",
             seconds(stats.wall()),
+            if stats.before.tokens.total == 0 { "in all" } else { "since it was resumed" },
             seconds(stats.agent()),
             seconds(stats.api()),
             seconds(stats.tools())
         ),
         theme,
     ));
+    let before = stats.before.tokens;
+    if before.total > 0 {
+        let all = stats.tokens();
+        let told = format!(
+            "{}↑ {}↓ {} of all that is told here; the rest came before it was resumed",
+            count(all.prompt - before.prompt),
+            count(output(&all) - output(&before)),
+            dollars(stats.totals.cost.usd - stats.before.cost),
+        );
+        rows.push(row("this run", told, theme));
+    }
     rows.extend(cost(stats, theme));
     rows.extend(plot(stats, look));
     rows
@@ -129,7 +141,8 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
             dollars(cost.output_usd),
         );
         rows.push(row("cost", told, theme));
-        let share = format!("{:.0}% of the input", cost.cached_share * 100.0);
+        let tokens = stats.tokens();
+        let share = format!("{}% of the input", percent(tokens.cached, tokens.prompt));
         rows.push(row("cached", share, theme));
     }
     if !cost.unpriced.is_empty() {
@@ -215,14 +228,14 @@ fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     )];
     for (name, model) in &stats.totals.models {
         let api = &model.api;
-        let mean = api.total_latency_ms / api.total_requests.max(1);
-        let share = model.tokens.cached * 100 / model.tokens.prompt.max(1);
+        let mean = api.mean_ms();
+        let share = percent(model.tokens.cached, model.tokens.prompt);
         rows.push(Line::styled(
             format!(
                 "{:<28} {:>4} {:>4} {:>7.1}s {:>8} {:>6}% {:>8} {:>8} {:>9}",
                 truncate(name, 28),
                 api.total_requests,
-                api.total_errors,
+                api.failures(),
                 Duration::from_millis(mean).as_secs_f64(),
                 count(model.tokens.prompt),
                 share,
@@ -241,13 +254,13 @@ fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let mut rows = Vec::new();
     for (name, model) in &stats.totals.models {
         let api = &model.api;
-        let mean = api.total_latency_ms / api.total_requests.max(1);
-        let share = model.tokens.cached * 100 / model.tokens.prompt.max(1);
+        let mean = api.mean_ms();
+        let share = percent(model.tokens.cached, model.tokens.prompt);
         rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
         let told = format!(
             "  {} asked, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thought; {}",
             api.total_requests,
-            api.total_errors,
+            api.failures(),
             Duration::from_millis(mean).as_secs_f64(),
             count(model.tokens.prompt),
             count(model.tokens.candidates),
@@ -277,7 +290,7 @@ fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     }
     if !look.has_room(TOOL_COLUMNS) {
         let told = by_name.iter().map(|(name, tool)| {
-            let mean = Duration::from_millis(tool.duration_ms / tool.count.max(1)).as_secs_f64();
+            let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
             let numbers = format!(
                 ": {} calls, {} went well, {} did not, {mean:.2}s each{}",
                 tool.count,
@@ -303,7 +316,7 @@ fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let longest = by_name.iter().map(|(_, tool)| tool.duration_ms).max().unwrap_or(0).max(1);
     let room = width.saturating_sub(TOOL_COLUMNS).clamp(4, 40) as u64;
     for (name, tool) in by_name {
-        let mean = Duration::from_millis(tool.duration_ms / tool.count.max(1)).as_secs_f64();
+        let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
         let cells = (tool.duration_ms * room).div_ceil(longest);
         rows.push(
             Line::styled(

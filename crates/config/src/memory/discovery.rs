@@ -42,8 +42,9 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
         let root = folders.first().cloned().unwrap_or_else(|| options.cwd.to_owned());
         let own = folders.iter().map(|folder| (folder, &root));
         let more = options.more_folders.iter().map(|folder| (folder, folder));
+        let names = by_name(options.names);
         for (folder, root) in own.chain(more) {
-            for name in options.names {
+            for name in &names {
                 let path = named(folder, name);
                 if !(options.ignored)(&path) && reader.is_inside(&path, root) {
                     project.extend(reader.read(&path, root, options.ignored));
@@ -69,8 +70,9 @@ pub fn beneath(
         let inside = |folder: &&Path| folder.starts_with(root);
         let folders = folder.ancestors().take(HIGHEST).take_while(inside);
         let folders: Vec<&Path> = folders.collect();
+        let names = by_name(options.names);
         for folder in folders.into_iter().rev() {
-            for name in options.names {
+            for name in &names {
                 let path = named(folder, name);
                 // Most folders have none: that is found out first.
                 if path.is_file()
@@ -84,6 +86,14 @@ pub fn beneath(
         }
     }
     Memory { project, warnings: reader.warnings, ..Memory::default() }
+}
+
+/// The order within a folder of a project, whatever the order of the setting: that
+/// of Gemini CLI.
+fn by_name(names: &[String]) -> Vec<&String> {
+    let mut names: Vec<&String> = names.iter().collect();
+    names.sort();
+    names
 }
 
 /// The file of that name in a folder; where it is absent, the one whose name is

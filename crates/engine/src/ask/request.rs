@@ -70,7 +70,7 @@ impl Session {
     fn gives_way(&self, model: &str) -> bool {
         self.interactive
             && self.routing.fallback != FallbackPolicy::Off
-            && self.substitute(model).is_some()
+            && self.substitute(model, None).is_some()
     }
 
     /// Waits, before the first prompt, for tools that it cannot do without, and

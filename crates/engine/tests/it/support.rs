@@ -189,7 +189,7 @@ impl Model for Script {
             _ => return Vec::new(),
         };
         let unasked = if chosen { Unasked::PASSING } else { Unasked::NEVER };
-        vec![Substitute { model: other.into(), unasked, last_resort: false }]
+        vec![Substitute { model: other.into(), unasked, last_resort: false, only: None }]
     }
 }
 

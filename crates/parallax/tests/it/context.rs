@@ -164,6 +164,26 @@ fn names_in_small_letters_are_read_where_the_others_are_absent() {
 }
 
 #[test]
+fn gemini_md_is_read_whatever_the_setting_names() {
+    let world = World::new(r#"[{"text":"done"}]"#);
+    let settings = r#"{"context": {"fileName": ["RULES.md", "AGENTS.md"]}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    for name in ["RULES.md", "AGENTS.md", "GEMINI.md"] {
+        world.home.write_home(&format!(".gemini/{name}"), &format!("own {name}")).expect("file");
+        world.home.write(name, &format!("project {name}")).expect("file");
+    }
+    world.run_well(&["-p", "go"]);
+    let is_in_order = |text: &str, words: [&str; 3]| {
+        let places = words.map(|word| text.find(word).unwrap_or_else(|| panic!("{word}: {text}")));
+        assert!(places.is_sorted(), "{words:?}: {places:?}");
+    };
+    let own = ["own RULES.md", "own AGENTS.md", "own GEMINI.md"];
+    is_in_order(&system(&body(&world, 0)), own);
+    let text = raw_contents(&world.server.requests()[0]).join("\n");
+    is_in_order(&text, ["project AGENTS.md", "project GEMINI.md", "project RULES.md"]);
+}
+
+#[test]
 fn a_fact_is_kept_and_read_by_the_next_session() {
     let world = World::new(
         r#"[{"calls":[{"name":"save_memory","args":{"fact":"Prefers short answers"}},

@@ -40,7 +40,7 @@ fn in_doubt_the_classifier_is_asked() {
     let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
     let world = world(&script.to_string(), "{}");
     let done = world.run_well(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
-    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3-pro-preview"]);
+    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
     let said = said(&done);
     assert_eq!(said["stats"]["routing"][0]["source"], "numerical_classifier");
     assert!(
@@ -52,7 +52,7 @@ fn in_doubt_the_classifier_is_asked() {
         .write_home(".gemini/settings.json", r#"{"model": {"routing": "rules"}}"#)
         .expect("written");
     quiet.run_well(&["-p", "Add a flag --quiet\nto the parser"]);
-    assert_eq!(asked(&quiet), ["gemini-3-pro-preview"]);
+    assert_eq!(asked(&quiet), ["gemini-3.1-pro-preview"]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
     let world = world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
     world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
     world.run_well(&["-p", "Now refactor all of it", "-r"]);
-    assert_eq!(asked(&world)[2..], ["gemini-3-pro-preview", "gemini-3.8-flash"]);
+    assert_eq!(asked(&world)[2..], ["gemini-3.1-pro-preview", "gemini-3.8-flash"]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_classifier_that_takes_too_long_is_not_waited_for() {
     world.home.write_home(".gemini/settings.json", quick).expect("settings");
     let done = world.run(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3-pro-preview"]);
+    assert_eq!(asked(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
     let routing = said(&done)["stats"]["routing"][0].clone();
     assert_eq!(routing["source"], "default");
     assert!(routing["error"].to_string().contains("within 50 ms"), "{routing}");
@@ -123,10 +123,10 @@ fn a_chain_of_the_settings_says_who_stands_in_and_whether_one_is_asked() {
         {"model": "pro", "maxAttempts": 1, "actions": {"transient": "silent"}},
         {"model": "flash-lite", "isLastResort": true}]}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let done = world.run(&["-m", "gemini-3-pro-preview", "-p", "go"]);
+    let done = world.run(&["-m", "gemini-3.1-pro-preview", "-p", "go"]);
     assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
     assert!(done.err().contains("goes on with `gemini-3.5-flash-lite`"), "{}", done.err());
-    assert_eq!(asked(&world), ["gemini-3-pro-preview", "gemini-3.5-flash-lite"]);
+    assert_eq!(asked(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
     let wrong =
         json!({"modelConfigs": {"modelChains": {"preview": [{"actions": {"transient": "x"}}]}}});
     world.home.write_home(".gemini/settings.json", &wrong.to_string()).expect("settings");

@@ -245,3 +245,43 @@ fn an_id_that_many_want_at_once_is_given_to_one() {
     world.run(&["-p", "/nothing", "--session-id", "empty"]);
     assert_eq!(journals(&world).len(), 5);
 }
+
+#[test]
+fn a_session_that_both_programs_went_on_with_is_always_saved() {
+    let world = World::new(
+        r#"[{"match":{"promptContains":"ours"},"text":"one"},
+            {"match":{"promptContains":"again"},"text":"two"},
+            {"match":{"promptContains":"theirs"},"text":"three"}]"#,
+    );
+    let id = "9f6f3b2a-0000-4000-8000-000000000001";
+    let folder = world.home.gemini().join("tmp/app");
+    std::fs::create_dir_all(folder.join("chats")).expect("folder");
+    let project = world.home.project().canonicalize().expect("project");
+    std::fs::write(folder.join(".project_root"), project.display().to_string()).expect("root");
+    let record = |updated: &str, prompt: &str| {
+        let text = format!(
+            "{{\"sessionId\":\"{id}\",\"projectHash\":\"h\",\"startTime\":\"2026-01-01T00:00:00.000Z\",\"lastUpdated\":\"{updated}\",\"kind\":\"main\"}}\n\
+             {{\"id\":\"a\",\"timestamp\":\"{updated}\",\"type\":\"user\",\"content\":\"{prompt}\"}}\n\
+             {{\"id\":\"b\",\"timestamp\":\"{updated}\",\"type\":\"gemini\",\"content\":\"yes\"}}\n"
+        );
+        let path = folder.join("chats/session-2026-01-01T00-00-9f6f3b2a.jsonl");
+        std::fs::write(path, text).expect("record");
+    };
+    record("2026-01-01T00:00:00.000Z", "began there");
+    world.run_well(&["-r", id, "-p", "ours"]);
+    record("2999-01-01T00:00:00.000Z", "went on there");
+    let again = world.run(&["-r", id, "-p", "again"]);
+    assert_eq!((again.code(), again.out().as_str()), (0, "two\n"), "{}", again.err());
+    assert!(again.err().contains(&format!("--resume gemini-{id}")), "{}", again.err());
+    let theirs = world.run(&["-r", &format!("gemini-{id}"), "-p", "theirs"]);
+    assert_eq!((theirs.code(), theirs.out().as_str()), (0, "three\n"), "{}", theirs.err());
+    assert!(!theirs.err().contains("not saved"), "{}", theirs.err());
+    let files = journals(&world);
+    assert_eq!(files.len(), 2, "{files:?}");
+    let texts: Vec<String> =
+        files.iter().map(|file| std::fs::read_to_string(file).expect("journal")).collect();
+    let of = |prompt: &str| texts.iter().find(|text| text.contains(prompt)).expect("saved");
+    assert!(of("\"ours\"").contains("\"again\""));
+    assert!(of("\"theirs\"").contains("went on there"));
+    assert!(of("\"theirs\"").contains(&format!("\"forkedFrom\":\"gemini-{id}\"")));
+}

@@ -24,6 +24,8 @@ use crate::launch::failure;
 pub struct Prepared {
     shared: Arc<Shared>,
     name: String,
+    /// The whole line, as typed.
+    pub(super) line: String,
     steps: Vec<Step>,
     /// As typed, for files that the arguments name.
     arguments: String,
@@ -106,6 +108,7 @@ impl Prepared {
     ) -> Self {
         Self {
             shared,
+            line: String::new(),
             name,
             steps,
             arguments,
@@ -185,7 +188,9 @@ impl Prepared {
                  (see `parallax policy`), or run it where you can be asked"
             )));
         }
-        let Self { shared, steps, arguments, mode, wishes, timeout, agent, mut notices, .. } = self;
+        let Self {
+            shared, line, steps, arguments, mode, wishes, timeout, agent, mut notices, ..
+        } = self;
         let end = timeout.map(|timeout| (Instant::now() + timeout, timeout));
         let mut parts: Vec<Part> = Vec::new();
         for step in steps {
@@ -251,6 +256,7 @@ impl Prepared {
         prompt.attachments.extend(named.attachments);
         prompt.attachments.extend(delegation(agent.as_slice()));
         prompt.wishes = wishes;
+        prompt.typed = Some(line);
         Ok(Expanded { prompt, notices })
     }
 }

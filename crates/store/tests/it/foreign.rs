@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::content::{Role, SYNTHETIC_SIGNATURE};
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
-    DeleteError, FindError, Homes, Journal, LoadedSession, Origin, delete, find, import, list,
+    DeleteError, FindError, Homes, Journal, LoadedSession, Origin, SessionEntry, delete, find,
+    import, list,
 };
 use proptest::prelude::*;
 
@@ -132,6 +133,7 @@ impl Home {
     fn ours(&self, id: &str, start: &str, prompt: &str) -> PathBuf {
         let mut head = head(id);
         head.start_time = start.to_owned();
+        head.project = self.project.display().to_string();
         let journal = Journal::create(self.homes.journal(&self.project, &id.into()), head);
         journal
             .append(&content(sealed(r#"{"role":"user","parts":[{"text":"<session_context>"}]}"#)))
@@ -234,6 +236,37 @@ fn a_session_of_the_parallax_cli_that_went_on_here_stands_once() {
     let entries = list(&home.homes, &home.project);
     let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.origin)).collect();
     assert_eq!(seen, [("0badcafe", Origin::Parallax)]);
+}
+
+#[test]
+fn what_gemini_cli_wrote_apart_from_us_has_an_entry_of_its_own() {
+    let home = home();
+    let id = "9f6f3b2a-0000-4000-8000-000000000001";
+    let folder = home.homes.gemini.join("tmp/app");
+    write(&folder.join(".project_root"), &home.project.display().to_string());
+    let record = folder.join("chats/session-2026-11-20T10-00-9f6f3b2a.jsonl");
+    write(&record, GEMINI);
+    home.ours(id, "2026-11-20T10:05:00.000Z", "list the files");
+    let listed = || {
+        let told = |e: SessionEntry| (e.short_id(), e.origin, e.elsewhere, e.forked_from.is_some());
+        let entries = list(&home.homes, &home.project);
+        entries.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let ours = |elsewhere: Option<&str>| {
+        ("9f6f3b2a".to_owned(), Origin::Parallax, elsewhere.map(str::to_owned), false)
+    };
+    assert_eq!(listed(), [ours(None)], "our journal holds all of it");
+    write(
+        &record,
+        &format!("{GEMINI}{{\"$set\":{{\"lastUpdated\":\"2026-11-20T11:00:00.000Z\"}}}}\n"),
+    );
+    let theirs = format!("gemini-{id}");
+    let entry = ("gemini-9f6f3b2a".to_owned(), Origin::GeminiCli, None, false);
+    assert_eq!(listed(), [entry, ours(Some(&theirs))]);
+    let by = |selector: &str| find(&home.homes, &home.project, selector).map(|e| (e.id, e.origin));
+    assert_eq!(by(id), Ok((id.to_owned(), Origin::Parallax)));
+    assert_eq!(by("9f6f"), Ok((id.to_owned(), Origin::Parallax)));
+    assert_eq!(by("gemini-9f6f"), Ok((theirs, Origin::GeminiCli)));
 }
 
 proptest! {

@@ -68,7 +68,7 @@ impl App {
         if goal.is_empty() {
             return self.error("Say what is to be reached: `/parallax GOAL`.");
         }
-        self.submit(parallax_sdk::commands::coordination(goal));
+        self.submit_for_command(parallax_sdk::commands::coordination(goal));
     }
 
     /// A session is open: its agents are known.

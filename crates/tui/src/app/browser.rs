@@ -247,8 +247,16 @@ impl App {
             let made = launch.fork_session(&id, before);
             Box::new(move |app| match made {
                 Ok(new) => {
-                    app.info(format!("This is a copy now; the original is {id}."));
+                    // All of it is on the screen already.
+                    app.again = before.is_none();
+                    let told = format!(
+                        "This is a copy now, `{}`, and goes on by itself; the original is `{id}`: \
+                         `/load {id}` goes back to it.",
+                        new.id
+                    );
                     app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
+                    // Behind what the copy holds.
+                    app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(told)))));
                 }
                 Err(failure) => app.error(failure.message),
             })

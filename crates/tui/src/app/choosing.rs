@@ -18,7 +18,8 @@ pub(super) const COLOURS: &str = "Colours";
 
 impl App {
     pub(super) fn editor_dialog(&mut self) {
-        self.ask(Launch::editors, |app, editors| {
+        self.ask(Launch::editors, |app, mut editors| {
+            editors.sort_by_key(|(_, installed)| !installed);
             let items = editors.iter().map(|(editor, installed)| {
                 let mut item = ListItem::new(editor.id, editor.name, "");
                 if !installed {
@@ -60,6 +61,9 @@ impl App {
             self.keep_setting("model.name", Some(Value::String(name.to_owned())));
         }
         self.toast(format!("model: {name}"));
+        if let Some(doubt) = self.launch.as_ref().and_then(|launch| launch.model_doubt(name)) {
+            self.warn(doubt);
+        }
     }
 
     pub(super) fn permissions_dialog(&mut self) {

@@ -145,6 +145,9 @@ impl App {
                 for notice in notices {
                     self.info(notice);
                 }
+                if let Some(typed) = &prompt.typed {
+                    self.note_expanded(typed, &prompt.text);
+                }
                 self.effect(Effect::Send(Op::Prompt(prompt)));
             }
             Err(failure) => self.error(failure.message),

@@ -1,8 +1,8 @@
 //! What the engine tells.
 
 use parallax_protocol::event::{
-    CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart,
-    Level, SteerFate, TurnEnded,
+    CallPhase, CompactionCause, EndReason, Event, EventBody, Failure, FailureKind, ItemDone,
+    ItemStart, Level, SteerFate, TurnEnded,
 };
 use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
@@ -15,12 +15,19 @@ use crate::footer::Quota;
 use crate::status::Working;
 use crate::transcript::{Anchor, LocalItem};
 
+/// What can be done about a request that the service refuses.
+const REFUSED: &str = "What is refused is refused again. It may be the model's name (`/model`), a \
+    setting of `modelConfigs`, or what the conversation holds: `/compress` makes that anew, `/rewind` \
+    goes back to before it. F12 shows the requests; `parallax --debug` keeps a log.";
+
 impl App {
     /// Takes an event: the transcript shows what happened, the rest of the
     /// face what that means for it.
     pub(crate) fn engine(&mut self, event: &Event) {
         self.tick();
-        self.transcript.apply(event);
+        if !self.is_echoed(&event.body) {
+            self.transcript.apply(event);
+        }
         self.stats.event(event);
         self.debug.apply(event);
         self.note_begun(&event.body);
@@ -105,11 +112,7 @@ impl App {
                 if call.error.is_none() {
                     self.facts.quota = None;
                 }
-                self.facts.cost += call.cost.map_or(0.0, |cost| cost.total());
-                self.facts.sent.0 += call.usage.prompt_token_count;
-                self.facts.sent.1 += call.usage.cached_content_token_count;
-                self.facts.received +=
-                    call.usage.candidates_token_count + call.usage.thoughts_token_count;
+                self.tell_counts();
                 if let Some(working) = &mut self.working {
                     working.retry = None;
                 }
@@ -217,17 +220,11 @@ impl App {
                 if let Some(working) = &mut self.working {
                     working.ran(item);
                 }
-                match &tool.display {
-                    Some(Display::Todos { todos }) => {
-                        self.todos.clone_from(todos);
-                        self.todos_count = true;
-                    }
-                    Some(Display::Diff(diff)) => {
-                        self.facts.lines_added += diff.lines_added;
-                        self.facts.lines_removed += diff.lines_removed;
-                    }
-                    _ => {}
+                if let Some(Display::Todos { todos }) = &tool.display {
+                    self.todos.clone_from(todos);
+                    self.todos_count = true;
                 }
+                self.tell_counts();
             }
             _ => {}
         }
@@ -260,6 +257,11 @@ impl App {
         } else if ended.taken_back && (self.stopped || too_long) {
             let prompt = std::mem::take(&mut self.turn_prompt);
             self.composer.insert_before(&prompt);
+        }
+        if let EndReason::Failed(Failure { status: Some(400), kind, .. }) = &ended.reason
+            && *kind != FailureKind::Overflow
+        {
+            self.info(REFUSED);
         }
         match &ended.reason {
             EndReason::Cancelled => {

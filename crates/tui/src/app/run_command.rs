@@ -49,9 +49,9 @@ impl App {
                 self.scroll_away();
                 self.effect(Effect::Open(SessionChoice::Clear));
             }
-            Command::Commit => self.submit(COMMIT.to_owned()),
-            Command::CommitNoPush => self.submit(COMMIT_NO_PUSH.to_owned()),
-            Command::CommitPr => self.submit(COMMIT_PR.to_owned()),
+            Command::Commit => self.submit_for_command(COMMIT.to_owned()),
+            Command::CommitNoPush => self.submit_for_command(COMMIT_NO_PUSH.to_owned()),
+            Command::CommitPr => self.submit_for_command(COMMIT_PR.to_owned()),
             Command::Compress => {
                 let focus = (!arguments.is_empty()).then(|| arguments.to_owned());
                 self.compact(focus);
@@ -120,7 +120,7 @@ impl App {
             Command::Plan => self.plan(arguments),
             Command::PlanCopy => self.copy_plan(arguments),
             Command::Policies => self.policies(),
-            Command::Privacy => self.say(plain_rows(PRIVACY)),
+            Command::Privacy => self.say_wrapped(plain_rows(PRIVACY)),
             Command::Quit => self.effect(Effect::Quit { delete: arguments == "--delete" }),
             Command::Restore => self.restore(arguments),
             Command::Rewind => self.rewind_dialog(),
@@ -269,7 +269,7 @@ impl App {
             Ok(Init::There(path)) => {
                 app.info(format!("{} is there already; nothing was changed.", path.display()));
             }
-            Ok(Init::Prompt(prompt)) => app.submit(prompt.to_owned()),
+            Ok(Init::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
             Err(failure) => app.error(failure.message),
         });
     }

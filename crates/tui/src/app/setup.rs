@@ -12,7 +12,6 @@ use super::App;
 use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
 use crate::effect::{Effect, Job};
-use crate::footer::Facts;
 use crate::transcript::{Thoughts, ViewOptions};
 
 /// Prompts that are kept in reach.
@@ -122,6 +121,8 @@ impl App {
     pub(crate) fn opened(&mut self, open: &OpenSession) {
         if self.session != open.id.as_str() {
             self.count_anew();
+            self.stats = open.counted_before();
+            self.tell_counts();
         }
         self.session = open.id.to_string();
         let again = std::mem::take(&mut self.again);
@@ -151,13 +152,8 @@ impl App {
             ));
         }
         if !again {
-            let used = open.used_before();
-            let tokens = used.usage;
-            self.facts.sent = (tokens.prompt_token_count, tokens.cached_content_token_count);
-            self.facts.received = tokens.candidates_token_count + tokens.thoughts_token_count;
-            self.facts.cost = used.cost;
             // Until the next answer tells.
-            self.facts.routed = used.model;
+            self.facts.routed.clone_from(&self.stats.before.model);
             self.facts.quota = None;
             self.summary(open);
             if !items.is_empty() {
@@ -218,10 +214,18 @@ impl App {
             self.session_before = Some(self.session.clone());
         }
         self.stats = SessionStats::default();
-        let Facts { sent, received, cost, lines_added, lines_removed, .. } = Facts::default();
-        let facts = &mut self.facts;
-        (facts.sent, facts.received, facts.cost) = (sent, received, cost);
-        (facts.lines_added, facts.lines_removed) = (lines_added, lines_removed);
+        self.tell_counts();
+    }
+
+    /// The footer tells what is counted.
+    pub(super) fn tell_counts(&mut self) {
+        let tokens = self.stats.tokens();
+        let files = &self.stats.totals.files;
+        self.facts.sent = (tokens.prompt, tokens.cached);
+        self.facts.received = tokens.candidates + tokens.thoughts;
+        self.facts.cost = self.stats.totals.cost.usd;
+        self.facts.lines_added = files.total_lines_added;
+        self.facts.lines_removed = files.total_lines_removed;
     }
 
     /// Nothing of the session before is left on the screen's live part.

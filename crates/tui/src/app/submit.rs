@@ -1,12 +1,13 @@
 //! What was typed and sent: prompts, commands, shell lines, completions.
 
-use parallax_protocol::event::Rewound;
+use parallax_protocol::event::{EventBody, ItemStart, Rewound};
 use parallax_protocol::op::Op;
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
 
 use super::App;
 use crate::commands::{Parsed, parse};
 use crate::composer::{InputMode, Submission};
+use crate::debug_console::LogLevel;
 use crate::effect::Effect;
 use crate::transcript::LocalItem;
 
@@ -100,7 +101,37 @@ impl App {
 
     /// What was typed, into the transcript: commands are told by no event.
     fn echo(&mut self, text: &str) {
+        self.echoed = Some(text.trim().to_owned());
         self.transcript.push(LocalItem::User(text.to_owned()));
+    }
+
+    /// Sends what a command of the program's own stands for; people see the command.
+    pub(super) fn submit_for_command(&mut self, text: String) {
+        if let Some(typed) = self.echoed.clone() {
+            self.stood_for.retain(|(known, _)| *known != text);
+            self.stood_for.push((text.clone(), typed));
+        }
+        self.submit(text);
+    }
+
+    /// The command that stands for a prompt that is sent now.
+    pub(crate) fn typed_for(&mut self, text: &str) -> Option<String> {
+        let typed = self.stood_for.iter().find(|(known, _)| known == text)?.1.clone();
+        self.note_expanded(&typed, text);
+        Some(typed)
+    }
+
+    /// What the model gets in the place of a command, for the console.
+    pub(super) fn note_expanded(&self, typed: &str, text: &str) {
+        self.debug.log.add(LogLevel::Info, format!("`{typed}` was sent as: {text}"));
+    }
+
+    /// Whether a prompt that begins is the command that was typed last.
+    pub(super) fn is_echoed(&mut self, event: &EventBody) -> bool {
+        let EventBody::ItemStarted { start: ItemStart::User { text }, .. } = event else {
+            return false;
+        };
+        self.echoed.take_if(|echoed| echoed == text).is_some()
     }
 
     /// Keeps what was typed for this project's history.

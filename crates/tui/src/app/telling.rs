@@ -16,7 +16,11 @@ impl App {
                 Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
             };
             let (asked, means) = &about.model;
-            let model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
+            let mut model =
+                if asked == means { asked.clone() } else { format!("{asked} ({means})") };
+            if let Some(answers) = app.facts.routed.as_ref().filter(|routed| *routed != means) {
+                model.push_str(&format!("; {answers} answers now (`/model why`)"));
+            }
             let mut rows = vec![
                 Line::styled("Parallax", app.theme.accent.bold()),
                 row("version", about.version.clone()),
@@ -184,8 +188,10 @@ impl App {
     /// Rows into the transcript, wrapped.
     pub(super) fn say_wrapped(&mut self, rows: Vec<Line>) {
         let width = self.width();
-        let indent = [parallax_screen::Span::raw("  ")];
-        let rows = rows.iter().flat_map(|row| parallax_screen::wrap(row, width, &indent));
+        let rows = rows.iter().flat_map(|row| {
+            let hang = [parallax_screen::Span::raw(" ".repeat(hang(&row.text())))];
+            wrap(row, width, &hang)
+        });
         let rows = rows.collect();
         self.say(rows);
     }
@@ -214,6 +220,18 @@ impl App {
         let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
         rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));
         rows
+    }
+}
+
+/// Columns before what goes on in the next row: below the words of an entry of a
+/// list, and beyond the beginning of a heading.
+fn hang(row: &str) -> usize {
+    let words = row.trim_start();
+    let indent = row.chars().count() - words.chars().count();
+    match indent {
+        // Descriptions stand below their names.
+        4.. if !words.starts_with("- ") => indent,
+        _ => indent + 2,
     }
 }
 

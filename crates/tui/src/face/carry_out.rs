@@ -172,8 +172,10 @@ impl Face {
             return not_sent("The session is not open.".to_owned(), text)(&mut self.app);
         };
         let (ops, expander) = (session.ops.clone(), session.expander.clone());
+        let shown = self.app.typed_for(&text);
         if !text.contains('@') {
-            return self.send(order(Prompt { text, ..Prompt::default() }, steer)).await;
+            let prompt = Prompt { text, typed: shown, ..Prompt::default() };
+            return self.send(order(prompt, steer)).await;
         }
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
@@ -184,9 +186,10 @@ impl Face {
             });
             let then: Then = match read.await {
                 Ok(Err(outside)) => Box::new(move |app| app.ask_outside(typed, steer, outside)),
-                Ok(Ok(Ok(prompt))) => {
+                Ok(Ok(Ok(mut prompt))) => {
+                    prompt.typed = shown;
                     let names = read_names(&prompt.attachments);
-                    let shown = prompt.text.clone();
+                    let shown = prompt.typed.as_ref().unwrap_or(&prompt.text).clone();
                     if !names.is_empty() {
                         // Before the prompt: its event asks for them.
                         let note: Then = Box::new(move |app| app.read_for.push((shown, names)));
@@ -249,7 +252,12 @@ impl Face {
             if mode != session.open.mode {
                 self.options.approval_mode = Some(mode);
             }
-            is_told = !self.app.again && (mode != session.open.mode || mode == ApprovalMode::Plan);
+            // The same session read again is where it was; a copy is another one.
+            let is_copy = matches!(
+                &choice, SessionChoice::Resume(id) if *id != session.open.id.as_str()
+            );
+            is_told = (is_copy || !self.app.again)
+                && (mode != session.open.mode || mode == ApprovalMode::Plan);
             before = Some(match session.open.is_kept() {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
                 false => SessionChoice::New,
@@ -304,8 +312,33 @@ impl Face {
         }));
     }
 
+    /// Ends the turn that runs: what came of its answer is shown, counted and in
+    /// the journal like that of any other.
+    async fn end_turn(&mut self) {
+        if !self.app.is_busy() {
+            return;
+        }
+        let Some(ops) = self.session.as_ref().map(|session| session.ops.clone()) else { return };
+        // Nothing that waits begins after it.
+        if ops.send(Op::Shutdown).await.is_err() {
+            return;
+        }
+        // A tool may take its time: the session's end waits for that, the screen does not.
+        let _ = tokio::time::timeout(SILENCE, async {
+            loop {
+                let Some(session) = &mut self.session else { return };
+                match session.events.next().await {
+                    Some(event) if !self.tell(&event) => {}
+                    _ => return,
+                }
+            }
+        })
+        .await;
+    }
+
     /// Ends the session and gives the terminal back.
     pub(super) async fn close(mut self, left: Left, signals: &mut Signals) {
+        self.end_turn().await;
         self.app.close_pager();
         let last = self.app.farewell(self.delete);
         if self.app.has_title() {

@@ -87,6 +87,29 @@ fn a_signal_ends_it_and_its_commands_and_gives_the_terminal_back() {
 }
 
 #[test]
+fn what_came_of_an_answer_is_kept_when_the_program_ends() {
+    let script = r#"[{"chunks":[{"text":"half of it\n\nand "},{"gate":"never"},{"text":"more"},{"finish":"STOP"}]}]"#;
+    for quits in [true, false] {
+        let seat = Seat::in_world(World::new(script), &Start::default());
+        seat.prompts("go");
+        seat.sees("half of it");
+        match quits {
+            true => seat.prompts("/quit"),
+            false => kill_process(pid(&seat), Signal::TERM).expect("signal"),
+        }
+        seat.ends();
+        seat.has_seen("half of it");
+        seat.has_seen("Goodbye!");
+        let lines = seat.lines().join("\n");
+        let at = |words: &str| lines.find(words).unwrap_or_else(|| panic!("{words}: {lines}"));
+        assert!(at("half of it") < at("Goodbye!"), "{lines}");
+        assert!(at("Goodbye!") < at("gemini-3"), "the request is counted: {lines}");
+        let done = seat.world.run_well(&["sessions", "export", "latest", "--format", "jsonl"]);
+        assert!(done.out().contains("\"partial\":true"), "{}", done.out());
+    }
+}
+
+#[test]
 fn a_closed_terminal_ends_it_and_its_commands() {
     // `script` holds the terminal's other end, which closes when it is killed.
     let line = format!("{PROGRAM} --yolo");

@@ -145,6 +145,29 @@ fn what_was_refused_and_interrupted_looks_as_it_did() {
 }
 
 #[test]
+fn a_command_is_shown_as_it_was_typed() {
+    let world = World::new(r#"[{"text":"Done so."}]"#);
+    let command = "prompt = \"The long form\\nfor {{args}}\"";
+    world.home.write_home(".gemini/commands/mycmd.toml", command).expect("command");
+    let seat = Seat::in_world(world, &sized());
+    seat.prompts("/mycmd abc");
+    seat.sees("Done so.");
+    seat.is_idle();
+    let body = String::from_utf8_lossy(&seat.world.server.requests()[0].body).into_owned();
+    assert!(body.contains("The long form\\nfor abc"), "{body}");
+    let before = talk(&seat, "/mycmd abc", "Done so.");
+    assert!(!before.join("\n").contains("long form"), "{before:?}");
+    let seat = again(seat, "[]", &["--resume", "latest"]);
+    seat.sees("Done so.");
+    assert_eq!(talk(&seat, "/mycmd abc", "Done so."), before);
+    // The whole session is counted, and this run told apart.
+    seat.prompts("/stats");
+    seat.sees("this run");
+    let listed = seat.world.run_well(&["sessions", "list"]);
+    assert!(listed.out().contains("/mycmd abc"), "{}", listed.out());
+}
+
+#[test]
 fn the_browser_finds_what_was_said_and_shows_it() {
     let seat = Seat::in_world(
         World::new(r#"[{"text":"A walrus is no seal."},{"text":"Nor is a lamp."}]"#),
