@@ -24,6 +24,9 @@ pub struct UiSettings {
     pub hide_context_summary: bool,
     /// What the footer shows, in order; `None`: no footer (`ui.hideFooter`).
     pub footer: Option<Vec<FooterItem>>,
+    /// The end of a command in the background is told by the terminal, since nobody
+    /// else tells it: `tools.shell.backgroundCompletionBehavior` is `silent`.
+    pub tells_background: bool,
     /// `ui.footer.showLabels`.
     pub footer_labels: bool,
     /// `ui.showLineNumbers`.
@@ -272,6 +275,10 @@ impl UiSettings {
             hide_context_summary: flag("ui.hideContextSummary"),
             footer: (!flag("ui.hideFooter")).then(|| footer(settings)),
             // Labels take a second row: only where somebody wants them.
+            tells_background: !matches!(
+                settings.text("tools.shell.backgroundCompletionBehavior").as_deref(),
+                Some("notify" | "inject")
+            ),
             footer_labels: settings.get("ui.footer.showLabels") == Some(&Value::Bool(true)),
             line_numbers: flag("ui.showLineNumbers"),
             thoughts: settings.text("ui.inlineThinkingMode").as_deref() == Some("full"),

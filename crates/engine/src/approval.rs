@@ -74,6 +74,7 @@ impl Session {
             outcomes: prepared.outcomes.clone(),
             question,
             rules: prepared.rules.clone(),
+            no_rule: prepared.no_rule.clone(),
             permissions: prepared.effects.permissions.clone(),
             wider: prepared.invocation.wider(&prepared.effects.permissions),
             not_undoable,

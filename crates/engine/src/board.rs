@@ -96,6 +96,8 @@ pub(crate) struct Prepared {
     pub(crate) verdict: Verdict,
     /// Rules that would spare the question.
     pub(crate) rules: Vec<RuleDraft>,
+    /// Why there are none, when it is asked about.
+    pub(crate) no_rule: Option<String>,
     /// What may be answered, once asked.
     pub(crate) outcomes: Vec<AskOutcome>,
     /// What a person answered, once they did.

@@ -184,6 +184,7 @@ impl Session {
             ],
             question: Question::Fallback,
             rules: Vec::new(),
+            no_rule: None,
             permissions: Permissions::default(),
             wider: Permissions::default(),
             not_undoable: Vec::new(),

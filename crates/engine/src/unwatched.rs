@@ -41,6 +41,7 @@ impl Session {
             outcomes: vec![AskOutcome::ProceedAlways, AskOutcome::Cancel],
             question: Question::Loop,
             rules: Vec::new(),
+            no_rule: None,
             permissions: Permissions::default(),
             wider: Permissions::default(),
             not_undoable: Vec::new(),

@@ -232,6 +232,7 @@ impl Script {
             verdict: Verdict::new(Decision::Ask, "default", "it runs a command"),
             question: Question::Exec,
             rules: Vec::new(),
+            no_rule: None,
             permissions: Permissions::default(),
             wider: Permissions::default(),
             not_undoable: Vec::new(),

@@ -131,13 +131,10 @@ fn is_relative_program(command: &Command) -> bool {
     program.is_some_and(|program| program.contains('/') && !program.starts_with('/'))
 }
 
-fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
-    let redirects = shell.redirections().next().is_some();
-    let commands: Vec<&Command> = shell
-        .line
-        .commands
-        .iter()
-        .enumerate()
+/// The commands of a line that a rule must name.
+fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
+    let commands = shell.line.commands.iter().enumerate();
+    commands
         // What needs no rule stands in none, but for what is redirected.
         .filter(|(index, command)| {
             !command.handed_on
@@ -145,14 +142,53 @@ fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -
                 && (redirects || !shell.is_safe(*index))
         })
         .map(|(_, command)| command)
-        .collect();
-    let names_all = !commands.is_empty()
-        && commands.len() <= MOST_PREFIXES
-        && shell.trouble().is_none()
-        && commands.iter().all(|command| is_settled(command))
-        // `./x` is another program in another folder.
-        && !commands.iter().any(|command| is_relative_program(command));
-    if !names_all {
+        .collect()
+}
+
+/// Why no rule can name all that the line runs.
+fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
+    let shown = |command: &Command| shown(&command.source);
+    if let Some(trouble) = shell.trouble() {
+        return Some(format!("what the line runs is not sure: {trouble}"));
+    }
+    if commands.is_empty() {
+        return Some("there is no command in it that a rule could name".to_owned());
+    }
+    if commands.len() > MOST_PREFIXES {
+        let count = commands.len();
+        return Some(format!("it runs {count} commands, and a rule names {MOST_PREFIXES} at most"));
+    }
+    if let Some(command) = commands.iter().find(|command| !is_settled(command)) {
+        return Some(format!("only the run tells what `{}` does", shown(command)));
+    }
+    // `./x` is another program in another folder.
+    let relative = commands.iter().find(|command| is_relative_program(command));
+    relative.map(|command| format!("`{}` is another program in another folder", shown(command)))
+}
+
+/// The beginning of a command, on one row.
+fn shown(source: &str) -> String {
+    const MOST: usize = 40;
+    let words = source.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
+        None => words,
+    }
+}
+
+/// Why there are no drafts for the call, for people.
+pub(crate) fn why_none(call: &Call<'_>) -> String {
+    let of_line = call.shell.as_ref().and_then(|shell| {
+        let redirects = shell.redirections().next().is_some();
+        trouble(shell, &named(shell, redirects))
+    });
+    of_line.unwrap_or_else(|| "no rule that names it would let all of it through".to_owned())
+}
+
+fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+    let redirects = shell.redirections().next().is_some();
+    let commands = named(shell, redirects);
+    if trouble(shell, &commands).is_some() {
         return Vec::new();
     }
     let mut permissions = permissions.clone();

@@ -589,6 +589,17 @@ impl Judge for Policy {
         drafts
     }
 
+    fn why_no_drafts(&self, query: &Query<'_>, permissions: &Permissions) -> String {
+        if self.disable_always_allow {
+            return "`security.disableAlwaysAllow` forbids it".to_owned();
+        }
+        let write = &permissions.file_system.write;
+        if write.iter().any(|path| paths::is_protected(path, query.workspace)) {
+            return "it writes a protected file".to_owned();
+        }
+        drafts::why_none(&self.read(query))
+    }
+
     fn with_rule(&self, draft: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
         if self.disable_always_allow {
             return Err(

@@ -382,6 +382,8 @@ pub struct Ask {
     /// the widest; the first is meant unless the answer names another. Empty
     /// when no answer may hold for longer.
     pub rules: Vec<RuleDraft>,
+    /// Why there are none, for people; `None` where none are expected.
+    pub no_rule: Option<String>,
     /// What would be given beyond the sandbox.
     pub permissions: Permissions,
     /// What could be given in its place, for a command that does more around the

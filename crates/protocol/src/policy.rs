@@ -228,6 +228,10 @@ pub trait Judge: Send + Sync {
     fn drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> Vec<RuleDraft> {
         Vec::new()
     }
+    /// Why there are no such rules, for people.
+    fn why_no_drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> String {
+        "there is no rule that would let it through".to_owned()
+    }
     /// The same judge with one more rule of the session.
     ///
     /// # Errors

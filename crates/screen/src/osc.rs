@@ -91,7 +91,13 @@ pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
         return None;
     }
     let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
-    Some(passed(sequence.as_bytes(), capabilities))
+    let mut out = passed(sequence.as_bytes(), capabilities);
+    if capabilities.terminal == Terminal::Tmux {
+        // It hands on nothing by default; it takes the sequence itself where
+        // `set-clipboard` is on.
+        out.extend_from_slice(sequence.as_bytes());
+    }
+    Some(out)
 }
 
 /// Asks for the clipboard's text.
@@ -144,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn tmux_hands_on_what_it_would_keep() {
+    fn tmux_hands_on_a_copy_or_takes_it() {
         assert_eq!(
             copy("hi", &inside("tmux-256color")).unwrap(),
-            b"\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\"
+            b"\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\\x1b]52;c;aGk=\x07"
         );
         assert_eq!(copy("hi", &inside("xterm")).unwrap(), b"\x1b]52;c;aGk=\x07");
         assert_eq!(copy(&"x".repeat(COPY_CAP + 1), &inside("xterm")), None);

@@ -46,6 +46,23 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     rows.end(line)
 }
 
+/// The columns of the longest piece that [`wrap`] breaks only where it is too wide.
+pub fn longest_word(line: &Line) -> usize {
+    let (mut longest, mut word) = (0, 0);
+    for cluster in line.spans.iter().flat_map(|span| span.text.graphemes(true)) {
+        if cluster == " " || cluster == "\t" {
+            word = 0;
+            continue;
+        }
+        word += grapheme_width(cluster);
+        longest = longest.max(word);
+        if grapheme_width(cluster) == 2 {
+            word = 0;
+        }
+    }
+    longest
+}
+
 struct Rows<'a> {
     columns: usize,
     indent: &'a [Span],

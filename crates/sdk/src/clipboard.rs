@@ -23,6 +23,17 @@ pub fn belongs_to_terminal(variable: &dyn Fn(&str) -> Option<OsString>) -> bool 
         .any(|name| variable(name).is_some())
 }
 
+/// Puts text into the buffer of the tmux around us, which hands it on to the
+/// clipboard of the terminal behind it whatever its settings are; whether it did.
+/// tmux before 3.2 only keeps it.
+pub fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    if variable("TMUX").is_none_or(|socket| socket.is_empty()) {
+        return false;
+    }
+    let ways: [&[&str]; 2] = [&["load-buffer", "-w", "-"], &["load-buffer", "-"]];
+    ways.iter().any(|way| persons_program::feed("tmux", way, text.as_bytes(), TIME))
+}
+
 /// Puts text into the clipboard; whether a program took it.
 pub fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let wayland = variable("WAYLAND_DISPLAY").is_some();

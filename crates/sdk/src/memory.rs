@@ -93,7 +93,7 @@ fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
 /// What a person should know of files that are large.
 pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
     let most = launch.config.settings.count("context.memoryMaxTokens").filter(|most| *most > 0)?;
-    let size = tokens::of_text(&file.text);
+    let size = size(file, &launch.config.cwd);
     (size > most).then(|| {
         format!(
             "the memory file `{}` takes about {size} tokens of every request; shorten it, or \
@@ -189,11 +189,16 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
     }
 }
 
+/// About how many tokens of a request a memory file takes, with the rows around it.
+fn size(file: &MemoryFile, cwd: &Path) -> u64 {
+    file.block(cwd).map_or(0, |block| tokens::of_text(&block))
+}
+
 /// How much of a request a memory file is.
 fn source(tier: Tier, file: &MemoryFile, cwd: &Path) -> Source {
     Source {
         name: file.path.display().to_string(),
-        tokens: file.block(cwd).map_or(0, |block| tokens::of_text(&block)),
+        tokens: size(file, cwd),
         in_system: matches!(tier, Tier::Global | Tier::Notes),
     }
 }
@@ -274,7 +279,7 @@ impl OpenSession {
         let row = |tier: ContextTier, file: &MemoryFile| ContextFile {
             path: file.path.clone(),
             tier,
-            tokens: tokens::of_text(&file.text),
+            tokens: size(file, &self.launch.config.cwd),
             text: file.text.clone(),
         };
         let mut rows: Vec<_> = memory.files().map(|(tier, file)| row(tier.into(), file)).collect();

@@ -125,6 +125,8 @@ pub(crate) struct App {
     pub(crate) shell_focus: bool,
     /// What it is, in a row.
     shell_title: String,
+    /// When it began, in milliseconds of the app's clock.
+    shell_since: u64,
     /// Its last row is not ended, as that of a question.
     shell_asks: bool,
     /// When it last wrote something or was given a key, in milliseconds of the
@@ -203,6 +205,8 @@ pub(crate) struct App {
     /// Ctrl+O: the newest item that was cut when the walk back began, and the one
     /// shown last.
     unfolding: Option<(usize, usize)>,
+    /// It was said that the key for YOLO inserts what was deleted.
+    told_yank: bool,
     pub(crate) terminal_background: Option<(u8, u8, u8)>,
     /// Commands of people's own, by name, with what they are for.
     pub(crate) custom: Vec<(String, String)>,
@@ -295,6 +299,7 @@ impl App {
             shell: None,
             shell_focus: false,
             shell_title: String::new(),
+            shell_since: 0,
             shell_asks: false,
             shell_spoke_at: 0,
             compacting: false,
@@ -338,6 +343,7 @@ impl App {
             scope: SettingScope::User,
             settings_list: None,
             unfolding: None,
+            told_yank: false,
             terminal_background: None,
             custom: Vec::new(),
             custom_known: false,

@@ -64,6 +64,8 @@ pub struct Composer {
     keep_paths: bool,
     /// Whether `@` in pasted text is made to name no file.
     escapes_at: bool,
+    /// Whether what was deleted was inserted again since that was asked for.
+    yanked: bool,
 }
 
 impl Composer {
@@ -110,6 +112,11 @@ impl Composer {
     /// Whether characters are commands now (vi's normal and visual modes).
     pub fn takes_no_text(&self) -> bool {
         self.vim_mode().is_some_and(|mode| mode != VimMode::Insert)
+    }
+
+    /// Whether what was deleted was inserted again since this was last asked.
+    pub fn take_yanked(&mut self) -> bool {
+        std::mem::take(&mut self.yanked)
     }
 
     /// An Esc that was pressed means nothing for the next one.

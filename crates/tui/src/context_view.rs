@@ -36,22 +36,26 @@ pub(crate) fn rows(picture: &ContextPicture, width: usize, theme: &Theme) -> Vec
     rows.into_iter().map(|row| cut(row, width)).collect()
 }
 
-/// One bar of the whole window. What is there at all has a cell.
+/// One bar of the whole window: as full as the window is, yet not empty where
+/// something is in it. Parts that are too small for a cell have none.
 fn bar(picture: &ContextPicture, width: usize, theme: &Theme) -> Line {
     let mut line = Line::EMPTY;
-    let estimated: u64 = picture.blocks.iter().map(|block| block.tokens).sum();
-    // The parts are estimates: together they are as long as the service's count.
-    let place = |tokens: u64| {
-        let used = u128::from(picture.tokens) * u128::from(tokens) * width as u128;
-        let whole = u128::from(estimated.max(1)) * u128::from(picture.window.max(1));
-        usize::try_from((used + whole / 2) / whole).unwrap_or(width)
+    let rounded = |part: u64, whole: u64, cells: usize| {
+        let (part, whole) = (u128::from(part), u128::from(whole.max(1)));
+        usize::try_from((part * cells as u128 + whole / 2) / whole).unwrap_or(cells).min(cells)
     };
+    let used = rounded(picture.tokens, picture.window, width);
+    let used = if picture.tokens > 0 { used.max(1) } else { 0 };
+    // The parts are estimates: together they are as long as the service's count.
+    let estimated: u64 = picture.blocks.iter().map(|block| block.tokens).sum();
     let (mut sum, mut drawn) = (0, 0);
-    for block in picture.blocks.iter().filter(|block| block.tokens > 0) {
+    for block in &picture.blocks {
         sum += block.tokens;
-        let cells = place(sum).saturating_sub(drawn).max(1).min(width - drawn);
+        let cells = rounded(sum, estimated, used) - drawn;
         drawn += cells;
-        line.push(Span::styled("█".repeat(cells), style(block.kind, theme)));
+        if cells > 0 {
+            line.push(Span::styled("█".repeat(cells), style(block.kind, theme)));
+        }
     }
     let left = width - drawn;
     line.push(Span::styled("·".repeat(left), theme.secondary));
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_a_cell_and_a_row() {
+    fn the_bar_is_as_full_as_the_window_and_every_part_has_a_row() {
         let mut blocks = vec![
             block(BlockKind::System, None, 2_000),
             block(BlockKind::Memory, Some("/w/GEMINI.md"), 10),
@@ -152,7 +156,10 @@ mod tests {
         let texts: Vec<String> = rows.iter().map(Line::text).collect();
         assert_eq!(texts[0], "Context  20.0k of 100.0k tokens (20%); made shorter from 50.0k");
         let full = texts[1].chars().filter(|char| *char == '█').count();
-        assert!(texts[1].chars().count() == 80 && (14..=24).contains(&full), "{}", texts[1]);
+        assert!(texts[1].chars().count() == 80 && full == 16, "{}", texts[1]);
+        let little = ContextPicture { tokens: 5_600, window: 1_000_000, ..picture.clone() };
+        let bar = bar(&little, 80, &Theme::default()).text();
+        assert_eq!(bar.chars().filter(|char| *char == '█').count(), 1, "{bar}");
         let all = texts.join("\n");
         assert!(all.contains("memory /w/GEMINI.md") && all.contains("results of tool3"), "{all}");
         assert!(all.contains("results of (3 more)") && !all.contains("tool4"), "{all}");

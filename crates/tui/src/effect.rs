@@ -50,6 +50,8 @@ pub(crate) enum Effect {
     Edit { text: String, name: String, then: WithText },
     /// Into the clipboard.
     Copy(String),
+    /// Into the clipboard, by the terminal (OSC 52): no program took it.
+    CopyByTerminal(String),
     /// A picture of the clipboard into the composer, or else its text.
     PasteClipboard,
     /// The clipboard's text from the terminal (OSC 52); it comes as input.

@@ -46,6 +46,8 @@ pub(crate) struct Facts {
     pub(crate) own_prompt: bool,
     /// Share of the window from which the context is compressed.
     pub(crate) warn_at: f64,
+    /// Commands that run in the background.
+    pub(crate) background: usize,
 }
 
 /// What the service said of its limits.
@@ -91,8 +93,16 @@ pub(crate) fn rows(
     let mut names = Line::EMPTY;
     let own = if facts.own_prompt { OWN_PROMPT } else { "" };
     let raw = if facts.raw_markdown { "raw markdown" } else { "" };
-    let signs =
-        [(facts.vim.as_str(), theme.accent.bold()), (own, theme.warning), (raw, theme.warning)];
+    let background = match facts.background {
+        0 => String::new(),
+        running => format!("{running} in background (/shells)"),
+    };
+    let signs = [
+        (facts.vim.as_str(), theme.accent.bold()),
+        (own, theme.warning),
+        (raw, theme.warning),
+        (background.as_str(), theme.accent),
+    ];
     for (sign, style) in signs.into_iter().filter(|(sign, _)| !sign.is_empty()) {
         let gap = usize::from(used > 0);
         if used + gap + text_width(sign) <= width {
@@ -334,6 +344,13 @@ mod tests {
         let facts = Facts { own_prompt: true, vim: "NORMAL".to_owned(), ..facts() };
         let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
         assert_eq!(rows[0].text(), "NORMAL |⌐■_■| · default");
+    }
+
+    #[test]
+    fn commands_in_the_background_are_counted() {
+        let facts = Facts { background: 2, ..facts() };
+        let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
+        assert_eq!(rows[0].text(), "2 in background (/shells) · default");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rows put together: prefixes, hard breaks for code, padding.
 
-use parallax_screen::{Line, Span, Style, grapheme_width, text_width};
+use parallax_screen::{Line, Span, Style, grapheme_width, text_width, wrap};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Breaks pieces into rows of exactly as many columns as fit, wherever that is.
@@ -64,7 +64,75 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     format!("{}…", parallax_screen::truncate(text, columns.saturating_sub(1)))
 }
 
+/// A name and what it means, in two columns: the meaning begins in the column `at`, less far
+/// to the right in a narrow window, and goes on under itself. Beneath a name that needs
+/// more room it begins in a row of its own.
+pub(crate) fn explained(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line> {
+    let at = at.min(width * 2 / 5);
+    let room = width.saturating_sub(at).max(8);
+    let hang = [Span::raw(" ".repeat(at))];
+    let mut meaning = wrap(&meaning, room, &[]).into_iter();
+    let mut rows = Vec::new();
+    if name.width() < at {
+        let first = meaning.next().unwrap_or(Line::EMPTY);
+        let name = padded(name, at, Style::PLAIN);
+        rows.push(prefixed(&name.spans, first));
+    } else {
+        let indent = name.text().chars().take_while(|char| *char == ' ').count().min(at);
+        rows.extend(wrap(&name, width, &[Span::raw(" ".repeat(indent + 2))]));
+    }
+    rows.extend(meaning.map(|row| prefixed(&hang, row)));
+    rows
+}
+
+/// Hints of keys in a row, with ` · ` between them. What does not fit is left out whole, from
+/// the end; the last one is the way out and stays.
+pub(crate) fn hint_row(hints: &str, columns: usize) -> String {
+    const BETWEEN: &str = " · ";
+    let mut parts: Vec<&str> = hints.split(BETWEEN).collect();
+    while parts.len() > 1 && text_width(&parts.join(BETWEEN)) > columns {
+        parts.remove(parts.len() - 2);
+    }
+    shortened(&parts.join(BETWEEN), columns)
+}
+
 /// `1 line`, `2 lines`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(name: &str, meaning: &str, width: usize) -> Vec<String> {
+        let rows = explained(Line::raw(name.to_owned()), Line::raw(meaning.to_owned()), 20, width);
+        rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_meaning_goes_on_under_itself() {
+        let rows = texts("  /name WHAT", "one two three four five", 32);
+        let expected = ["  /name WHAT", "            one two three four", "            five"];
+        assert_eq!(rows, expected, "the name takes more than two fifths");
+        let rows = texts("  /name", "one two three four five", 34);
+        assert_eq!(rows, ["  /name      one two three four", "             five"]);
+        let rows = texts("  /a-name-that-is-longer WHAT", "one", 60);
+        assert_eq!(rows, ["  /a-name-that-is-longer WHAT", "                    one"]);
+        for width in 1..60 {
+            let rows = explained(Line::raw("  /name A B"), Line::raw("one two"), 20, width);
+            let text: String = rows.iter().map(Line::text).collect();
+            assert!(text.contains("two") || width < 8, "{width}: {text}");
+        }
+    }
+
+    #[test]
+    fn hints_are_left_out_whole_and_the_way_out_stays() {
+        let hints = "type to search · enter changes · tab for whom · esc leaves";
+        assert_eq!(hint_row(hints, 58), hints);
+        assert_eq!(hint_row(hints, 50), "type to search · enter changes · esc leaves");
+        assert_eq!(hint_row(hints, 30), "type to search · esc leaves");
+        assert_eq!(hint_row(hints, 12), "esc leaves");
+        assert_eq!(hint_row(hints, 6), "esc l…");
+    }
 }

@@ -7,6 +7,7 @@ mod commands;
 pub mod completion;
 pub mod composer;
 mod context_view;
+mod copied;
 pub mod debug_console;
 mod dialog;
 pub mod diff_view;

@@ -11,7 +11,7 @@ use crate::status::time;
 use crate::theme::Theme;
 
 /// Turns that are plotted: the last ones.
-const PLOTTED: usize = 12;
+pub(crate) const PLOTTED: usize = 12;
 
 /// Which part is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) struct StatsLook<'a> {
     pub(crate) theme: &'a Theme,
     /// For a screen reader: no bars, no columns.
     pub(crate) plain: bool,
+    /// Turns that are plotted at most; 0: no plot.
+    pub(crate) plotted: usize,
     /// The session's id, and how one is signed in; empty: not told.
     pub(crate) session: &'a str,
     pub(crate) auth: &'a str,
@@ -157,16 +159,20 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
 
 /// A bar for each turn: what was cached, what was new, what came back.
 fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
-    let StatsLook { width, theme, plain, .. } = look;
-    let skipped = stats.turns.len().saturating_sub(PLOTTED);
+    let StatsLook { width, theme, plain, plotted, .. } = look;
+    let skipped = stats.turns.len().saturating_sub(plotted);
     let turns = stats.turns.get(skipped..).unwrap_or_default();
     let most =
         turns.iter().map(|turn| turn.tokens.prompt + output(&turn.tokens)).max().unwrap_or(0);
     if most == 0 {
         return Vec::new();
     }
+    let which = match skipped {
+        0 => String::new(),
+        _ => format!(" (the last {} of {})", turns.len(), stats.turns.len()),
+    };
     if plain {
-        let mut rows = vec![Line::raw("Tokens by turn")];
+        let mut rows = vec![Line::raw(format!("Tokens by turn{which}"))];
         rows.extend(turns.iter().map(|turn| {
             let tokens = &turn.tokens;
             Line::raw(format!(
@@ -182,7 +188,7 @@ fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let room = width.saturating_sub(34).clamp(8, 60) as u64;
     let mut rows = vec![
         Line::EMPTY,
-        Line::styled("Tokens by turn  ", theme.accent.bold())
+        Line::styled(format!("Tokens by turn{which}  "), theme.accent.bold())
             .and("█", theme.success)
             .and(" cached  ", theme.secondary)
             .and("█", theme.warning)
@@ -370,8 +376,28 @@ mod tests {
 
     fn texts(width: usize, plain: bool) -> Vec<String> {
         let theme = Theme::default();
-        let look = StatsLook { width, theme: &theme, plain, session: "s-1", auth: "a key" };
+        let (session, auth, plotted) = ("s-1", "a key", PLOTTED);
+        let look = StatsLook { width, theme: &theme, plain, plotted, session, auth };
         rows(&stats(), Part::Session, look).iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn of_many_turns_the_last_are_plotted_and_the_others_counted() {
+        let mut stats = stats();
+        let turn = stats.turns[0].clone();
+        stats.turns = (0..20).map(|_| turn.clone()).collect();
+        let theme = Theme::default();
+        for plain in [false, true] {
+            let (session, auth, plotted) = ("", "", 8);
+            let look = StatsLook { width: 79, theme: &theme, plain, plotted, session, auth };
+            let rows = |look| -> Vec<String> {
+                rows(&stats, Part::Session, look).iter().map(Line::text).collect()
+            };
+            let with = rows(look);
+            assert!(with.iter().any(|row| row.contains("(the last 8 of 20)")), "{with:?}");
+            let without = rows(StatsLook { plotted: 0, ..look });
+            assert_eq!(with.len() - without.len(), if plain { 9 } else { 10 });
+        }
     }
 
     #[test]

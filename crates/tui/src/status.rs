@@ -2,10 +2,11 @@
 //! to stop it.
 
 use parallax_protocol::ids::ItemId;
-use parallax_screen::{Line, Span, truncate};
+use parallax_screen::{Line, Span, text_width};
 
 use parallax_sdk::settings::LoadingPhrases;
 
+use crate::layout::shortened;
 use crate::phrases::phrase;
 use crate::theme::Theme;
 
@@ -13,6 +14,8 @@ use crate::theme::Theme;
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long each face stands, in milliseconds.
 pub(crate) const TICK_MS: u64 = 120;
+/// Columns that what is done keeps, beside keys that may be left out.
+const SUBJECT: usize = 12;
 
 /// What the agent is busy with.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +43,11 @@ pub(crate) struct Look<'a> {
     pub(crate) phrases: LoadingPhrases,
     /// The person's own.
     pub(crate) own_phrases: &'a [String],
+    /// Escape stops it.
+    pub(crate) stops: bool,
+    /// What other keys do now, each with a sign before it; empty: nothing. Left out
+    /// where there is no room.
+    pub(crate) keys: &'a str,
 }
 
 impl Working {
@@ -107,14 +115,17 @@ pub(crate) fn row(
         }
         None => (working.subject.clone(), theme.text),
     };
-    let tail = format!(" (esc to cancel, {})", time(seconds));
-    let room = width.saturating_sub(2 + tail.len());
+    let stop = if look.stops { "esc to cancel, " } else { "" };
+    let tail = |keys: &str| format!(" ({stop}{}{keys})", time(seconds));
+    let has_room = |tail: &String| text_width(tail) + 2 + SUBJECT.min(text_width(&text)) <= width;
+    let tail = Some(tail(look.keys)).filter(has_room).unwrap_or_else(|| tail(""));
+    let room = width.saturating_sub(2 + text_width(&tail));
     let mut line = match look.spinner {
         true => Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text),
         false => Line::EMPTY,
     };
-    line.push(Span::styled(truncate(&text, room).to_owned(), style));
     if room > 0 {
+        line.push(Span::styled(shortened(&text, room), style));
         line.push(Span::styled(tail, theme.secondary));
     }
     line
@@ -149,6 +160,25 @@ mod tests {
         assert_eq!(working.subject, "");
     }
 
+    fn look(keys: &str) -> Look<'_> {
+        let phrases = LoadingPhrases::Off;
+        Look { spinner: true, phrases, own_phrases: &[], stops: true, keys }
+    }
+
+    #[test]
+    fn keys_stand_where_they_leave_room() {
+        let subject = "for i in $(seq 1 40); do echo $i; sleep 1; done".to_owned();
+        let working = Working { subject, ..Working::default() };
+        let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
+        let keys = look(" · Tab types to it");
+        assert!(text(keys, 60).ends_with("… (esc to cancel, 3s · Tab types to it)"));
+        assert!(text(keys, 40).ends_with("… (esc to cancel, 3s)"));
+        assert!(text(Look { stops: false, ..look("") }, 40).ends_with("… (3s)"));
+        for width in 1..100 {
+            assert!(text_width(&text(keys, width)) <= width.max(2), "{width}");
+        }
+    }
+
     #[test]
     fn a_wait_counts_down() {
         let working = Working {
@@ -156,7 +186,7 @@ mod tests {
             retry: Some((12_000, "the service is overloaded; attempt 2 of 10".to_owned())),
             ..Working::default()
         };
-        let look = Look { spinner: true, phrases: LoadingPhrases::Off, own_phrases: &[] };
+        let look = look("");
         let row = row(&working, look, 9_500, 100, &Theme::default());
         assert!(
             row.text().contains("attempt 2 of 10 in 3s")

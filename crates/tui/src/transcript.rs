@@ -32,6 +32,7 @@ use std::collections::HashMap;
 
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 
+pub(crate) use describe::{display_name, without_verb};
 pub use find::Needle;
 pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};

@@ -34,6 +34,10 @@ impl Judge for SharedJudge {
         self.now().drafts(query, permissions)
     }
 
+    fn why_no_drafts(&self, query: &Query<'_>, permissions: &Permissions) -> String {
+        self.now().why_no_drafts(query, permissions)
+    }
+
     fn with_rule(&self, rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
         let judge = self.now().with_rule(rule)?;
         *self.judge.write().unwrap_or_else(PoisonError::into_inner) = judge;

@@ -148,6 +148,7 @@ impl Session {
             outcomes: vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
             question: Question::Budget,
             rules: Vec::new(),
+            no_rule: None,
             permissions: Permissions::default(),
             wider: Permissions::default(),
             not_undoable: Vec::new(),

@@ -128,6 +128,17 @@ impl Session {
             true => self.judge.drafts(&query, &effects.permissions),
             false => Vec::new(),
         };
+        let no_rule = (verdict.decision == Decision::Ask && rules.is_empty()).then(|| {
+            if !self.approvals.lasting {
+                "`security.disableAlwaysAllow` forbids it".to_owned()
+            } else if verdict.each_time {
+                "this is asked about each time".to_owned()
+            } else if effects.permissions.outside {
+                "leave to run without the sandbox holds for one call".to_owned()
+            } else {
+                self.judge.why_no_drafts(&query, &effects.permissions)
+            }
+        });
         if let Some(doubt) = doubt {
             self.tell_doubt(tool.spec(), &doubt);
         }
@@ -140,6 +151,7 @@ impl Session {
             title,
             verdict,
             rules,
+            no_rule,
             outcomes: Vec::new(),
             decided: None,
             again,

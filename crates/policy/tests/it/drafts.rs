@@ -85,6 +85,23 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
 }
 
 #[test]
+fn where_nothing_is_offered_it_is_said_why() {
+    let world = World::new(&[]);
+    let many: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
+    for (line, why) in [
+        (format!("{} | sort > out.txt", many.join(" && ")), "it runs 31 commands, and a rule"),
+        ("./x".to_owned(), "`./x` is another program in another folder"),
+        ("ls $(x) | tee $Y".to_owned(), "only the run tells what"),
+    ] {
+        assert!(drafts(&world, Default, SHELL, &line).is_empty(), "{line}");
+        let said = world.query(Default, SHELL, &line, |query| {
+            world.policy.why_no_drafts(query, &Permissions::default())
+        });
+        assert!(said.contains(why), "{line}: {said}");
+    }
+}
+
+#[test]
 fn file_tools_are_narrowed_to_paths() {
     let world = World::new(&[]);
     let offered = drafts(&world, Default, "write_file", "src/a [1].rs");

@@ -103,8 +103,8 @@ impl App {
                 let order = Order::default();
                 let items = sessions.iter().map(session_item).collect();
                 let list = ListDialog::new(order.title(), items).searched().hint(
-                    "type to search titles and contents · enter go on with it · ctrl+s sorts, \
-                     ctrl+r the other way round · delete removes it · esc back",
+                    "type to search · enter go on with it · delete removes it · ctrl+s sorts \
+                     · ctrl+r turns round · esc back",
                 );
                 app.session_order = order;
                 let first = sessions.first().map(|entry| entry.id.clone());

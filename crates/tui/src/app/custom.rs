@@ -10,6 +10,7 @@ use super::App;
 use super::overlay::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
+use crate::layout::explained;
 
 /// A command that waits for a yes to its shell lines.
 pub(crate) struct Waiting(pub(super) Prepared);
@@ -27,11 +28,9 @@ impl App {
         }
         let mut rows = vec![Line::EMPTY, Line::styled("Your commands", self.theme.accent.bold())];
         for (name, description) in &self.custom {
-            let head = format!("  /{name}");
-            rows.push(
-                Line::styled(format!("{head:<34} "), self.theme.accent)
-                    .and(super::lists::clean(description), self.theme.text),
-            );
+            let name = Line::styled(format!("  /{name}"), self.theme.accent);
+            let what = Line::styled(super::lists::clean(description), self.theme.text);
+            rows.extend(explained(name, what, super::telling::NAMES, self.width()));
         }
         rows
     }

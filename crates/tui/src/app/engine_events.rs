@@ -134,9 +134,8 @@ impl App {
                 }
                 let until = self.now_ms + retry.delay_ms;
                 if let Some(working) = &mut self.working {
-                    let (next, of) = (retry.attempt + 1, retry.max_attempts);
-                    working.retry =
-                        Some((until, format!("{}; attempt {next} of {of}", retry.message)));
+                    // A row of the transcript says what failed.
+                    working.retry = Some((until, "Trying again".to_owned()));
                 }
             }
             EventBody::HooksRun { names } => {
@@ -154,8 +153,7 @@ impl App {
             EventBody::Rewound(rewound) => self.rewound(rewound),
             EventBody::Prompts { prompts } => self.prompts_are(prompts),
             EventBody::Background { processes } => {
-                self.background.clone_from(processes);
-                self.tasks_changed();
+                self.background_changed(processes);
             }
             EventBody::Routed(route) => {
                 let chosen = route.source != RouteSource::Override;
@@ -251,12 +249,12 @@ impl App {
         self.todos_count &= !matches!(ended.reason, EndReason::Done);
         let unheard = self.beginning.take();
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
+        let mut back: Vec<String> = Vec::new();
         if let Some(prompt) = unheard.filter(|_| is_cancelled) {
             // Hooks still ran: nothing of it was said.
-            self.composer.insert_before(&prompt);
+            back.push(prompt);
         } else if ended.taken_back && (self.stopped || too_long) {
-            let prompt = std::mem::take(&mut self.turn_prompt);
-            self.composer.insert_before(&prompt);
+            back.push(std::mem::take(&mut self.turn_prompt));
         }
         if let EndReason::Failed(Failure { status: Some(400), kind, .. }) = &ended.reason
             && *kind != FailureKind::Overflow
@@ -266,14 +264,12 @@ impl App {
         match &ended.reason {
             EndReason::Cancelled => {
                 // What waited for this turn was meant for it: back to the person.
-                let mut waiting: Vec<String> = std::mem::take(&mut self.queued);
-                waiting.extend(std::mem::take(&mut self.steering).into_iter().map(|one| one.text));
-                if !waiting.is_empty() {
-                    let text = waiting.join("\n\n");
-                    self.composer.insert_before(&text);
-                }
+                back.extend(std::mem::take(&mut self.steering).into_iter().map(|one| one.text));
+                back.append(&mut self.queued);
+                self.give_back(&back);
             }
             _ => {
+                self.give_back(&back);
                 self.notify("Parallax is done");
                 // A compaction that waited for this turn comes first.
                 if !self.compacting {
@@ -283,6 +279,13 @@ impl App {
         }
         if self.compacting {
             self.works_on_history();
+        }
+    }
+
+    /// Texts that nobody answers are the person's again, in their order.
+    fn give_back(&mut self, texts: &[String]) {
+        if !texts.is_empty() {
+            self.composer.insert_before(&texts.join("\n\n"));
         }
     }
 

@@ -295,9 +295,10 @@ impl App {
     /// Stops the running turn; what was to be said to it comes back into the
     /// composer's reach.
     pub(super) fn interrupt(&mut self) {
-        for steering in std::mem::take(&mut self.steering) {
+        // It comes before what is for after the turn.
+        for steering in std::mem::take(&mut self.steering).into_iter().rev() {
             self.effect(Effect::Send(Op::Withdraw(steering.id)));
-            self.queued.push(steering.text);
+            self.queued.insert(0, steering.text);
         }
         if self.shortens && !self.queued.is_empty() {
             // It waited for what is given up: back to the person.
@@ -308,6 +309,23 @@ impl App {
         if let Some(working) = &mut self.working {
             "Stopping…".clone_into(&mut working.subject);
         }
+    }
+
+    /// Who knows the key for YOLO from Gemini CLI hears, once, what it did in its place.
+    fn tell_yank(&mut self, key: Key) {
+        let has_both = |it: &Self| {
+            let mut both = it.keymap.commands_for(key, Context::COMPOSER);
+            both.any(|command| command == KeyCommand::ToggleYolo)
+        };
+        if !self.composer.take_yanked() || self.told_yank || !has_both(self) {
+            return;
+        }
+        self.told_yank = true;
+        let name = |command| self.keymap.key_of(command).to_lowercase();
+        let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
+        // Until then that key would insert what was deleted before.
+        let when = if self.composer.buffer().has_older_kill() { " after another key" } else { "" };
+        self.toast(format!("{pasted} pasted what was cut; {yolo}{when} switches yolo"));
     }
 
     fn toggle_yolo(&mut self) {
@@ -407,6 +425,7 @@ impl App {
             ComposerAction::Ignored => self.program_key(key),
             ComposerAction::Changed => {
                 self.show_shortcuts = false;
+                self.tell_yank(key);
                 self.complete();
             }
             ComposerAction::Submit(submission) => self.submitted(&submission),

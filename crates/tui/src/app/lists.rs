@@ -10,6 +10,7 @@ use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::footer;
+use crate::layout::shortened;
 use crate::theme::Theme;
 
 /// Lines of a background process that are shown.
@@ -39,8 +40,28 @@ impl App {
         self.open(Overlay::list(Purpose::Tasks, list));
     }
 
+    /// Counts those that run, and tells of each that has ended.
+    pub(super) fn background_changed(&mut self, processes: &[BackgroundProcess]) {
+        let runs = |one: &&BackgroundProcess| one.state == BackgroundState::Running;
+        let known = |one: &BackgroundProcess| {
+            self.background.iter().any(|it| it.pid == one.pid && !runs(&it))
+        };
+        let ended = processes.iter().filter(|one| !runs(one) && !known(one));
+        let told: Vec<String> = match self.settings.tells_background {
+            true => ended.map(end_words).collect(),
+            // The session does.
+            false => Vec::new(),
+        };
+        self.facts.background = processes.iter().filter(runs).count();
+        self.background = processes.to_vec();
+        for line in told {
+            self.info(line);
+        }
+        self.tasks_changed();
+    }
+
     /// The list follows what happens, while it is open.
-    pub(super) fn tasks_changed(&mut self) {
+    fn tasks_changed(&mut self) {
         let items = self.task_items();
         if let Some(Overlay { purpose: Purpose::Tasks, body: Body::List(list) }) = &mut self.overlay
         {
@@ -129,6 +150,19 @@ impl App {
     pub(super) fn too_early(&mut self) {
         self.toast("not before the session is open");
     }
+}
+
+/// The end of a command in the background, in a row.
+fn end_words(process: &BackgroundProcess) -> String {
+    /// Columns of the command: the rest has room in a window of the usual size.
+    const COMMAND: usize = 30;
+    let how = match process.state {
+        BackgroundState::Exited { code: Some(code) } => format!("ended with code {code}"),
+        BackgroundState::Signalled { signal } => format!("was ended by signal {signal}"),
+        BackgroundState::Exited { code: None } | BackgroundState::Running => "ended".to_owned(),
+    };
+    let command = shortened(&clean(&process.command), COMMAND);
+    format!("in the background: {command} {how} (/shells)")
 }
 
 fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {

@@ -8,11 +8,14 @@ use parallax_screen::{Line, truncate};
 use super::App;
 use crate::effect::Effect;
 use crate::keymap::KeyCommand;
+use crate::status::Working;
 use crate::title::State;
 
 /// How long a command says nothing before it is told how to answer it, in
 /// milliseconds.
 const SILENCE_MS: u64 = 5_000;
+/// How long a command runs before it is told which keys it may have.
+const HINT_MS: u64 = 1_000;
 /// How long one that asks something (its last row is not ended) is silent before
 /// the window's title tells.
 const ASKS_MS: u64 = 30_000;
@@ -24,10 +27,37 @@ impl App {
     pub(super) fn shell_begins(&mut self, item: &ItemId, title: &str) {
         if self.shell.as_ref() != Some(item) {
             self.shell_spoke_at = self.now_ms;
+            self.shell_since = self.now_ms;
         }
         self.shell = Some(item.clone());
         self.shell_asks = false;
         self.shell_title = crate::clean::one_row(title).into_owned();
+    }
+
+    /// A command that runs without a turn is work, too.
+    pub(super) fn shell_work(&self) -> Option<Working> {
+        self.shell.as_ref()?;
+        let subject = self.shell_title.clone();
+        Some(Working { since_ms: self.shell_since, subject, ..Working::default() })
+    }
+
+    /// What keys do to it, behind the seconds: not for one that is over at once.
+    pub(super) fn shell_keys(&self) -> String {
+        let begun = self.now_ms >= self.shell_since + HINT_MS;
+        if self.shell.is_none() || self.shell_focus || !begun {
+            return String::new();
+        }
+        // In a text Tab means something else, and a row of its own tells of silence.
+        let types = self.composer.is_empty() && !self.is_shell_silent();
+        let keys = [
+            (KeyCommand::FocusShell, " types to it", types),
+            (KeyCommand::BackgroundToggle, ": background", true),
+        ];
+        let told = keys.into_iter().filter(|(.., counts)| *counts).map(|(command, what, _)| {
+            let key = self.keymap.key_of(command);
+            if key.is_empty() { key } else { format!(" · {key}{what}") }
+        });
+        told.collect()
     }
 
     /// Its terminal is as large as there is room for it.

@@ -51,8 +51,7 @@ impl App {
                 list
             }
             None => ListDialog::new(self.scoped(SETTINGS), items).searched().hint(
-                "type to search · enter changes · tab for whom · ctrl+l back to the default · esc \
-                 leaves",
+                "type to search · enter changes · tab for whom · ctrl+l the default · esc leaves",
             ),
         };
         self.open(Overlay::list(Purpose::Settings, list));

@@ -242,6 +242,7 @@ impl App {
         self.shell_focus = false;
         (self.compacting, self.shortens) = (false, false);
         self.background.clear();
+        self.facts.background = 0;
         self.ready = false;
         if !self.again {
             self.facts.context = (0, self.facts.context.1);

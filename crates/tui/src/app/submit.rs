@@ -7,6 +7,7 @@ use parallax_protocol::shell::{ShellCommand, TerminalSize};
 use super::App;
 use crate::commands::{Parsed, parse};
 use crate::composer::{InputMode, Submission};
+use crate::copied::Copied;
 use crate::debug_console::LogLevel;
 use crate::effect::Effect;
 use crate::transcript::LocalItem;
@@ -205,10 +206,10 @@ impl App {
         self.composer.buffer_mut().insert(&format!("@{escaped} "));
     }
 
-    pub(crate) fn copied(&mut self, done: bool) {
-        match done {
-            true => self.toast("copied"),
-            false => self.error("There is no clipboard that can be reached from here."),
+    pub(crate) fn copied(&mut self, copied: Copied) {
+        match copied.words() {
+            Ok(words) => self.toast(words),
+            Err(why) => self.error(why),
         }
     }
 }

@@ -7,7 +7,16 @@ use parallax_sdk::{Launch, OpenSession};
 use super::App;
 use crate::commands::{TABLE, called};
 use crate::effect::Effect;
+use crate::layout::explained;
 use crate::stats_view;
+
+/// Columns of names in the help.
+pub(super) const NAMES: usize = 34;
+/// Turns that are plotted at the end at most.
+const LAST_PLOTTED: usize = 8;
+/// Rows that the last words leave to what was said, if they can.
+const SAID: usize = 8;
+
 impl App {
     pub(super) fn about(&mut self) {
         let session = self.session.clone();
@@ -55,8 +64,8 @@ impl App {
                 Ok(None) => {
                     let report = format!("{title}\n\n{info}\n\nWhat I did, what came, what should come:\n");
                     app.info(format!(
-                        "A report to fill in is in the clipboard. `advanced.bugCommand.urlTemplate` \
-                         would name where reports go.\n{title}\n{info}"
+                        "A report to fill in, which is copied where that can be done. \
+                         `advanced.bugCommand.urlTemplate` would name where reports go.\n{title}\n{info}"
                     ));
                     app.effect(Effect::Copy(report));
                 }
@@ -84,31 +93,33 @@ impl App {
     }
 
     pub(super) fn help(&mut self) {
-        let theme = &self.theme;
-        let mut rows = vec![
-            Line::styled("Basics", theme.accent.bold()),
-            Line::raw(
-                "  @path adds a file or folder, !command runs in your own shell, /command is one of these:",
-            ),
-            Line::EMPTY,
-            Line::styled("Commands", theme.accent.bold()),
-        ];
+        let (theme, width) = (&self.theme, self.width());
+        let mut rows = vec![Line::styled("Basics", theme.accent.bold())];
+        for (sign, what) in [
+            ("@path", "adds a file or folder"),
+            ("!command", "runs in your own shell"),
+            ("/command", "is one of these:"),
+        ] {
+            let name = Line::styled(format!("  {sign}"), theme.accent);
+            rows.extend(explained(name, Line::styled(what, theme.text), NAMES, width));
+        }
+        rows.push(Line::EMPTY);
+        rows.push(Line::styled("Commands", theme.accent.bold()));
         let row = |name: String, arguments: &str, summary: &str| {
             let head = format!("  /{name} {arguments}");
-            Line::styled(format!("{head:<34} "), theme.accent).and(summary.to_owned(), theme.text)
+            let name = Line::styled(head.trim_end().to_owned(), theme.accent);
+            explained(name, Line::styled(summary.to_owned(), theme.text), NAMES, width)
         };
         for spec in TABLE {
             let (name, _) = called(spec, |name| self.custom.iter().any(|(other, _)| other == name));
-            rows.push(row(name.clone(), spec.arguments, spec.summary));
+            rows.extend(row(name.clone(), spec.arguments, spec.summary));
             for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
-                rows.push(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
+                rows.extend(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
             }
         }
         rows.extend(self.custom_help());
         rows.push(Line::EMPTY);
-        rows.extend(self.keymap.help_rows(&self.theme));
-        let width = self.width();
-        let rows = rows.iter().map(|row| super::cut(row.clone(), width)).collect();
+        rows.extend(self.keymap.help_rows(width, &self.theme));
         self.say(rows);
     }
 
@@ -166,7 +177,8 @@ impl App {
     fn stats_look(&self) -> stats_view::StatsLook<'_> {
         let plain = self.settings.screen_reader;
         let (session, auth) = (self.session.as_str(), self.facts.auth.as_str());
-        stats_view::StatsLook { width: self.width(), theme: &self.theme, plain, session, auth }
+        let (width, theme, plotted) = (self.width(), &self.theme, stats_view::PLOTTED);
+        stats_view::StatsLook { width, theme, plain, plotted, session, auth }
     }
 
     pub(super) fn tools(&mut self, described: bool) {
@@ -196,6 +208,26 @@ impl App {
         self.say(rows);
     }
 
+    /// The statistics at the end: with as much of a plot as leaves the end of what was
+    /// said on the screen.
+    fn last_stats(&self) -> Vec<Line> {
+        let rows = |plotted| {
+            let look = stats_view::StatsLook { plotted, ..self.stats_look() };
+            stats_view::rows(&self.stats, stats_view::Part::Session, look)
+        };
+        let all = rows(LAST_PLOTTED);
+        let room = usize::from(self.size.1).saturating_sub(SAID);
+        let over = all.len().saturating_sub(room);
+        match over {
+            0 => all,
+            over => match LAST_PLOTTED.min(self.stats.turns.len()).saturating_sub(over) {
+                // Beneath its heading that would be no plot.
+                0..3 => rows(0),
+                fewer => rows(fewer),
+            },
+        }
+    }
+
     /// The last words: what the session was, and how to go on with it.
     pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
@@ -210,8 +242,7 @@ impl App {
         let has_turns = !self.stats.turns.is_empty();
         let last = if has_turns { Some(&self.session) } else { self.session_before.as_ref() };
         if has_turns {
-            let part = stats_view::Part::Session;
-            rows.extend(stats_view::rows(&self.stats, part, self.stats_look()));
+            rows.extend(self.last_stats());
         }
         let hint = match (deleted, last.filter(kept)) {
             (true, _) => has_turns.then(|| "this session is deleted".to_owned()),

@@ -18,6 +18,8 @@ use crate::effect::Effect;
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 
+mod background;
+mod last_words;
 mod pressed_again;
 
 struct Bench {
@@ -369,6 +371,7 @@ fn asks(bench: &mut Bench) {
         outcomes: vec![AskOutcome::ProceedOnce],
         question: Question::Exec,
         rules: Vec::new(),
+        no_rule: None,
         permissions: Permissions::default(),
         wider: Permissions::default(),
         not_undoable: Vec::new(),
@@ -415,4 +418,24 @@ fn with_a_text_in_the_composer_the_first_enter_turns_to_the_question() {
     bench.hides("Your text is kept.");
     bench.keys("\n");
     assert!(decided(&mut bench));
+}
+
+#[test]
+fn the_key_that_inserts_in_place_of_yolo_says_so_once() {
+    use parallax_screen::Modifiers;
+
+    let mut bench = Bench::new(Layout::Inline);
+    bench.keys("foo bar");
+    bench.press(Key::ctrl('u'));
+    bench.press(Key::ctrl('y'));
+    bench.shows("foo bar");
+    bench.shows("ctrl+y pasted what was cut; alt+y switches yolo");
+    // Once for a session.
+    bench.app.toast = None;
+    bench.press(Key::ctrl('y'));
+    bench.hides("pasted what was cut");
+    bench.ops();
+    bench.press(Key::with(KeyCode::Char('y'), Modifiers::ALT));
+    let ops = bench.ops();
+    assert!(matches!(ops.front(), Some(Op::SetMode { .. })), "{ops:?}");
 }

@@ -141,7 +141,9 @@ impl App {
         if !asked {
             rows.extend(self.silence_row(width));
         }
-        if let Some(working) = self.working.as_ref().filter(|_| !(asked && low)) {
+        let alone = self.shell_work();
+        if let Some(working) = self.working.as_ref().or(alone.as_ref()).filter(|_| !(asked && low))
+        {
             if !low {
                 rows.push(Line::EMPTY);
             }
@@ -149,6 +151,8 @@ impl App {
                 spinner: self.settings.spinner,
                 phrases: self.settings.loading_phrases,
                 own_phrases: &self.settings.witty_phrases,
+                stops: !self.shell_focus,
+                keys: &self.shell_keys(),
             };
             rows.push(status::row(working, look, self.now_ms(), width, &self.theme));
         }

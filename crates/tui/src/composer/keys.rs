@@ -147,7 +147,10 @@ impl Composer {
             KeyCommand::CursorRight => buffer.right(),
             KeyCommand::WordLeft => buffer.word_left(),
             KeyCommand::WordRight => buffer.word_right(),
-            KeyCommand::Yank => return buffer.yank(),
+            KeyCommand::Yank => {
+                self.yanked = buffer.yank();
+                return self.yanked;
+            }
             KeyCommand::YankPop => return buffer.yank_pop(),
             KeyCommand::Undo => return buffer.undo(),
             KeyCommand::Redo => return buffer.redo(),

@@ -42,6 +42,11 @@ impl KillRing {
         self.texts.is_empty()
     }
 
+    /// Whether there is more than one text.
+    pub fn has_several(&self) -> bool {
+        self.texts.len() > 1
+    }
+
     /// The text deleted `back` deletions ago, round and round.
     pub fn get(&self, back: usize) -> Option<&str> {
         let count = self.texts.len();

@@ -90,7 +90,7 @@ impl Composer {
 
     fn placeholder(&self) -> &'static str {
         match (self.mode, self.vim_is_normal()) {
-            (InputMode::Shell, _) => "Type your shell command",
+            (InputMode::Shell, _) => "Type your shell command (esc leaves)",
             (_, true) => "Press i to insert text",
             _ => "Type your message or @path/to/file",
         }

@@ -7,7 +7,7 @@ use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 use super::field::Field;
 use super::{DialogKey, DialogView, Response};
 use crate::app::cut;
-use crate::layout::{prefixed, shortened};
+use crate::layout::{hint_row, prefixed, shortened};
 use crate::theme::Theme;
 
 /// With fewer columns only labels are shown.
@@ -500,7 +500,7 @@ impl ListDialog {
         if self.matching.len() > shown {
             hint = format!("{} of {} · {hint}", self.cursor + 1, self.matching.len());
         }
-        rows.push(Line::styled(shortened(&hint, width), theme.secondary));
+        rows.push(Line::styled(hint_row(&hint, width), theme.secondary));
     }
 }
 

@@ -49,10 +49,7 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
     let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
         (Some(server), _) => format!("{} of {server}", tool(rule)),
         (None, []) => tool(rule).to_owned(),
-        (None, prefixes) => {
-            let quoted: Vec<String> = prefixes.iter().map(|word| format!("`{word} …`")).collect();
-            format!("commands {}", quoted.join(" and "))
-        }
+        (None, prefixes) => commands(prefixes),
     };
     if let Some(glob) = &rule.path_glob {
         text.push_str(&format!(" on `{glob}`"));
@@ -72,6 +69,37 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
         text.push_str(&format!(" (modes: {})", modes.join(", ")));
     }
     text
+}
+
+/// How the pattern of a rule for commands is written, for a person who edits it.
+pub(crate) fn syntax(rule: &RuleDraft) -> Option<&'static str> {
+    let words =
+        "the first words of a command; with ` $` behind them: just these; ` | ` between two";
+    (!rule.command_prefix.is_empty()).then_some(words)
+}
+
+/// Commands that begin with some words, and those that are just these words (a `$`
+/// stands behind them in the rule).
+fn commands(prefixes: &[String]) -> String {
+    let quoted = |words: &[&str]| {
+        let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+        quoted.join(", ")
+    };
+    let exact: Vec<&str> = prefixes.iter().filter_map(|prefix| prefix.strip_suffix(" $")).collect();
+    let open = prefixes.iter().map(String::as_str).filter(|prefix| !prefix.ends_with(" $"));
+    let open: Vec<&str> = open.collect();
+    match (exact.as_slice(), open.as_slice()) {
+        (exact, []) if exact.len() == 1 => format!("just {}", quoted(exact)),
+        ([], open) if open.len() == 1 => format!("commands that begin with {}", quoted(open)),
+        (exact, []) => format!("{} commands, just {}", exact.len(), quoted(exact)),
+        ([], open) => format!("commands that begin with one of {}", quoted(open)),
+        (exact, open) => format!(
+            "{} commands: just {}; what begins with {}",
+            prefixes.len(),
+            quoted(exact),
+            quoted(open)
+        ),
+    }
 }
 
 fn tool(rule: &RuleDraft) -> &str {
@@ -95,7 +123,14 @@ mod tests {
         assert_eq!(pattern(&rule), "git status | ls");
         let changed = with_pattern(&rule, " git | ls -l ").expect("a rule");
         assert_eq!(changed.command_prefix, ["git", "ls -l"]);
-        assert_eq!(words(&changed), "commands `git …` and `ls -l …`");
+        assert_eq!(words(&changed), "commands that begin with one of `git`, `ls -l`");
+        let exact = with_pattern(&rule, "python3 -m pytest -q $").expect("a rule");
+        assert_eq!(words(&exact), "just `python3 -m pytest -q`");
+        let mixed = with_pattern(&rule, "python3 -m pytest -q $ | git log").expect("a rule");
+        assert_eq!(
+            words(&mixed),
+            "2 commands: just `python3 -m pytest -q`; what begins with `git log`"
+        );
         assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
     }
 }

@@ -10,10 +10,11 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::expand::read_names;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
-use parallax_screen::{Frame, Progress};
+use parallax_screen::{Frame, Progress, Terminal};
 
 use super::{Deliver, Face, Left};
 use crate::app::App;
+use crate::copied::Copied;
 use crate::effect::{Effect, Job, Then};
 use crate::signals::Signals;
 
@@ -119,6 +120,7 @@ impl Face {
                 self.app.size = self.screen.size();
             }
             Effect::Copy(text) => self.copy(text),
+            Effect::CopyByTerminal(text) => self.copy_by_terminal(&text),
             Effect::PasteClipboard => self.paste_clipboard(),
             // A terminal that refuses says nothing.
             Effect::AskClipboard => {
@@ -284,16 +286,40 @@ impl Face {
     }
 
     fn copy(&mut self, text: String) {
-        if self.app.settings.osc52_copy || clipboard::belongs_to_terminal(&variable) {
-            let copied = self.screen.copy(&text);
-            return self.app.copied(copied.unwrap_or(false));
+        let terminal = self.screen.capabilities().terminal;
+        let only_terminal = self.app.settings.osc52_copy
+            || clipboard::belongs_to_terminal(&variable)
+            || terminal == Terminal::Screen;
+        if terminal != Terminal::Tmux && only_terminal {
+            return self.copy_by_terminal(&text);
         }
-        let again = text.clone();
-        let osc = self.screen.copy(&again).unwrap_or(false);
+        let is_asked = terminal != Terminal::Tmux && self.screen.copy(&text).unwrap_or(false);
         self.run(Box::new(move || {
-            let by_program = clipboard::copy(&text, &variable);
-            Box::new(move |app| app.copied(by_program || osc))
+            let in_tmux = clipboard::copy_in_tmux(&text, &variable);
+            let by_program = !only_terminal && clipboard::copy(&text, &variable);
+            let copied = match (by_program, in_tmux) {
+                (true, true) => Copied::ClipboardAndTmux,
+                (true, false) => Copied::Clipboard,
+                (false, true) => Copied::Tmux,
+                (false, false) if is_asked => Copied::Clipboard,
+                (false, false) => return Box::new(|app| app.effect(Effect::CopyByTerminal(text))),
+            };
+            Box::new(move |app| app.copied(copied))
         }));
+    }
+
+    /// By the terminal alone, which does not say whether it did.
+    fn copy_by_terminal(&mut self, text: &str) {
+        let copied = match self.screen.copy(text) {
+            Ok(true) => match self.screen.capabilities().terminal {
+                Terminal::Tmux => Copied::AskedTmux,
+                Terminal::Screen => Copied::AskedScreen,
+                _ => Copied::Clipboard,
+            },
+            Ok(false) => Copied::TooLong,
+            Err(_) => Copied::Nowhere,
+        };
+        self.app.copied(copied);
     }
 
     fn paste_clipboard(&mut self) {

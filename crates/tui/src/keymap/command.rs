@@ -160,8 +160,8 @@ commands! {
     DeleteWordRight "edit.deleteWordRight" Edit T, "ctrl+delete alt+delete alt+d", "Delete the word behind the cursor";
     DeleteLeft "edit.deleteLeft" Edit EDITOR, "backspace ctrl+h", "Delete the character before the cursor";
     DeleteRight "edit.deleteRight" Edit T, "delete ctrl+d", "Delete the character behind the cursor";
-    Yank "edit.yank" Edit T, "ctrl+y", "Insert what was deleted last";
-    YankPop "edit.yankPop" Edit T, "alt+y", "After inserting: exchange it for what was deleted before";
+    Yank "edit.yank" Edit T, "ctrl+y", "Insert what was deleted last; if nothing was: switch YOLO mode";
+    YankPop "edit.yankPop" Edit T, "alt+y", "Right after inserting: what was deleted before, in its place";
     Undo "edit.undo" Edit T, "alt+z cmd+z ctrl+z" mac "cmd+z alt+z" windows "ctrl+z alt+z", "Undo";
     Redo "edit.redo" Edit T, "ctrl+shift+z cmd+shift+z alt+shift+z", "Redo";
 
@@ -187,9 +187,9 @@ commands! {
     SuggestCollapse "suggest.collapse" Suggestions Context::SEARCH, "left", "Show a long entry short";
 
     CycleApprovalMode "app.cycleApprovalMode" App T, "shift+tab", "Change the approval mode";
-    ToggleYolo "app.toggleYolo" App ALL, "ctrl+y", "Switch YOLO mode (approve everything)";
-    ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show long content whole, or short again";
-    ExpandPaste "app.expandPaste" App T, "ctrl+o", "Show the pasted text at the cursor";
+    ToggleYolo "app.toggleYolo" App ALL, "alt+y ctrl+y", "Switch YOLO mode (approve everything)";
+    ShowMoreLines "app.showMoreLines" App EVERYWHERE, "ctrl+o", "Show what was cut (rows of outputs, diffs, errors) whole, or short again";
+    ExpandPaste "app.expandPaste" App T, "ctrl+o", "On what stands for a pasted text: show the text itself";
     ShowFullTodos "app.showFullTodos" App ALL, "ctrl+t", "Show the whole plan";
     ShowTranscript "app.showTranscript" App ALL, "alt+t", "Show the whole transcript, to scroll and search";
     ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
@@ -199,7 +199,7 @@ commands! {
     ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Give the mouse to the terminal, or take it back";
     FocusShell "app.focusShellInput" App C, "tab", "Give the keys to the running command";
     UnfocusShell "app.unfocusShellInput" App Context::SHELL, "shift+tab", "Take the keys back from the running command";
-    ShellUnfocusWarning "app.showShellUnfocusWarning" App Context::SHELL, "tab", "Tell how to take the keys back";
+    ShellUnfocusWarning "app.showShellUnfocusWarning" App Context::SHELL, "tab", "Goes to the running command, and the key that takes the keys back is told";
     ClearScreen "app.clearScreen" App ALL, "ctrl+l", "Draw the screen anew";
     Restart "app.restart" App Context::DIALOG, "r shift+r", "Restart the program";
     Suspend "app.suspend" App EVERYWHERE, "ctrl+z", "Suspend the program (twice)";
@@ -235,6 +235,10 @@ commands! {
 const WITHOUT_USE: &[KeyCommand] = &[
     KeyCommand::ShowIdeContextDetail,
     KeyCommand::Restart,
+    KeyCommand::BackgroundToggleList,
+    KeyCommand::BackgroundUnfocus,
+    KeyCommand::BackgroundUnfocusList,
+    KeyCommand::BackgroundUnfocusWarning,
     KeyCommand::ExtensionUpdate,
     KeyCommand::ExtensionLink,
 ];

@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 
-use parallax_screen::{Line, text_width};
+use parallax_screen::Line;
 
 use super::{Group, KeyCommand, Keymap, Platform};
+use crate::layout::explained;
 use crate::theme::Theme;
 
 /// The description begins here, unless the keys need more.
-const KEYS_COLUMNS: usize = 30;
+const KEYS_COLUMNS: usize = 32;
 
 impl Keymap {
-    /// All commands with their keys, under headings: what `?` shows. Rows are
-    /// not wrapped; commands without a key are left out.
-    pub fn help_rows(&self, theme: &Theme) -> Vec<Line> {
+    /// All commands with their keys, under headings; those without a key are left out.
+    /// What does not fit goes on in the next row.
+    pub fn help_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for group in Group::ALL {
             if !KeyCommand::in_use().any(|command| command.group() == group) {
@@ -24,15 +25,19 @@ impl Keymap {
             }
             rows.push(Line::styled(group.title(), theme.link.bold()));
             for command in KeyCommand::in_use().filter(|command| command.group() == group) {
-                let keys = self.keys_of(command).join(", ");
+                let mut keys = self.keys_of(command);
+                if command == KeyCommand::ToggleYolo && keys.len() > 1 {
+                    // The row of that key tells of it already.
+                    let taken = self.keys_of(KeyCommand::Yank);
+                    keys.retain(|key| !taken.contains(key));
+                }
+                let keys = keys.join(", ");
                 if keys.is_empty() {
                     continue;
                 }
-                let gap = KEYS_COLUMNS.saturating_sub(text_width(&keys)).max(2);
-                rows.push(
-                    Line::styled(format!("  {keys}{}", " ".repeat(gap)), theme.accent)
-                        .and(command.description(), theme.text),
-                );
+                let keys = Line::styled(format!("  {keys}"), theme.accent);
+                let what = Line::styled(command.description(), theme.text);
+                rows.extend(explained(keys, what, KEYS_COLUMNS, width));
             }
         }
         rows
@@ -96,7 +101,7 @@ mod tests {
     #[test]
     fn the_help_shows_a_changed_key_first() {
         let file = r#"[{ "command": "app.clearScreen", "key": "f5" }]"#;
-        let rows = Keymap::load(Platform::Linux, file).help_rows(&Theme::default());
+        let rows = Keymap::load(Platform::Linux, file).help_rows(79, &Theme::default());
         let row = rows.iter().map(Line::text).find(|row| row.contains("Draw the screen")).unwrap();
         assert!(row.starts_with("  F5, Ctrl+L  "), "{row}");
     }

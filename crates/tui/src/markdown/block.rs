@@ -11,6 +11,7 @@ use pulldown_cmark::{
 
 use super::code::{Codes, code_rows};
 use super::inline::Inline;
+use super::numbers::Numbers;
 use super::{Look, table};
 use crate::clean;
 use crate::layout::prefixed;
@@ -43,8 +44,8 @@ pub(super) struct Flow {
     pub(super) last: Option<Kind>,
     /// Whether an empty line stands before what comes next.
     pub(super) blank: bool,
-    /// The number of the next item, when the text begins inside a list.
-    pub(super) number: Option<u64>,
+    /// How far was counted, when the text begins inside a list.
+    pub(super) number: Option<Numbers>,
 }
 
 impl Flow {
@@ -135,6 +136,28 @@ pub(super) fn parser(source: &str) -> Parser<'_> {
     Parser::new_ext(source, OPTIONS)
 }
 
+/// Emphasis by a sign between two digits is none: that is a product or a power
+/// (`2*3*4`), and its signs are shown. Both ends of emphasis have the same range.
+fn times<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Event<'e> {
+    let sign = match &event {
+        Event::Start(Tag::Emphasis) | Event::End(TagEnd::Emphasis) => "*",
+        Event::Start(Tag::Strong) | Event::End(TagEnd::Strong) => "**",
+        _ => return event,
+    };
+    let Some(text) = source.get(range.clone()) else { return event };
+    let Some(inner) = text.strip_prefix(sign).and_then(|text| text.strip_suffix(sign)) else {
+        return event;
+    };
+    let before = source.get(..range.start).unwrap_or("");
+    let after = source.get(range.end..).unwrap_or("");
+    let ends = |text: &str| text.ends_with(|char: char| char.is_ascii_digit());
+    let begins = |text: &str| text.starts_with(|char: char| char.is_ascii_digit());
+    match (ends(before) && begins(inner)) || (ends(inner) && begins(after)) {
+        true => Event::Text(sign.into()),
+        false => event,
+    }
+}
+
 /// Whether the last line of a text is empty.
 pub(super) fn ends_blank(text: &str) -> bool {
     let mut lines = text.rsplit('\n');
@@ -161,8 +184,8 @@ struct Writer<'w, 'c> {
     prefixes: Vec<Prefix>,
     /// One for the text, and one for each block that holds blocks.
     levels: Vec<Level>,
-    /// The number of the next item of each list in force.
-    lists: Vec<Option<u64>>,
+    /// How far each list in force has counted.
+    lists: Vec<Option<Numbers>>,
     /// How many quotes are in force.
     quotes: usize,
     flow: Flow,
@@ -174,6 +197,7 @@ struct Writer<'w, 'c> {
 
 impl<'w> Writer<'w, '_> {
     fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+        let event = times(event, self.source, &range);
         if let Some((_, code, _)) = &mut self.code {
             match event {
                 Event::Text(text) => code.push_str(&text),
@@ -215,7 +239,7 @@ impl<'w> Writer<'w, '_> {
             Event::Start(Tag::List(start)) => {
                 self.begin_block(Kind::List, range.start);
                 let first = self.flow.number.take();
-                let start = start.map(|start| first.unwrap_or(start));
+                let start = start.map(|start| first.unwrap_or(Numbers::from(start)));
                 self.lists.push(start);
                 self.levels.push(Level { last: None });
             }
@@ -324,11 +348,7 @@ impl<'w> Writer<'w, '_> {
         }
         let depth = self.lists.len();
         let marker = match self.lists.last_mut() {
-            Some(Some(number)) => {
-                let marker = format!("{number}. ");
-                *number = number.saturating_add(1);
-                marker
-            }
+            Some(Some(numbers)) => format!("{}. ", numbers.item(self.source, at)),
             _ if self.look.plain => "- ".to_owned(),
             _ => ["• ", "◦ ", "▪ "][depth.saturating_sub(1) % 3].to_owned(),
         };

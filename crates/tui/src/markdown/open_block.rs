@@ -8,15 +8,16 @@
 use pulldown_cmark::{CodeBlockKind, Event, Tag};
 
 use super::block::parser;
+use super::numbers::Numbers;
 
 /// The end of a text that is made of complete lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenBlock {
     /// Where it begins: the start of a line.
     pub(super) start: usize,
-    /// The number that its first item has, if it is an ordered list that is cut
-    /// before an item which is not its first.
-    pub(super) number: Option<u64>,
+    /// How far it has counted, if it is an ordered list that is cut before an item
+    /// which is not its first.
+    pub(super) number: Option<Numbers>,
     /// The fence that it begins with.
     pub(super) fence: Option<Fence>,
 }
@@ -56,14 +57,23 @@ impl Fence {
     }
 }
 
-/// Finds the last block. `number` is that of the first item, when the text begins
+/// The last item of a list.
+struct LastItem {
+    at: usize,
+    /// How far was counted before it, and with it.
+    before: Option<Numbers>,
+    numbers: Option<Numbers>,
+    /// Which one it is, from 1.
+    nth: usize,
+}
+
+/// Finds the last block. `number` says how far was counted, when the text begins
 /// inside an ordered list.
-pub(super) fn find(source: &str, number: Option<u64>) -> Option<OpenBlock> {
+pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
     let mut depth = 0usize;
     let mut last: Option<(usize, Option<String>)> = None;
-    // Of the last block, if it is a list: its first number, where its last item
-    // begins, how many come before that.
-    let mut list: Option<(Option<u64>, usize, u64)> = None;
+    // Of the last block, if it is a list.
+    let mut list: Option<LastItem> = None;
     let mut first_block = true;
     for (event, range) in parser(source).into_offset_iter() {
         match event {
@@ -75,9 +85,10 @@ pub(super) fn find(source: &str, number: Option<u64>) -> Option<OpenBlock> {
                     };
                     list = match &tag {
                         Tag::List(start) => {
-                            let start =
-                                start.map(|start| number.filter(|_| first_block).unwrap_or(start));
-                            Some((start, range.start, 0))
+                            let numbers = start.map(|start| {
+                                number.filter(|_| first_block).unwrap_or(Numbers::from(start))
+                            });
+                            Some(LastItem { at: range.start, before: numbers, numbers, nth: 0 })
                         }
                         _ => None,
                     };
@@ -85,12 +96,14 @@ pub(super) fn find(source: &str, number: Option<u64>) -> Option<OpenBlock> {
                     last = Some((range.start, info));
                 } else if depth == 1
                     && tag == Tag::Item
-                    && let Some((_, at, before)) = &mut list
+                    && let Some(item) = &mut list
                 {
-                    if range.start > *at {
-                        *before += 1;
+                    item.at = range.start;
+                    item.nth += 1;
+                    item.before = item.numbers;
+                    if let Some(numbers) = &mut item.numbers {
+                        numbers.item(source, range.start);
                     }
-                    *at = range.start;
                 }
                 depth += 1;
             }
@@ -106,12 +119,7 @@ pub(super) fn find(source: &str, number: Option<u64>) -> Option<OpenBlock> {
     let line_start =
         |at: usize| source.get(..at).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
     let (start, number) = match list {
-        Some((first, at, before)) => (
-            at,
-            first
-                .filter(|_| before > 0 || number.is_some())
-                .map(|first| first.saturating_add(before)),
-        ),
+        Some(item) => (item.at, item.before.filter(|_| item.nth > 1 || number.is_some())),
         None => (start, None),
     };
     let start = line_start(start);

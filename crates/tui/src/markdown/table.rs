@@ -1,6 +1,6 @@
 //! Tables: drawn with lines where they fit, else one entry below the other.
 
-use parallax_screen::{Line, Span, wrap};
+use parallax_screen::{Line, Span, longest_word, wrap};
 use pulldown_cmark::{Alignment, Event, Tag, TagEnd};
 
 use super::Look;
@@ -64,34 +64,11 @@ impl<'l> Table<'l> {
     /// How wide each column is, or nothing where they do not fit.
     fn widths(&self, count: usize, columns: usize) -> Option<Vec<usize>> {
         let room = columns.checked_sub(3 * count + 1)?;
-        let natural: Vec<usize> = (0..count)
-            .map(|column| {
-                let cells = self.rows.iter().filter_map(|row| row.get(column)).flatten();
-                cells.map(Line::width).max().unwrap_or(0).max(1)
-            })
-            .collect();
-        let total: usize = natural.iter().sum();
-        if total <= room {
-            return Some(natural);
-        }
-        let least: Vec<usize> = natural.iter().map(|width| (*width).min(MIN_COLUMN)).collect();
-        let least_total: usize = least.iter().sum();
-        let spare = room.checked_sub(least_total)?;
-        // What is left is shared out by what each column lacks.
-        let lacking = total - least_total;
-        let mut widths: Vec<usize> = natural
-            .iter()
-            .zip(&least)
-            .map(|(natural, least)| least + (natural - least) * spare / lacking)
-            .collect();
-        let mut left = room - widths.iter().sum::<usize>();
-        for (width, natural) in widths.iter_mut().zip(&natural) {
-            if left > 0 && *width < *natural {
-                *width += 1;
-                left -= 1;
-            }
-        }
-        Some(widths)
+        let of = |width: fn(&Line) -> usize| -> Vec<usize> {
+            let cells = |column| self.rows.iter().filter_map(move |row| row.get(column)).flatten();
+            (0..count).map(|column| cells(column).map(width).max().unwrap_or(0).max(1)).collect()
+        };
+        shared(&of(Line::width), &of(longest_word), room)
     }
 
     fn drawn(&self, widths: &[usize]) -> Vec<Line> {
@@ -162,5 +139,71 @@ impl<'l> Table<'l> {
             }
         }
         rows
+    }
+}
+
+/// Shares `room` among columns, of which it is known how wide they would be and how
+/// wide their longest word is. Nothing where a column would be too narrow.
+///
+/// Each gets its longest word first, and what is left is shared by what they lack.
+/// Where not even the words fit, the longest give way.
+fn shared(natural: &[usize], words: &[usize], room: usize) -> Option<Vec<usize>> {
+    let least: Vec<usize> = words
+        .iter()
+        .zip(natural)
+        .map(|(word, natural)| MIN_COLUMN.min(*natural).max(*word))
+        .collect();
+    let within = |cap: usize| least.iter().map(move |least| (*least).min(cap));
+    let longest = least.iter().copied().max().unwrap_or(0);
+    let cap = (MIN_COLUMN..=longest.min(room).max(MIN_COLUMN))
+        .rev()
+        .find(|cap| within(*cap).sum::<usize>() <= room)?;
+    let mut widths: Vec<usize> = within(cap).collect();
+    let goal = if cap < longest { &least[..] } else { natural };
+    let lacks: Vec<usize> =
+        goal.iter().zip(&widths).map(|(goal, width)| goal.saturating_sub(*width)).collect();
+    let (spare, lacking) = (room - widths.iter().sum::<usize>(), lacks.iter().sum::<usize>());
+    for (width, lack) in widths.iter_mut().zip(&lacks) {
+        *width += if lacking <= spare { *lack } else { lack * spare / lacking };
+    }
+    if lacking > spare {
+        // What the division left goes to the first ones.
+        let mut left = room - widths.iter().sum::<usize>();
+        for (width, _) in widths.iter_mut().zip(&lacks).filter(|(_, lack)| **lack > 0) {
+            *width += usize::from(left > 0);
+            left = left.saturating_sub(1);
+        }
+    }
+    Some(widths)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// No word is broken while another column has room that its own words do not need.
+        #[test]
+        fn words_come_before_room(
+            columns in proptest::collection::vec((1usize..30, 0usize..60), 1..7),
+            room in 1usize..150,
+        ) {
+            let words: Vec<usize> = columns.iter().map(|(word, _)| *word).collect();
+            let natural: Vec<usize> = columns.iter().map(|(word, more)| word + more).collect();
+            let Some(widths) = shared(&natural, &words, room) else {
+                let least = natural.iter().map(|width| (*width).min(MIN_COLUMN)).sum::<usize>();
+                prop_assert!(least > room);
+                return Ok(());
+            };
+            prop_assert!(widths.iter().sum::<usize>() <= room, "{widths:?}");
+            prop_assert!(widths.iter().zip(&natural).all(|(width, natural)| width <= natural));
+            let breaks = widths.iter().zip(&words).any(|(width, word)| width < word);
+            let has_room = widths.iter().zip(&words).any(|(width, word)| *width > MIN_COLUMN.max(*word));
+            prop_assert!(!(breaks && has_room), "{words:?} {natural:?} {widths:?}");
+            let all: usize = natural.iter().sum();
+            prop_assert_eq!(widths.iter().sum::<usize>(), all.min(room));
+        }
     }
 }

@@ -69,6 +69,26 @@ fn control_characters_by_entity_are_not_shown() {
     }
 }
 
+#[test]
+fn items_have_the_numbers_that_are_written() {
+    assert_eq!(rendered("1. a\n2. b\n10. c\n", 20), ["1. a", "2. b", "10. c"]);
+    assert_eq!(rendered("1. a\n1. b\n1. c\n", 20), ["1. a", "2. b", "3. c"]);
+    assert_eq!(
+        rendered("3. a\n2. b\n   5. x\n   7. y\n", 20),
+        ["3. a", "2. b", "   5. x", "   7. y"]
+    );
+}
+
+#[test]
+fn signs_between_digits_are_no_emphasis() {
+    assert_eq!(
+        rendered("2*3*4 and 2**3**4, *so* 5*6 and 7*8.\n", 60),
+        ["2*3*4 and 2**3**4, so 5*6 and 7*8."]
+    );
+    assert_eq!(rendered("a*b*c 2 *x* **3** 4", 60), ["abc 2 x 3 4"]);
+    assert_eq!(rendered("| a |\n|---|\n| 2*3*4 |\n", 60)[3], "│ 2*3*4 │");
+}
+
 /// A little of everything.
 const SAMPLE: &str = include_str!("sample.markdown");
 

@@ -22,15 +22,21 @@ const TOOLS: &[(&str, &str, ToolKind, &[&str])] = &[
     ("google_web_search", "GoogleSearch", ToolKind::Search, &["query"]),
     ("web_fetch", "WebFetch", ToolKind::Fetch, &["prompt", "url"]),
     ("write_todos", "WriteTodos", ToolKind::Plan, &[]),
-    ("enter_plan_mode", "EnterPlanMode", ToolKind::Plan, &["reason"]),
-    ("exit_plan_mode", "ExitPlanMode", ToolKind::Plan, &["plan_filename"]),
+    ("enter_plan_mode", "Enter Plan Mode", ToolKind::Plan, &["reason"]),
+    ("exit_plan_mode", "Exit Plan Mode", ToolKind::Plan, &["plan_filename"]),
     ("invoke_agent", "Agent", ToolKind::Agent, &["agent_name"]),
     ("ask_user", "AskUser", ToolKind::Communicate, &[]),
     ("update_topic", "Topic", ToolKind::Think, &["title", "strategic_intent"]),
     ("complete_task", "CompleteTask", ToolKind::Other, &[]),
-    ("list_background_processes", "Background Processes", ToolKind::Read, &[]),
-    ("read_background_output", "Background Output", ToolKind::Read, &["pid"]),
-    ("kill_background_process", "Kill Process", ToolKind::Execute, &["pid"]),
+    ("list_background_processes", "List Background Processes", ToolKind::Read, &[]),
+    ("read_background_output", "Read Background Output", ToolKind::Read, &["pid"]),
+    ("kill_background_process", "Kill Background Process", ToolKind::Execute, &["pid"]),
+    ("save_memory", "SaveMemory", ToolKind::Edit, &["fact"]),
+    ("activate_skill", "Activate Skill", ToolKind::Other, &["name"]),
+    ("get_internal_docs", "GetInternalDocs", ToolKind::Think, &["path"]),
+    ("list_mcp_resources", "ListMcpResources", ToolKind::Search, &["serverName"]),
+    ("read_mcp_resource", "ReadMcpResource", ToolKind::Search, &["uri"]),
+    ("mcp_search_tools", "McpSearchTools", ToolKind::Search, &["query"]),
 ];
 
 fn known(
@@ -40,7 +46,7 @@ fn known(
 }
 
 /// The name that people see.
-pub(super) fn display_name(name: &str) -> &str {
+pub(crate) fn display_name(name: &str) -> &str {
     known(name).map_or(name, |(_, shown, ..)| shown)
 }
 
@@ -72,15 +78,16 @@ fn short(value: &Value) -> String {
 }
 
 /// A title without the verb that the tool's name says already.
-pub(super) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
+pub(crate) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
     let verb = match name {
-        "read_file" | "read_many_files" => "Read ",
+        "read_file" | "read_many_files" | "get_internal_docs" => "Read ",
         "replace" => "Edit ",
         "write_file" => "Write ",
         "list_directory" => "List ",
         "glob" => "Find ",
         "web_fetch" => "Fetch ",
         "google_web_search" => "Search the web for ",
+        "save_memory" => "Remember in ",
         "write_todos" => "Todos: ",
         "ask_user" => "Ask: ",
         _ => return title,

@@ -230,9 +230,14 @@ impl<'a> Draw<'a> {
             Some(0) => self.theme.success,
             _ => self.theme.error,
         };
-        let room = self.inner().saturating_sub(parallax_screen::text_width(sign) + 1);
+        let time = match shell.since_ms.filter(|_| shell.running) {
+            Some(since) => format!("  {}", words::seconds(self.now_ms.saturating_sub(since))),
+            None => String::new(),
+        };
+        let room = self.inner().saturating_sub(parallax_screen::text_width(sign) + 1 + time.len());
         let head = Line::styled(format!("{sign} "), style)
-            .and(shortened(&clean::one_row(&shell.command), room), self.theme.text.bold());
+            .and(shortened(&clean::one_row(&shell.command), room), self.theme.text.bold())
+            .and(time, self.theme.secondary);
         let mut rows = vec![head];
         let most = if self.options.expanded { usize::MAX } else { self.output_rows };
         rows.extend(shell.output.rows(self.inner(), most, self.theme));

@@ -97,6 +97,8 @@ pub(super) struct Shell {
     pub(super) output: Output,
     pub(super) code: Option<i32>,
     pub(super) running: bool,
+    /// When it was first shown as running.
+    pub(super) since_ms: Option<u64>,
     /// What else is to be known of its end.
     pub(super) note: Option<String>,
 }
@@ -108,7 +110,15 @@ impl Shell {
             output: Output::default(),
             code: None,
             running: true,
+            since_ms: None,
             note: None,
+        }
+    }
+
+    /// It is about to be shown: its clock begins when it is first seen running.
+    pub(super) fn seen(&mut self, now_ms: u64) {
+        if self.running {
+            self.since_ms.get_or_insert(now_ms);
         }
     }
 
@@ -175,8 +185,8 @@ impl From<LocalItem> for Item {
             LocalItem::User(text) => Self::User(text.into()),
             LocalItem::Shell { command, output, code } => {
                 let output = Output::of(&output);
-                let command = command.into();
-                Self::Shell(Box::new(Shell { command, output, code, running: false, note: None }))
+                let running = Shell::running(&command);
+                Self::Shell(Box::new(Shell { output, code, running: false, ..running }))
             }
             LocalItem::ShellRunning { command } => Self::Shell(Box::new(Shell::running(&command))),
             LocalItem::Notice { level, text } => Self::notice(level, text),

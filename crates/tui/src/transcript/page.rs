@@ -144,8 +144,10 @@ impl Transcript {
         let mut open: Vec<usize> = self.open.values().copied().collect();
         open.sort_unstable();
         for at in open {
-            if let Some(Item::Tool(tool)) = self.items.get_mut(at) {
-                tool.seen(now_ms);
+            match self.items.get_mut(at) {
+                Some(Item::Tool(tool)) => tool.seen(now_ms),
+                Some(Item::Shell(shell)) => shell.seen(now_ms),
+                _ => {}
             }
         }
     }

@@ -80,6 +80,10 @@ impl Transcript {
                     tool.seen(now_ms);
                     draw.item(item)
                 }
+                Item::Shell(shell) => {
+                    shell.seen(now_ms);
+                    draw.item(item)
+                }
                 item => draw.item(item),
             };
             if more.is_empty() {

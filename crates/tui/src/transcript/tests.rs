@@ -123,6 +123,7 @@ fn ask(call: &str) -> EventBody {
         outcomes: vec![AskOutcome::ProceedOnce],
         question: Question::Exec,
         rules: Vec::new(),
+        no_rule: None,
         permissions: Permissions::default(),
         wider: Permissions::default(),
         not_undoable: Vec::new(),
@@ -219,14 +220,14 @@ fn a_retry_counts_down() {
         delay_ms: 5000,
         class: "rate_limit".into(),
         status: Some(429),
-        message: "slow down".into(),
+        message: "slow down.".into(),
         model: "m".into(),
     }));
     assert!(
         show.live(10_000)[0].starts_with("↻ The service limits the rate (HTTP 429): slow down.")
     );
     let words = show.live(12_000).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.ends_with("Attempt 2 of 3 in 3s"), "{words}");
+    assert!(words.ends_with("slow down. Attempt 2 of 3 with m in 3s"), "{words}");
     show.start("t", ItemStart::Text).delta("t", "x");
     assert_eq!(show.live(0), ["✦ x"]);
 }
@@ -462,6 +463,23 @@ fn sources_are_links_and_nothing_in_them_is_a_sequence() {
 }
 
 #[test]
+fn a_title_that_only_names_the_tool_takes_no_file_name_away() {
+    for (name, shown) in [("write_file", "WriteFile"), ("replace", "Edit")] {
+        let mut show = Show::default();
+        let mut done = tool("c", name, ToolKind::Edit, name);
+        done.status = ToolStatus::Cancelled;
+        show.call("c", name, json!({"file_path": "src/a.rs"})).end(done);
+        let rows = show.take().concat();
+        assert!(rows.contains(&format!("{shown}  src/a.rs")), "{rows}");
+    }
+    let mut show = Show::default();
+    let done = tool("c", "save_memory", ToolKind::Edit, "Remember in GEMINI.md: tabs");
+    show.call("c", "save_memory", json!({"fact": "tabs"})).end(done);
+    let rows = show.take().concat();
+    assert!(rows.contains("SaveMemory  GEMINI.md: tabs"), "{rows}");
+}
+
+#[test]
 fn a_cancelled_command_says_so_once_and_the_same_when_resumed() {
     let sentence = "The command was cancelled by user before it could complete.";
     let message = format!("[Operation Cancelled] {sentence}");
@@ -486,4 +504,28 @@ fn a_cancelled_command_says_so_once_and_the_same_when_resumed() {
         }]);
         assert_eq!(resumed.take(), live);
     }
+}
+
+#[test]
+fn what_was_said_with_a_refusal_stands_under_the_call_also_when_resumed() {
+    let message = "[Operation Cancelled] User denied execution. The user says: use math.inf";
+    let mut show = Show::default();
+    let mut done = tool("c", "replace", ToolKind::Edit, "Edit calc/core.py");
+    done.status = ToolStatus::Cancelled;
+    done.decision = Some(parallax_protocol::event::CallDecision::Reject);
+    done.error = Some((ToolErrorKind::PolicyViolation, message.to_owned()));
+    let args = json!({"file_path": "calc/core.py"});
+    show.call("c", "replace", args.clone()).end(done);
+    let live = show.take();
+    assert_eq!(live, ["- Edit  calc/core.py  refused", "  you said: use math.inf"]);
+    let mut resumed = Show::default();
+    resumed.transcript.resume(vec![PastItem::Tool {
+        name: "replace".to_owned(),
+        args: args.as_object().cloned().unwrap(),
+        status: Some("cancelled".to_owned()),
+        display: None,
+        output: message.to_owned(),
+        told: None,
+    }]);
+    assert_eq!(resumed.take(), live);
 }

@@ -26,6 +26,8 @@ const MAX_DIFF: usize = 400_000;
 const CANCELLED: &str = "[Operation Cancelled]";
 /// What it says where a person refused the call.
 const REFUSED: &str = "User denied execution";
+/// What stands before the person's own words for the model in it.
+const SAYS: &str = " The user says: ";
 
 /// A call.
 #[derive(Debug)]
@@ -82,6 +84,8 @@ pub(super) struct Done {
     pub(super) denied: Option<(String, String)>,
     /// Whether a person refused it.
     pub(super) refused: bool,
+    /// What the person said to the model with that.
+    pub(super) said: Option<String>,
     pub(super) exit_code: Option<i64>,
     pub(super) duration_ms: u64,
 }
@@ -150,6 +154,7 @@ impl Tool {
             error: failed.then(|| (ToolErrorKind::Unknown, head_of(text))),
             denied: None,
             refused: false,
+            said: None,
             exit_code: None,
             duration_ms: 0,
         });
@@ -182,9 +187,7 @@ impl Tool {
 
     /// It got further.
     pub(super) fn phase(&mut self, state: &CallState) {
-        if let Some(title) = state.title.as_ref().filter(|title| !title.is_empty()) {
-            self.title.clone_from(title);
-        }
+        self.entitle(state.title.as_deref().unwrap_or_default());
         if let State::Open(open) = &mut self.state {
             open.stage = match state.phase {
                 CallPhase::Validating => Stage::Pending,
@@ -219,7 +222,7 @@ impl Tool {
     pub(super) fn ask(&mut self, ask: &Ask) {
         // A question of the sub-agent that it started has a title of its own.
         if ask.agent.is_none() {
-            self.title.clone_from(&ask.title);
+            self.entitle(&ask.title);
         }
         if let State::Open(open) = &mut self.state {
             open.stage = Stage::Asked;
@@ -271,6 +274,7 @@ impl Tool {
             error: error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
             denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
             refused: done.decision == Some(CallDecision::Reject),
+            said: done.error.as_ref().and_then(|(_, text)| said_with(text)),
             exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),
             duration_ms: done.duration_ms,
         });
@@ -294,6 +298,7 @@ impl Tool {
             done.status = ToolStatus::Cancelled;
             done.error = None;
             done.refused = output.contains(REFUSED);
+            done.said = said_with(output);
             done.body = body_of(unsaid(display, message.as_deref()), done.kind);
         }
         if let (false, Some(display)) = (failed, display) {
@@ -314,6 +319,7 @@ impl Tool {
                 .map(|message| (ToolErrorKind::Unknown, head_of(&message))),
             denied: told.denied.clone(),
             refused: told.refused,
+            said: said_with(output).filter(|_| failed),
             exit_code: told.exit_code,
             duration_ms: told.duration_ms,
         };
@@ -383,4 +389,11 @@ pub(super) fn keep_tail(text: &mut String, most: usize) {
     if text.len() > most {
         *text = tail_of(text, most / 2).to_owned();
     }
+}
+
+/// The person's words in the message about a call that was refused.
+fn said_with(message: &str) -> Option<String> {
+    let message = without_marks(message);
+    let (before, said) = message.split_once(SAYS)?;
+    (before.contains(REFUSED) && before.starts_with(CANCELLED)).then(|| head_of(said.trim()))
 }

@@ -36,7 +36,9 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
             return (topic_rows::rows(topic, draw), shape(tool, draw.options.whole_results));
         }
         State::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
-            return (vec![compact(tool, done, draw)], Shape::Compact);
+            let mut rows = vec![compact(tool, done, draw)];
+            rows.extend(said_rows(done, draw.width, draw));
+            return (rows, Shape::Compact);
         }
         State::Done(done) => done_rows(tool, done, draw),
     };
@@ -146,6 +148,14 @@ fn given_up(done: &Done) -> &'static str {
     if done.refused { "refused" } else { "cancelled" }
 }
 
+/// What the person said with a refusal.
+fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
+    let Some(said) = &done.said else { return Vec::new() };
+    let line = Line::styled("  you said: ", draw.theme.secondary)
+        .and(clean::one_row(said).into_owned(), draw.theme.text);
+    wrap(&line, columns, &[Span::raw("    ")])
+}
+
 /// One row: what was done, and what came of it.
 fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Line {
     let cancelled = done.status == ToolStatus::Cancelled;
@@ -174,6 +184,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     };
     let struck = done.status == ToolStatus::Cancelled;
     let mut rows = vec![head(tool, sign(done, draw), &note, struck, columns, draw)];
+    rows.extend(said_rows(done, columns, draw));
     let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
     match &done.body {
         Body::None => {}

@@ -25,18 +25,21 @@ impl Waiting {
     pub(super) fn text(&mut self, now_ms: u64) -> String {
         let since = *self.since_ms.get_or_insert(now_ms);
         let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
-        let (what, next) = (failed(&self.retry), self.retry.attempt + 1);
-        format!("{what}. Attempt {next} of {} in {left}s", self.retry.max_attempts)
+        let Retry { attempt, max_attempts, model, .. } = &self.retry;
+        let (what, next) = (failed(&self.retry), attempt + 1);
+        let model = clean::one_row(model);
+        format!("{what} Attempt {next} of {max_attempts} with {model} in {left}s")
     }
 }
 
 /// An attempt that failed and is not the last.
 pub(super) fn retried(retry: &Retry) -> String {
     let of = retry.max_attempts;
-    format!("{}. That was attempt {} of {of}", failed(retry), retry.attempt)
+    let model = clean::one_row(&retry.model);
+    format!("{} That was attempt {} of {of} with {model}", failed(retry), retry.attempt)
 }
 
-/// What failed.
+/// What failed, as a sentence.
 fn failed(retry: &Retry) -> String {
     let what = match retry.class.as_str() {
         "rate_limit" => "The service limits the rate",
@@ -46,7 +49,10 @@ fn failed(retry: &Retry) -> String {
         _ => "The request failed",
     };
     let status = retry.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
-    format!("{what}{status}: {}", clean::one_row(&retry.message))
+    let message = clean::one_row(&retry.message);
+    let message = message.trim_end_matches(|char: char| char == '.' || char.is_whitespace());
+    let end = if message.ends_with(['!', '?', '…']) { "" } else { "." };
+    format!("{what}{status}: {message}{end}")
 }
 
 /// The end of a turn, if there is something to say.

@@ -177,3 +177,23 @@ fn a_folder_that_nobody_trusts_is_asked_about_before_it_is_added() {
     seat.press(Key::Char('1'));
     seat.sees("Added");
 }
+
+#[test]
+fn inside_tmux_a_copy_is_given_to_tmux_itself() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new(r#"[{"text":"The **answer** to copy."}]"#);
+    let script = "#!/bin/sh\n[ \"$*\" = 'load-buffer -w -' ] && exec cat > \"$HOME/buffer\"\n";
+    let program = world.home.write_home("bin/tmux", script).expect("file");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("mode");
+    let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
+    let start = Start::sized(100, 24).with("PATH", &path).with("TMUX", "/tmp/tmux-0/default,1,0");
+    let seat = Seat::in_world(world, &start);
+    seat.prompts("hello");
+    seat.sees("to copy.");
+    seat.is_idle();
+    seat.prompts("/copy");
+    seat.sees("in tmux's buffer and, where your terminal allows it, the clipboard");
+    let buffer = std::fs::read_to_string(seat.world.home.home().join("buffer"));
+    assert_eq!(buffer.expect("a buffer").trim_end(), "The **answer** to copy.");
+}

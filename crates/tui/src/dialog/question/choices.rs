@@ -2,7 +2,7 @@
 
 use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::op::AskOutcome;
-use parallax_protocol::policy::RuleScope;
+use parallax_protocol::policy::{RuleDraft, RuleScope};
 use parallax_protocol::tool::Preview;
 
 use super::QuestionDialog;
@@ -80,8 +80,21 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
 }
 
 impl QuestionDialog {
+    /// The rule in words; and that it need not name all that runs, where it does not.
+    fn rule_words(&self, rule: &RuleDraft) -> String {
+        let words = rule_text::words(rule);
+        let program = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+        let named: Vec<String> = rule.command_prefix.iter().map(|prefix| program(prefix)).collect();
+        let mut runs = self.ask.verdict.parts.iter().filter_map(|part| part.strip_prefix("runs "));
+        let is_more = !named.is_empty() && runs.any(|command| !named.contains(&program(command)));
+        match is_more && self.edited.is_none() {
+            true => format!("{words} (what else runs here needs no rule)"),
+            false => words,
+        }
+    }
+
     pub(super) fn label(&self, choice: Choice) -> String {
-        let rule = || self.draft().map(rule_text::words).unwrap_or_default();
+        let rule = || self.draft().map(|rule| self.rule_words(rule)).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {
             let words = match choice {
                 Choice::Outcome(_) => "Yes, and edits are applied without a question",

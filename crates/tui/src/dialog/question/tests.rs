@@ -39,6 +39,7 @@ fn ask() -> Box<Ask> {
         ],
         question: Question::Exec,
         rules: vec![rule("cargo test"), rule("cargo")],
+        no_rule: None,
         permissions: parallax_protocol::permissions::Permissions::default(),
         wider: parallax_protocol::permissions::Permissions::default(),
         not_undoable: Vec::new(),
@@ -55,7 +56,7 @@ fn the_rule_that_is_shown_is_the_rule_that_is_kept() {
     press(&mut dialog, Key::plain(KeyCode::Right));
     let shown: String =
         dialog.view(80, 30, 1, &Theme::default()).rows.iter().map(Line::text).collect();
-    assert!(shown.contains("`cargo …`") && !shown.contains("`cargo test …`"), "{shown}");
+    assert!(shown.contains("begin with `cargo`") && !shown.contains("`cargo test`"), "{shown}");
     press(&mut dialog, plain('e'));
     for char in " build".chars() {
         press(&mut dialog, plain(char));
@@ -70,7 +71,36 @@ fn the_rule_that_is_shown_is_the_rule_that_is_kept() {
 }
 
 #[test]
-fn what_runs_is_told_before_a_text_with_gaps() {
+fn the_command_comes_first_however_much_it_runs() {
+    let mut question = ask();
+    let commands: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
+    question.verdict.parts = commands.iter().map(|command| format!("runs {command}")).collect();
+    question.verdict.parts.push("writes to /tmp/out.txt".to_owned());
+    question.preview = Some(Preview::Command {
+        command: format!("cd calc && {} > /tmp/out.txt", commands.join(" && ")),
+        directory: "/p".into(),
+    });
+    question.rules.clear();
+    question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+    question.no_rule = Some("it runs 31 commands, and a rule names 8 at most".to_owned());
+    let mut dialog = QuestionDialog::new(question);
+    let rows = |dialog: &QuestionDialog| -> Vec<String> {
+        let rows = dialog.view(80, 22, 1, &Theme::default()).rows;
+        rows.iter().map(|row| row.text().trim().to_owned()).collect()
+    };
+    let first = rows(&dialog);
+    assert!(first[1].starts_with("$ cd calc && echo part0"), "{first:#?}");
+    for text in ["runs 30 commands, writes 1 file", "not offered for longer: it runs 31 commands"] {
+        assert!(first.iter().any(|row| row.contains(text)), "{text}: {first:#?}");
+    }
+    for _ in 0..9 {
+        press(&mut dialog, Key::plain(KeyCode::PageDown));
+    }
+    assert!(rows(&dialog).contains(&"· writes to /tmp/out.txt".to_owned()), "{:#?}", rows(&dialog));
+}
+
+#[test]
+fn what_runs_is_told_after_a_text_with_gaps() {
     let mut question = ask();
     question.preview = Some(Preview::Command {
         command: format!("ls{}rm -rf x", "\n".repeat(24)),
@@ -85,7 +115,7 @@ fn what_runs_is_told_before_a_text_with_gaps() {
         .map(|row| row.text().trim().to_owned())
         .collect();
     let at = |text: &str| rows.iter().position(|row| row == text);
-    assert!(at("· runs `rm -rf x`") < at("$ ls") && at("$ ls").is_some(), "{rows:?}");
+    assert!(at("· runs `rm -rf x`") > at("$ ls") && at("$ ls").is_some(), "{rows:?}");
     assert_eq!(at("(23 empty lines)").map(|at| at + 1), at("rm -rf x"), "{rows:?}");
 }
 
@@ -162,6 +192,16 @@ fn words_for_the_model_go_with_a_refusal() {
     };
     assert_eq!(decide.outcome, AskOutcome::Cancel);
     assert_eq!(decide.feedback.as_deref(), Some("use nextest"));
+}
+
+#[test]
+fn a_tool_is_called_as_people_know_it() {
+    let mut edit = ask();
+    "replace".clone_into(&mut edit.name);
+    "Edit src/a.rs".clone_into(&mut edit.title);
+    (edit.question, edit.preview) = (Question::Edit, None);
+    let rows = QuestionDialog::new(edit).view(60, 20, 1, &Theme::default()).rows;
+    assert!(rows.iter().any(|row| row.text() == "Edit src/a.rs"), "{rows:?}");
 }
 
 #[test]

@@ -7,13 +7,12 @@ use parallax_screen::{Line, Span, wrap};
 use super::choices::Choice;
 use super::{QuestionDialog, Typing};
 use crate::app::cut_marked;
-use crate::dialog::DialogView;
+use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffLook};
+use crate::layout::count;
 use crate::markdown::{Look, render};
 use crate::theme::Theme;
-
-/// Rows of a command's text that are more than a glance takes in.
-const LONG_TEXT: usize = 6;
+use crate::transcript::{display_name, without_verb};
 
 impl QuestionDialog {
     /// The rows, `height` at most: the answers are always in sight, what would
@@ -55,7 +54,9 @@ impl QuestionDialog {
             rows.extend(body.into_iter().skip(scroll).take(shown));
             if room > shown {
                 let hint = format!("  ↑ {scroll} more · ↓ {below} more · page up/down");
-                rows.push(Line::styled(hint, theme.secondary));
+                let line = Line::styled(hint, theme.secondary);
+                let longer = self.and_parts(line.clone(), theme);
+                rows.push(if longer.width() <= width { longer } else { line });
             }
         }
         rows.append(&mut why);
@@ -65,10 +66,37 @@ impl QuestionDialog {
         DialogView { rows, cursor: cursor.map(|(column, row)| (column, row + at)) }
     }
 
-    /// Why it is asked, and by which rule.
+    /// Why it is asked, and by which rule; and why there is no answer for longer.
     fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let why = format!("why asked: {} [{}]", self.ask.verdict.why, self.ask.verdict.rule);
-        wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")])
+        let mut rows = wrap(&Line::styled(why, theme.secondary), width, &[Span::raw("  ")]);
+        let only_once = |choice: &Choice| !matches!(choice, Choice::Keep(_) | Choice::Outcome(_));
+        if let Some(why) = &self.ask.no_rule
+            && self.choices.iter().all(only_once)
+        {
+            let why = format!("not offered for longer: {why}");
+            rows.push(cut_marked(Line::styled(why, theme.secondary), width));
+        }
+        rows
+    }
+
+    /// Adds to a row how much runs and is written, where that may be out of sight.
+    fn and_parts(&self, line: Line, theme: &Theme) -> Line {
+        let of = |verbs: &[&str]| {
+            let parts = self.ask.verdict.parts.iter();
+            parts.filter(|part| verbs.iter().any(|verb| part.starts_with(verb))).count()
+        };
+        let runs = of(&["runs "]);
+        let mut line = match runs {
+            0 => line,
+            _ => line.and(format!(" · runs {}", count(runs, "command")), theme.secondary),
+        };
+        let writes = of(&["writes to ", "appends to "]);
+        if writes > 0 {
+            let sign = if runs > 0 { ", " } else { " · " };
+            line = line.and(format!("{sign}writes {}", count(writes, "file")), theme.warning);
+        }
+        line
     }
 
     /// The answers in one row each, those around the cursor; that of the cursor whole, as
@@ -135,8 +163,9 @@ impl QuestionDialog {
         if let Some(agent) = &self.ask.agent {
             rows.push(Line::styled(format!("  for the sub-agent {agent}"), theme.secondary));
         }
-        let what = Line::styled(format!("{} ", self.ask.name), theme.text.bold())
-            .and(self.ask.title.clone(), theme.text);
+        let (name, title) = (&self.ask.name, &self.ask.title);
+        let what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
+            .and(without_verb(name, title).to_owned(), theme.text);
         if !matches!(self.ask.preview, Some(Preview::Command { .. })) {
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
         }
@@ -162,15 +191,8 @@ impl QuestionDialog {
                 }
                 let place = format!("  in {}", directory.display());
                 text.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
-                // What runs comes before a text whose end may be out of sight.
-                let is_long = command.contains('\n') || text.len() > LONG_TEXT;
-                if is_long {
-                    self.parts(&mut rows, width, theme);
-                    rows.append(&mut text);
-                } else {
-                    rows.append(&mut text);
-                    self.parts(&mut rows, width, theme);
-                }
+                rows.append(&mut text);
+                self.parts(&mut rows, width, theme);
             }
             Some(Preview::Diff(diff)) => {
                 let look = DiffLook { plain: self.plain, ..DiffLook::new(theme, width) };
@@ -269,7 +291,15 @@ impl QuestionDialog {
             let (text, column) = field.row(width.saturating_sub(label.len() + 1));
             let at = (label.len() + column, rows.len());
             rows.push(Line::styled(label, theme.accent).and(text, theme.text));
-            rows.push(Line::styled("enter accept · esc back", theme.secondary));
+            let syntax = match typing {
+                Typing::Rule(..) => self.draft().and_then(rule_text::syntax),
+                _ => None,
+            };
+            let hint = match syntax {
+                Some(syntax) => format!("{syntax} · enter accept · esc back"),
+                None => "enter accept · esc back".to_owned(),
+            };
+            rows.extend(wrap(&Line::styled(hint, theme.secondary), width, &hang));
             return (rows, Some(at));
         }
         for (index, choice) in self.choices.iter().enumerate() {

@@ -1,0 +1,87 @@
+//! Commands that run: their seconds, the keys that they may have, and what is told of
+//! those in the background.
+
+use std::time::Duration;
+
+use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
+
+use super::*;
+
+fn process(pid: i32, state: BackgroundState) -> BackgroundProcess {
+    BackgroundProcess {
+        pid,
+        command: format!("sleep {pid}"),
+        state,
+        log: "/log".into(),
+        last_lines: Vec::new(),
+    }
+}
+
+#[test]
+fn what_runs_in_the_background_is_counted_and_its_end_is_told_once() {
+    let mut bench = Bench::new(Layout::Inline);
+    let running = [1, 2].map(|pid| process(pid, BackgroundState::Running));
+    bench.event(EventBody::Background { processes: running.to_vec() });
+    bench.shows("2 in background (/shells)");
+    let [one, _] = running;
+    let ended = vec![one, process(2, BackgroundState::Exited { code: Some(3) })];
+    bench.event(EventBody::Background { processes: ended.clone() });
+    bench.shows("1 in background (/shells)");
+    let told = "in the background: sleep 2 ended with code 3 (/shells)";
+    let is_told = |rows: &[String]| rows.iter().any(|row| row.contains(told));
+    let mut bench = Bench::new(Layout::Inline);
+    bench.event(EventBody::Background { processes: ended.clone() });
+    assert!(is_told(&bench.rows()));
+    bench.event(EventBody::Background { processes: ended.clone() });
+    assert!(!is_told(&bench.rows()));
+    // Where the session tells it.
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.settings.tells_background = false;
+    bench.event(EventBody::Background { processes: ended });
+    assert!(!is_told(&bench.rows()));
+}
+
+#[test]
+fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.app.size = (80, 24);
+    bench.shell("sleep 60");
+    bench.shows("sleep 60 (esc to cancel, 0s)");
+    bench.app.begun -= Duration::from_secs(3);
+    bench.shows("sleep 60 (esc to cancel, 3s · Tab types to it · Ctrl+B: background)");
+    bench.shows("sleep 60  3s");
+    // In a text Tab means something else.
+    bench.keys("x");
+    bench.shows("(esc to cancel, 3s · Ctrl+B: background)");
+    bench.keys("\u{1b}");
+    assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
+}
+
+#[test]
+fn escape_gives_back_what_waited_in_its_order() {
+    let mut bench = Bench::new(Layout::Inline);
+    bench.turn();
+    bench.keys("later\t");
+    bench.keys("first\n");
+    bench.keys("second\n");
+    bench.keys("\u{1b}");
+    let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
+    bench.event(EventBody::TurnEnded(ended));
+    assert_eq!(bench.app.composer.buffer().text().to_string(), "go\n\nfirst\n\nsecond\n\nlater");
+}
+
+#[test]
+fn the_help_is_not_cut() {
+    for width in [40, 60, 80] {
+        let mut bench = Bench::new(Layout::Inline);
+        bench.app.size = (width, 24);
+        bench.keys("/help\n");
+        let rows = bench.rows();
+        let text = rows.join(" ");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let summary = "After inserting: exchange it for what was deleted before";
+        let wanted: Vec<&str> = summary.split(' ').collect();
+        assert!(words.windows(wanted.len()).any(|found| found == wanted), "{width}: {rows:#?}");
+        assert!(rows.iter().all(|row| parallax_screen::text_width(row) < usize::from(width)));
+    }
+}
