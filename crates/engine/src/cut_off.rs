@@ -17,13 +17,16 @@ use crate::loop_guard::LoopGuard;
 use crate::respond::Response;
 use crate::session::Session;
 
+/// Said behind an answer that the end of the program cut off.
+const HALF: &str = "[Your answer was cut off here: go on where you were.]";
+
 impl Session {
     /// Whether a turn can begin so; people are told when it cannot.
     pub(crate) fn can_begin(&mut self, beginning: &Beginning) -> bool {
         let is_open = match self.history.last_role() {
             // Nobody answered.
             Some(Role::User) => true,
-            Some(Role::Model) => !self.open_calls().is_empty(),
+            Some(Role::Model) => self.is_half || !self.open_calls().is_empty(),
             None => false,
         };
         if matches!(beginning, Beginning::Prompt(_)) || is_open {
@@ -55,6 +58,9 @@ impl Session {
             step = self.answer_open_calls(calls, finished, &mut guard, cancel).await;
         } else if !open.is_empty() {
             self.answer_lost(&open);
+        } else if std::mem::take(&mut self.is_half) && self.history.last_role() == Some(Role::Model)
+        {
+            self.history.push_note(HALF);
         }
         loop {
             if let Err(reason) = step {

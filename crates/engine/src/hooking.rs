@@ -175,6 +175,8 @@ impl Session {
             let after = self.hook(HookCall::new(HookEvent::AfterAgent, "", input), cancel).await;
             if after.given("clearContext") == Some(&Value::Bool(true)) {
                 self.note_spent();
+                // What the session is about goes with the next prompt again.
+                self.preface = self.prefaces_from(0);
                 self.history.truncate(0);
                 self.prompts.truncate(0);
                 self.forget_lost_context();

@@ -8,10 +8,14 @@ use parallax_protocol::content::PartView;
 use parallax_protocol::event::{EventBody, Level, PromptEntry, Rewound, Undone};
 use parallax_protocol::op::Rewind;
 
+use crate::picture::PREFACE;
 use crate::session::Session;
 
 /// Files that the model is told by name.
 const NAMED: usize = 50;
+
+/// How the note on files that were given back begins.
+const RESTORED: &str = "The user has taken changes back.";
 
 impl Session {
     /// Carries out what was asked for. Between turns only.
@@ -53,8 +57,8 @@ impl Session {
         if undone.restored.is_empty() {
             return;
         }
-        let mut note = String::from(
-            "The user has taken changes back. These files are again as they were before you \
+        let mut note = format!(
+            "{RESTORED} These files are again as they were before you \
              changed them (or gone, where you made them); read them before you rely on them:",
         );
         for path in undone.restored.iter().take(NAMED) {
@@ -87,14 +91,14 @@ impl Session {
     }
 
     /// The context that went with the prompts taken back, to go with the next.
-    fn prefaces_from(&self, keep: usize) -> Option<String> {
+    pub(crate) fn prefaces_from(&self, keep: usize) -> Option<String> {
         let dropped = self.prompts.marks().iter().filter(|mark| mark.at >= keep);
         let mut prefaces: Vec<String> = dropped
             .filter_map(|mark| {
                 let content = self.history.contents().get(mark.at)?.open().ok()?;
                 let [first, _, ..] = content.parts.as_slice() else { return None };
                 match first.view() {
-                    PartView::Text(text) if text != mark.text => Some(text.to_owned()),
+                    PartView::Text(text) if is_context(text) => Some(text.to_owned()),
                     _ => None,
                 }
             })
@@ -154,4 +158,9 @@ fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
         force_helps,
         problem: (!problems.is_empty()).then(|| problems.join("; ")),
     }
+}
+
+/// Whether a text in front of a prompt is of the program's making.
+fn is_context(text: &str) -> bool {
+    text.starts_with(PREFACE) || text.starts_with(RESTORED)
 }

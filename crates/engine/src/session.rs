@@ -95,6 +95,9 @@ pub struct SessionOptions {
     pub preface: Option<String>,
     /// The contents of a resumed session.
     pub history: Vec<Sealed>,
+    /// Whether its newest turn did not come to an end: what stands last may be half
+    /// of an answer.
+    pub cut_off: bool,
     /// The compactions of a resumed session that still count, oldest first.
     pub compactions: Vec<CompactionRecord>,
     /// When the history is made shorter, and what stays.
@@ -182,6 +185,8 @@ pub(crate) struct Session {
     pub(crate) system: SystemPrompt,
     pub(crate) preface: Option<String>,
     pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
+    /// Whether the newest answer may be half of one.
+    pub(crate) is_half: bool,
     pub(crate) generation: Object,
     pub(crate) max_turns: Option<u32>,
     pub(crate) routing: RoutingOptions,
@@ -307,6 +312,7 @@ pub(crate) fn launch(
         system: options.system,
         preface: options.preface,
         pending: options.pending,
+        is_half: options.cut_off,
         generation: options.generation,
         max_turns: options.max_turns,
         routing: options.routing,

@@ -38,6 +38,7 @@ impl Session {
         prompt: Prompt,
         cancel: &CancellationToken,
     ) -> EndReason {
+        self.is_half = false;
         self.settle(UNANSWERED);
         let before = self.history.len();
         self.note_coordination(&prompt.text);

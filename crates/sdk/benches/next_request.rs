@@ -113,6 +113,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         model_changed: Box::new(|_| {}),
         system: Box::new(move |_, _| Arc::clone(&system)),
         preface: None,
+        cut_off: false,
         history,
         pending: std::collections::BTreeMap::new(),
         compactions: Vec::new(),

@@ -346,6 +346,7 @@ impl Launch {
                 sources: memory.sources,
                 folder_context: Some(Arc::clone(&found) as Arc<dyn FolderContext>),
                 pending: resumed.pending,
+                cut_off: resumed.cut_off,
                 history: resumed.contents,
                 compactions: resumed.compactions,
                 pins: resumed.pins,

@@ -223,6 +223,9 @@ pub(crate) struct Builder {
     turns: u64,
     /// Whether the newest turn was ended, by the model or by somebody.
     ended: bool,
+    /// Whether the program was told to end in its midst, so that the answer there is
+    /// may be half of one.
+    shut_down: bool,
     notices: Vec<String>,
     more_notices: usize,
     offset: u64,
@@ -276,7 +279,7 @@ impl Builder {
             }
             Record::Content(content) => {
                 let wire = content.wire.clone();
-                self.ended = false;
+                (self.ended, self.shut_down) = (false, false);
                 self.close_round(&wire);
                 self.note_prompt(content);
                 self.records.push((self.contents.len(), record));
@@ -296,6 +299,7 @@ impl Builder {
             // These ends are nobody's wish.
             Record::TurnEnd { reason, .. } => {
                 self.ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
+                self.shut_down = reason == "shutdown";
             }
             Record::Name(_)
             | Record::Directories(_)
@@ -412,7 +416,8 @@ impl Builder {
             self.notices.push(format!("and {} more", self.more_notices));
         }
         let pending = self.pending();
-        let cut_off = !self.ended && is_open(&self.contents, pending.as_ref());
+        let is_half = self.shut_down && !self.contents.is_empty();
+        let cut_off = !self.ended && (is_half || is_open(&self.contents, pending.as_ref()));
         Ok(LoadedSession {
             cut_off,
             head,

@@ -249,6 +249,7 @@ fn like(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions + Send + Syn
         model_changed: Box::new(|_| {}),
         system: Box::new(|_, _| Arc::from("")),
         preface: None,
+        cut_off: false,
         history: Vec::new(),
         compactions: Vec::new(),
         room: room.clone(),

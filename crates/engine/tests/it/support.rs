@@ -404,6 +404,7 @@ pub fn rig(replies: Vec<Reply>, setup: Setup) -> Rig {
             model_changed: Box::new(|_| {}),
             system: Box::new(|_, _| Arc::from("system")),
             preface: Some("<session_context/>".into()),
+            cut_off: false,
             history: setup.history,
             pending: setup.pending,
             compactions: setup.compactions,

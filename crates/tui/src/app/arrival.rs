@@ -17,6 +17,11 @@ use crate::keymap::{Context, KeyCommand};
 /// How long a dialog that nobody asked for takes no answer while the composer
 /// holds a text, in milliseconds: whoever is about to send the text sees it first.
 const MOMENT_MS: u64 = 600;
+/// What comes up so soon after an answer is not what the next key is meant for, in
+/// milliseconds: people press a digit and Enter, or Enter twice.
+const AFTER_ANSWER_MS: u64 = 1_000;
+/// For how long it takes no answer then, in milliseconds.
+const SETTLING_MS: u64 = 500;
 
 /// Something that nobody asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(super) struct Arrival {
     /// The newest of them that was seen, and whether the composer held a text then.
     seen: Option<Unasked>,
     over_draft: bool,
+    /// When the newest of them was answered or closed.
+    answered: Option<u64>,
     /// What the person turned to although the composer holds a text.
     turned_to: Option<Unasked>,
     /// Whether a key is being handled: what opens now was asked for.
@@ -86,6 +93,51 @@ impl App {
                 }
                 _ => true,
             }
+    }
+
+    /// Whether this key would answer what came up right after another answer: it was
+    /// meant for the one before.
+    pub(super) fn follows_an_answer(&self, key: Key) -> bool {
+        let (Some(now), Some(answered)) = (self.unasked(), self.arrival.answered) else {
+            return false;
+        };
+        if self.first_question().as_ref() != Some(&now) {
+            return false;
+        }
+        let answers = self.dialog_key(key, false) == DialogKey::Confirm
+            || matches!(key.typed(), Some('0'..='9' | 'y' | 'n'));
+        let soon = |at: u64| at.saturating_sub(answered) < AFTER_ANSWER_MS;
+        answers
+            && match &self.arrival.drawn {
+                Some((what, since)) if *what == now => {
+                    soon(*since) && self.now_ms.saturating_sub(*since) < SETTLING_MS
+                }
+                _ => soon(self.now_ms),
+            }
+    }
+
+    /// The first question of the engine or of a server, seen or not. (What follows in
+    /// a dialog of a command's is what the person is at.)
+    fn first_question(&self) -> Option<Unasked> {
+        match &self.overlay {
+            Some(overlay) if overlay.purpose == Purpose::ServerQuestion => {
+                self.arrival.dialog.map(Unasked::Dialog)
+            }
+            Some(_) => None,
+            None => {
+                let question = self.questions.front();
+                question.map(|question| Unasked::Question(question.ask.id.clone()))
+            }
+        }
+    }
+
+    /// A key goes to what is over the composer; remembers when a question went by it.
+    pub(super) fn answer(&mut self, key: Key, answer: impl FnOnce(&mut Self, Key)) {
+        let before = self.first_question();
+        answer(self, key);
+        if before.is_some() && self.first_question() != before {
+            self.arrival.answered = Some(self.now_ms);
+        }
     }
 
     /// Whether a text in the composer is in the way of an answer.
@@ -180,6 +232,7 @@ impl App {
     pub(super) fn writes(&mut self) {
         self.wrote_at = self.now_ms;
         self.arrival.turned_to = None;
+        self.arrival.answered = None;
         if self.is_asked() {
             self.writing_until = self.now_ms + PAUSE_MS;
         }

@@ -27,14 +27,14 @@ impl App {
             self.pager_key(key);
         } else if self.is_too_early(key) {
             self.write_on(key);
-        } else if self.turns_to_it(key) {
+        } else if self.turns_to_it(key) || self.follows_an_answer(key) {
             // Seen, and not answered yet.
         } else if self.overlay.is_some() {
-            self.overlay_key(key);
+            self.answer(key, Self::overlay_key);
         } else if self.shell_focus {
             self.shell_key(key);
         } else if !self.questions.is_empty() && !self.is_writing() {
-            self.question_key(key);
+            self.answer(key, Self::question_key);
         } else {
             self.composer_key(key);
         }

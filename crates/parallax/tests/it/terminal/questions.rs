@@ -156,6 +156,7 @@ fn a_change_is_taken_in_part() {
     seat.press(Key::Enter);
     // What is left of it is shown once more.
     seat.sees("10 + TEN");
+    seat.looks();
     seat.press(Key::Char('1'));
     seat.sees("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n");
@@ -205,6 +206,7 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     assert!(told(&seat, 2).contains("User feedback: smaller steps"));
     seat.has_seen("The plan was not agreed to");
     seat.sees("Shall the work on this plan begin?");
+    seat.looks();
     seat.press(Key::Char('1'));
     seat.sees("That is all.");
     assert!(exists(&seat, "made.txt"));
@@ -269,4 +271,17 @@ fn y_and_enter_allow_it_once_and_a_word_with_y_is_a_word() {
     seat.press(Key::Enter);
     seat.sees("That is all.");
     assert!(exists(&seat, "first.txt"));
+}
+
+#[test]
+fn a_second_press_does_not_answer_the_question_that_follows() {
+    let seat = asked(TWICE, "$ touch first.txt");
+    seat.press(Key::Char('1'));
+    seat.sees("$ touch first.txt second.txt");
+    seat.press(Key::Enter);
+    seat.looks();
+    assert!(!exists(&seat, "second.txt"));
+    seat.press(Key::Enter);
+    seat.sees("That is all.");
+    assert!(exists(&seat, "second.txt"));
 }

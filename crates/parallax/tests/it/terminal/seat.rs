@@ -113,6 +113,12 @@ impl Seat {
         self.press(Key::Enter);
     }
 
+    /// Looks at a question that came up right after an answer: for half a second it
+    /// takes none.
+    pub fn looks(&self) {
+        std::thread::sleep(std::time::Duration::from_millis(700));
+    }
+
     // --- eyes
 
     /// Waits for a text in the window.

@@ -79,7 +79,7 @@ fn the_help_is_not_cut() {
         let rows = bench.rows();
         let text = rows.join(" ");
         let words: Vec<&str> = text.split_whitespace().collect();
-        let summary = "After inserting: exchange it for what was deleted before";
+        let summary = "Right after inserting: what was deleted before, in its place";
         let wanted: Vec<&str> = summary.split(' ').collect();
         assert!(words.windows(wanted.len()).any(|found| found == wanted), "{width}: {rows:#?}");
         assert!(rows.iter().all(|row| parallax_screen::text_width(row) < usize::from(width)));
