@@ -14,7 +14,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
 use parallax_sandbox::{Plan, Support, Tier};
-use parallax_tools::SandboxOptions;
+use parallax_tools::{HiddenPlaces, SandboxOptions};
 
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
@@ -45,6 +45,11 @@ impl Launch {
             ours: real(&self.config.homes.parallax),
             table: self.sandbox_table().0,
             hidden: paths(&settings.hidden),
+            hidden_places: HiddenPlaces::kept_in(
+                real(&self.config.homes.parallax)
+                    .join("hidden")
+                    .join(parallax_store::project_folder(&self.options.directory)),
+            ),
             hides_ignored: self.config.settings.respect_gemini_ignore(),
             readable: paths(&settings.readable),
             writable: paths(&settings.writable),

@@ -239,7 +239,7 @@ impl RunShellCommand {
                 let mode = scope.mode;
                 let subject =
                     Subject { line, roots: &roots, layers: true, mode, permissions: &permissions };
-                let plan = confinement::plan(sandbox, &subject);
+                let plan = confinement::plan(sandbox, &subject).plan;
                 let files = foreseen::files(line, directory, &sandbox.home, plan);
                 let foreseen = Permissions { file_system: files, ..Permissions::default() };
                 permissions = permissions.and(&foreseen);
@@ -256,7 +256,7 @@ impl RunShellCommand {
             let (roots, none) = (self.workspace.roots(), Permissions::default());
             let mode = scope.mode;
             let subject = Subject { line, roots: &roots, layers: true, mode, permissions: &none };
-            let plan = confinement::plan(sandbox, &subject);
+            let plan = confinement::plan(sandbox, &subject).plan;
             foreseen::name_hidden(&mut permissions.file_system, plan);
         }
         Ok(permissions)

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
+use crate::hidden_places::HiddenPlaces;
+
 /// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the places
 /// of the session.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub struct SandboxOptions {
     pub hidden: Vec<PathBuf>,
     /// Whether what `.geminiignore` names in the workspace is hidden too.
     pub hides_ignored: bool,
+    /// What was hidden of the workspace so far.
+    pub hidden_places: HiddenPlaces,
     /// Exceptions from what is hidden.
     pub readable: Vec<PathBuf>,
     /// More folders that commands may write.

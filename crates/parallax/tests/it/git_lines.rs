@@ -143,6 +143,31 @@ fn git_works_beside_hidden_files_that_it_tracks() {
 }
 
 #[test]
+fn an_index_that_was_written_to_shows_no_hidden_file() {
+    let lines = [
+        "B=$(echo x | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$B,gi",
+        "git diff",
+        "git commit -qam z; git show HEAD:gi",
+        "git stash; git show stash@{0}:gi",
+    ];
+    let world = World::new(&commands(&lines));
+    let secret = "the-word-nobody-may-see";
+    for (name, text) in [("a.txt", "a\n"), ("gi", secret), (".geminiignore", "gi\n")] {
+        world.home.write(name, text).expect("written");
+    }
+    git(&world, "", &["init", "-q"]);
+    git(&world, "", &["config", "user.name", "A"]);
+    git(&world, "", &["config", "user.email", "a@b"]);
+    git(&world, "", &["add", "a.txt"]);
+    git(&world, "", &["commit", "-qm", "one"]);
+    world.run_well(&["-y", "-p", "go"]);
+    let answers = answers(&world.server);
+    assert_eq!(answers.len(), lines.len());
+    assert!(answers.iter().all(|answer| !answer.contains(secret)), "{answers:?}");
+    assert!(answers[1].contains("[The sandbox hid gi"), "{}", answers[1]);
+}
+
+#[test]
 fn a_tracked_file_that_stays_hidden_is_named() {
     let world = World::new(&commands(&["git diff", "git status --short", "git log --stat"]));
     world.home.write(".env", "A=secret\n").expect("written");

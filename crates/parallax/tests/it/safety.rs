@@ -150,6 +150,36 @@ fn a_hidden_file_is_not_read_under_another_name() {
 }
 
 #[test]
+fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
+    let lines = [
+        "mkdir -p a/b/c/d; mv one a/b/c/d/",
+        "cat a/b/c/d/one/.env",
+        "mkdir node_modules; mv two node_modules/; mv three .git/",
+        "cat node_modules/two/.env .git/three/.env",
+        "mv conf conf2",
+        "cat conf2/s.txt",
+    ];
+    let world = World::new(&commands(&lines));
+    repository(&world);
+    let secret = "the-word-nobody-may-see";
+    for name in ["one/.env", "two/.env", "three/.env", "conf/s.txt"] {
+        world.home.write(name, secret).expect("written");
+    }
+    world.home.write(".geminiignore", "/conf/s.txt\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    assert_eq!(said.len(), lines.len());
+    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
+    assert_eq!(world.read("a/b/c/d/one/.env"), secret, "{said:?}");
+    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
+    // A later session knows it too.
+    let world = World::in_home(world.home, &commands(&["cat a/b/c/d/one/.env conf2/s.txt"]));
+    world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    assert!(!said[0].contains(secret), "{said:?}");
+}
+
+#[test]
 fn a_rule_is_shown_saved_and_never_allows_more() {
     let script = |lines: &[&str]| commands(lines);
     let world = World::new(&script(&["touch a", "touch b", "touch c > d", "touch e && rm e"]));

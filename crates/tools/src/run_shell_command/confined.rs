@@ -9,7 +9,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, Refusal, Support};
 
-use super::confinement::{self, Subject};
+use super::confinement::{self, Built, Subject};
 use super::foreseen;
 use super::git;
 use super::made::{self, Made};
@@ -102,7 +102,11 @@ impl Entry {
                 if options.enabled && !permissions.outside {
                     made = made::make(&wanted, &line, &directory);
                 }
-                Some(confinement::plan(options, &subject))
+                let Built { plan, lost } = confinement::plan(options, &subject);
+                if !lost.is_empty() {
+                    return Err(not_found_again(&lost));
+                }
+                Some(plan)
             }
             None => None,
         };
@@ -127,6 +131,17 @@ fn may_write(line: &Line) -> bool {
     line.trouble.is_some()
         || !line.commands.iter().all(quiet)
         || !line.redirections.iter().all(bash::redirects_nowhere)
+}
+
+/// Said of hidden files that may be anywhere in the workspace now.
+fn not_found_again(lost: &[PathBuf]) -> String {
+    let named: Vec<String> = lost.iter().take(4).map(|path| path.display().to_string()).collect();
+    format!(
+        "a file that the sandbox hides is gone from its place, and the workspace is too large, or \
+         not open enough, to see where it was moved: {}; move it back, or ask the user to approve \
+         the command outside of the sandbox",
+        named.join(", ")
+    )
 }
 
 fn make_private(folder: &Path) -> Result<(), String> {

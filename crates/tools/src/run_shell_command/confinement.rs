@@ -12,6 +12,7 @@ use parallax_sandbox::{Network, Plan, Support};
 use super::left_alone::LeftAlone;
 use super::secrets::{self, Found};
 use super::tracked;
+use crate::hidden_places::Followed;
 use crate::sandbox_options::SandboxOptions;
 
 /// Folders of the home that package managers write: what commands write there
@@ -131,8 +132,16 @@ pub(super) fn harmless_beside_git(name: Option<&str>) -> bool {
     )
 }
 
+/// A plan, and the hidden files that it cannot hide: they are gone from these
+/// places, and nobody knows where to.
+#[derive(Debug)]
+pub(super) struct Built {
+    pub(super) plan: Plan,
+    pub(super) lost: Vec<PathBuf>,
+}
+
 /// Builds the plan. It reads the upper levels of the workspace for names.
-pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
+pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let permissions = subject.permissions;
     let mut plan = Plan {
         confine: options.enabled && !permissions.outside,
@@ -143,7 +152,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
     };
     if !plan.confine {
         plan.network = Network::Host;
-        return plan;
+        return Built { plan, lost: Vec::new() };
     }
     let yolo = subject.mode == ApprovalMode::Yolo;
     let rules = options.hides_ignored.then(|| LeftAlone::of(subject.roots)).flatten();
@@ -165,14 +174,20 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
     plan.readable.extend(permissions.file_system.read.iter().cloned());
     plan.readable.extend(permissions.file_system.write.iter().cloned());
 
+    let followed = follow(options, subject.roots, &found, rules.as_ref());
     plan.hidden = secrets::of_homes(&options.home, &options.ours);
     plan.hidden.extend(options.hidden.iter().cloned());
     plan.hidden.extend(found.secrets.iter().cloned());
-    let left_alone = found.left_alone.clone();
-    plan.hidden.extend(match tracked::is_git_alone(line) {
-        true => tracked::left_hidden(left_alone),
-        false => left_alone,
-    });
+    let mut left_alone = found.left_alone.clone();
+    left_alone.extend(followed.hidden);
+    // Nothing is hidden in what is hidden.
+    let all = left_alone.clone();
+    left_alone.retain(|path| !all.iter().any(|other| path != other && path.starts_with(other)));
+    if tracked::is_git_alone(line) {
+        left_alone = tracked::left_hidden(left_alone);
+        options.hidden_places.remember(&left_alone);
+    }
+    plan.hidden.extend(left_alone);
     // It says what is hidden: in yolo it stays as it is too.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
@@ -201,7 +216,29 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Plan {
     plan.read_only.retain(|path| !granted.contains(path));
     let readable = plan.readable.clone();
     plan.hidden.retain(|path| !readable.contains(path));
-    plan
+    Built { plan, lost: followed.lost }
+}
+
+/// What else of the workspace is to be hidden: what was hidden before, wherever
+/// it is now.
+fn follow(
+    options: &SandboxOptions,
+    roots: &[PathBuf],
+    found: &Found,
+    rules: Option<&LeftAlone>,
+) -> Followed {
+    let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
+    let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
+    let hidden = found.secrets.iter().chain(&found.left_alone);
+    let hidden = hidden.chain(options.hidden.iter().filter(in_workspace));
+    let hidden: Vec<PathBuf> =
+        hidden.filter(|path| !options.readable.contains(path)).cloned().collect();
+    options.hidden_places.follow(roots, &hidden, |path| {
+        !options.readable.iter().any(|open| open == path)
+            && (of_settings(path)
+                || path.file_name().is_some_and(secrets::is_secret_name)
+                || rules.is_some_and(|rules| rules.holds(path)))
+    })
 }
 
 fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {

@@ -18,6 +18,19 @@ const TIME: Duration = Duration::from_secs(5);
 const LIST: u64 = 4 * 1024 * 1024;
 /// More of a folder is not hidden one by one: the folder is.
 const MOST: usize = 256;
+const MOST_SEEN: usize = 10_000;
+/// Larger files, and more of them, are not compared with what git tracks.
+const LARGEST: u64 = 4 * 1024 * 1024;
+const MOST_HASHED: usize = 2000;
+/// No program of the repository runs, and a name is its bytes.
+const QUIET: &[&str] = &[
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.ignoreCase=false",
+];
 
 /// Whether the line starts nothing but git, by calls that run no other program.
 pub(super) fn is_git_alone(line: &Line) -> bool {
@@ -31,8 +44,8 @@ pub(super) fn is_git_alone(line: &Line) -> bool {
         && line.redirections.iter().all(|found| found.kind != RedirectionKind::Read)
 }
 
-/// What stays hidden from git of `hidden`, files and folders: not what it tracks,
-/// but for files with a project's secrets. Blocking.
+/// What stays hidden from git of `hidden`, files and folders: not what git could
+/// show from its history anyhow, but for files with a project's secrets. Blocking.
 pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut left = Vec::new();
     let mut repositories: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
@@ -46,31 +59,75 @@ pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
         }
     }
     for (top, paths) in repositories {
-        let Some(tracked) = listed(&top, &[], &paths) else {
-            left.extend(paths);
-            continue;
-        };
+        let open = unchanged(&top, &paths).unwrap_or_default();
         for path in paths {
-            if tracked.contains(&path) {
-                // A submodule is a repository of its own.
-                left.extend(Some(path).filter(|path| path.is_dir()));
-            } else if tracked.iter().any(|file| file.starts_with(&path)) {
-                left.extend(untracked_in(&top, path, &tracked));
-            } else {
-                left.push(path);
+            if open.contains(&path) {
+                continue;
+            }
+            match open.iter().any(|file| file.starts_with(&path)) {
+                true => left.extend(rest_of(path, &open)),
+                false => left.push(path),
             }
         }
     }
     left
 }
 
-/// What stays hidden of a folder with tracked files: the rest of what is in it.
-fn untracked_in(top: &Path, folder: PathBuf, tracked: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-    let others = listed(top, &["--others", "--directory"], std::slice::from_ref(&folder));
-    let Some(others) = others.filter(|others| others.len() <= MOST) else { return vec![folder] };
-    let secret =
-        |path: &&PathBuf| path.starts_with(&folder) && path.file_name().is_some_and(is_secret_name);
-    others.into_iter().chain(tracked.iter().filter(secret).cloned()).collect()
+/// The tracked files among `paths`, and in the folders of them, whose bytes are
+/// those that the index names: whoever writes the index may say that any file is
+/// tracked, but must know what is in it to say this.
+fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
+    let tracked = staged(top, paths)?;
+    let files: Vec<&(String, PathBuf)> = tracked
+        .iter()
+        .filter(|(_, path)| !path.file_name().is_some_and(is_secret_name))
+        .filter(|(_, path)| {
+            path.symlink_metadata().is_ok_and(|data| data.is_file() && data.len() <= LARGEST)
+        })
+        .take(MOST_HASHED)
+        .collect();
+    if files.is_empty() {
+        return Some(BTreeSet::new());
+    }
+    // Nothing is written, and no filter of the repository is asked.
+    let words = QUIET.iter().chain(&["hash-object", "--no-filters", "--"]).map(OsString::from);
+    let arguments = words.chain(files.iter().map(|(_, path)| path.clone().into_os_string()));
+    let hashes = parallax_exec::program::output("git", arguments, top, &[], LIST, TIME)?;
+    let hashes = String::from_utf8(hashes).ok()?;
+    if hashes.lines().count() != files.len() {
+        return None;
+    }
+    let same = files.iter().zip(hashes.lines()).filter(|((blob, _), hash)| blob == hash);
+    Some(same.map(|((_, path), _)| path.clone()).collect())
+}
+
+/// What stays hidden of a folder in which some files are open: the rest of what is
+/// in it, or all of it where that is too much.
+fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let mut rest = Vec::new();
+    let mut folders = vec![folder.clone()];
+    let mut seen = 0;
+    while let Some(inner) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&inner) else { return vec![folder] };
+        for entry in entries {
+            let Ok(entry) = entry else { return vec![folder] };
+            seen += 1;
+            let path = entry.path();
+            if open.contains(&path) {
+                // Shown.
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                && open.iter().any(|file| file.starts_with(&path))
+            {
+                folders.push(path);
+            } else {
+                rest.push(path);
+            }
+            if seen > MOST_SEEN || rest.len() > MOST {
+                return vec![folder];
+            }
+        }
+    }
+    rest
 }
 
 /// The hidden files that git tracks and stumbled over, or that it says changed;
@@ -124,7 +181,7 @@ pub(super) fn stumbled_over(
     if named.is_empty() {
         return named;
     }
-    let tracked = listed(top, &[], &named).unwrap_or_default();
+    let tracked = listed(top, &named).unwrap_or_default();
     named.into_iter().filter(|path| tracked.contains(path)).collect()
 }
 
@@ -173,21 +230,28 @@ fn is_top(folder: &Path) -> bool {
     folder.join(".git").symlink_metadata().is_ok()
 }
 
-/// What git lists of the paths, in full; `None` when it cannot.
-fn listed(top: &Path, options: &[&str], paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
-    let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
-    let list = ["--literal-pathspecs", "ls-files", "-z"];
-    let words = quiet.iter().chain(&list).chain(options).chain(&["--"]).map(OsString::from);
+/// The files that git tracks of the paths, in full; `None` when it cannot say.
+fn listed(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
+    Some(staged(top, paths)?.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The same with the blob that the index names for each. In a conflict a file has
+/// several.
+fn staged(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>> {
+    let list = ["--literal-pathspecs", "ls-files", "--stage", "-z", "--"];
+    let words = QUIET.iter().chain(&list).map(OsString::from);
     let arguments = words.chain(paths.iter().map(|path| path.clone().into_os_string()));
     let variables = [("GIT_OPTIONAL_LOCKS", "0")];
     let listed = parallax_exec::program::output("git", arguments, top, &variables, LIST, TIME)?;
-    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    // A folder ends in a slash.
-    let full = |name: &[u8]| {
-        let name = name.strip_suffix(b"/").unwrap_or(name);
-        top.join(OsStr::from_bytes(name))
-    };
-    Some(names.map(full).collect())
+    let lines = listed.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+    // `MODE BLOB STAGE`, a tab, and the name.
+    let parsed = lines.map(|line| {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let (facts, name) = (line.get(..tab)?, line.get(tab + 1..)?);
+        let blob = std::str::from_utf8(facts).ok()?.split(' ').nth(1)?.to_owned();
+        Some((blob, top.join(OsStr::from_bytes(name))))
+    });
+    parsed.collect()
 }
 
 #[cfg(test)]
@@ -232,6 +296,19 @@ mod tests {
         let mut left = left_hidden(hidden);
         left.sort();
         let expected = ["b.lock", "conf/.env", "conf/deep/other", "conf/new", "notes"];
+        assert_eq!(left, expected.map(|name| root.join(name)));
+        // Changed, or only said to be tracked: the index may be anyone's.
+        std::fs::write(root.join("a.lock"), "changed").expect("a file");
+        std::fs::write(root.join("b.lock"), "hidden").expect("a file");
+        let blob = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
+        let said =
+            |name: &str| place.git(&["update-index", "--add", "--cacheinfo", "100644", blob, name]);
+        said("b.lock");
+        said("conf/new");
+        let hidden = ["a.lock", "b.lock", "conf"].map(|name| root.join(name)).to_vec();
+        let mut left = left_hidden(hidden);
+        left.sort();
+        let expected = ["a.lock", "b.lock", "conf/.env", "conf/deep/other", "conf/new"];
         assert_eq!(left, expected.map(|name| root.join(name)));
         // Without a repository nothing is known.
         let alone = tempfile::tempdir().expect("a folder");

@@ -1,0 +1,307 @@
+//! The hidden files of a workspace, known again where a command moved them: a
+//! folder above one may be renamed to where no rule names it and no view looks.
+
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// How much of a workspace is looked through for a file that is gone from its
+/// place, and how long.
+const ENTRIES: usize = 2_000_000;
+const TIME: Duration = Duration::from_secs(8);
+/// The record is no larger, and knows no more files.
+const RECORD: u64 = 4 * 1024 * 1024;
+const MOST: usize = 4096;
+
+/// What a file or folder is known by, whatever it is called. Inodes are used
+/// again; with the time of birth (in nanoseconds since 1970) they are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Id {
+    inode: u64,
+    born: u128,
+}
+
+impl Id {
+    fn of(path: &Path) -> Option<Self> {
+        Some(Self::from(&path.symlink_metadata().ok()?))
+    }
+}
+
+impl From<&std::fs::Metadata> for Id {
+    fn from(data: &std::fs::Metadata) -> Self {
+        // Some file systems keep no birth; a move leaves the last change alone.
+        let changed = || data.modified().ok().filter(|_| !data.is_dir());
+        let time = data.created().ok().or_else(changed);
+        let born = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Self { inode: data.ino(), born: born.map_or(0, |born| born.as_nanos()) }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    id: Id,
+    path: PathBuf,
+    /// It is no longer where it was when it was hidden first.
+    moved: bool,
+}
+
+/// What was hidden of a workspace so far. Clones share it; a file keeps it for
+/// sessions to come.
+#[derive(Debug, Clone, Default)]
+pub struct HiddenPlaces {
+    record: Option<PathBuf>,
+    known: Arc<Mutex<Vec<Known>>>,
+}
+
+/// What is to be hidden beside what a view found itself.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    /// Where remembered files are now.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Where files were that are not there and could not be looked for to the end.
+    pub(crate) lost: Vec<PathBuf>,
+}
+
+impl HiddenPlaces {
+    /// Keeps what is hidden in this file, which need not be there yet.
+    pub fn kept_in(record: PathBuf) -> Self {
+        Self { record: Some(record), known: Arc::default() }
+    }
+
+    /// Remembers what a view hides (`found`), and tells what else is to be hidden:
+    /// what was moved below `roots`, and what is in its place but was not found
+    /// this time, if `still` says so of its path. Blocking: where something is gone
+    /// it looks through all of the workspace.
+    pub(crate) fn follow(
+        &self,
+        roots: &[PathBuf],
+        found: &[PathBuf],
+        still: impl Fn(&Path) -> bool,
+    ) -> Followed {
+        let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.read().unwrap_or_else(|| memory.clone());
+        let (mut known, mut gone) = (Vec::new(), Vec::new());
+        for mut entry in before.iter().cloned() {
+            if Id::of(&entry.path) != Some(entry.id) {
+                gone.push(entry);
+                continue;
+            }
+            let is_found = found.contains(&entry.path);
+            entry.moved &= !is_found;
+            if is_found || entry.moved || still(&entry.path) {
+                known.push(entry);
+            }
+        }
+        let mut followed = Followed::default();
+        if !gone.is_empty() {
+            let search = Search { entries: ENTRIES, end: Instant::now() + TIME };
+            let complete = search.run(roots, &mut gone, &mut known);
+            if !complete {
+                followed.lost = gone.iter().map(|entry| entry.path.clone()).collect();
+                known.append(&mut gone);
+            }
+        }
+        add(&mut known, found);
+        followed.hidden = known
+            .iter()
+            .map(|entry| &entry.path)
+            .filter(|path| !found.contains(path) && !followed.lost.contains(path))
+            .cloned()
+            .collect();
+        self.keep(&before, known, &mut memory);
+        followed
+    }
+
+    /// Remembers more that is hidden.
+    pub(crate) fn remember(&self, paths: &[PathBuf]) {
+        let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = memory.clone();
+        let mut known = before.clone();
+        add(&mut known, paths);
+        self.keep(&before, known, &mut memory);
+    }
+
+    fn keep(&self, before: &[Known], known: Vec<Known>, memory: &mut Vec<Known>) {
+        if known != before
+            && let Some(record) = &self.record
+            && let Err(error) = write(record, &known)
+        {
+            tracing::warn!("what is hidden cannot be kept in {}: {error}", record.display());
+        }
+        *memory = known;
+    }
+
+    /// What other processes know too; `None` where nothing is kept.
+    fn read(&self) -> Option<Vec<Known>> {
+        let record = self.record.as_ref()?;
+        let data = record.symlink_metadata().ok()?;
+        if !data.is_file() || data.len() > RECORD {
+            return None;
+        }
+        let bytes = std::fs::read(record).ok()?;
+        Some(bytes.split(|byte| *byte == 0).filter_map(parse).take(MOST).collect())
+    }
+}
+
+fn add(known: &mut Vec<Known>, paths: &[PathBuf]) {
+    for path in paths {
+        if known.len() < MOST
+            && let Some(id) = Id::of(path)
+            && !known.iter().any(|entry| entry.id == id)
+        {
+            known.push(Known { id, path: path.clone(), moved: false });
+        }
+    }
+}
+
+/// `INODE BORN MOVED PATH`, as it is written: a path may hold any byte but NUL.
+fn parse(line: &[u8]) -> Option<Known> {
+    let mut fields = line.splitn(4, |byte| *byte == b' ');
+    let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u128>().ok();
+    let (inode, born, moved) = (number()?, number()?, number()?);
+    let path = PathBuf::from(std::ffi::OsString::from_vec(fields.next()?.to_vec()));
+    let id = Id { inode: u64::try_from(inode).ok()?, born };
+    path.is_absolute().then_some(Known { id, path, moved: moved != 0 })
+}
+
+fn write(record: &Path, known: &[Known]) -> io::Result<()> {
+    let folder = record.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    parallax_exec::create_private_folder(folder)?;
+    let mut bytes = Vec::new();
+    for Known { id, path, moved } in known {
+        bytes.extend(format!("{} {} {} ", id.inode, id.born, u8::from(*moved)).bytes());
+        bytes.extend(path.as_os_str().as_bytes());
+        bytes.push(0);
+    }
+    // Another process reads the old record or the new one.
+    let new = record.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&new, bytes)?;
+    std::fs::rename(&new, record)
+}
+
+/// The bounds of one look through a workspace.
+struct Search {
+    entries: usize,
+    end: Instant,
+}
+
+impl Search {
+    /// Moves from `gone` to `known` what is found, links not followed. Whether all
+    /// of the workspace was seen, or nothing was left to look for.
+    fn run(mut self, roots: &[PathBuf], gone: &mut Vec<Known>, known: &mut Vec<Known>) -> bool {
+        let mut folders = roots.to_vec();
+        let mut complete = true;
+        while let Some(folder) = folders.pop() {
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    complete &= is_closed_to_commands(&folder, &error);
+                    continue;
+                }
+            };
+            for entry in entries {
+                if self.entries == 0 || Instant::now() > self.end {
+                    return false;
+                }
+                self.entries -= 1;
+                let Ok(entry) = entry else {
+                    complete = false;
+                    break;
+                };
+                let Ok(data) = entry.metadata() else {
+                    complete &= entry.path().symlink_metadata().is_ok();
+                    continue;
+                };
+                let id = Id::from(&data);
+                if let Some(at) = gone.iter().position(|lost| lost.id == id) {
+                    gone.swap_remove(at);
+                    known.push(Known { id, path: entry.path(), moved: true });
+                    if gone.is_empty() {
+                        return true;
+                    }
+                }
+                if data.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        complete
+    }
+}
+
+/// Whether nothing in a folder that cannot be read is open to a command either:
+/// it is gone, or another user's. The owner can open a folder again.
+fn is_closed_to_commands(folder: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound => true,
+        io::ErrorKind::PermissionDenied => folder
+            .symlink_metadata()
+            .is_ok_and(|data| data.uid() != rustix::process::geteuid().as_raw()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_file_is_known_again_wherever_it_was_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let root = top.join("w");
+        let (sub, deep) = (root.join("sub"), root.join("node_modules/.git/c/d/e/f"));
+        std::fs::create_dir_all(&sub).unwrap();
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(sub.join(".env"), "s").unwrap();
+        let roots = std::slice::from_ref(&root);
+        let record = top.join("state/w");
+        let never = |_: &Path| false;
+        let places = HiddenPlaces::kept_in(record.clone());
+        let first = places.follow(roots, &[sub.join(".env")], never);
+        assert!(first.hidden.is_empty() && first.lost.is_empty());
+        std::fs::rename(&sub, deep.join("sub")).unwrap();
+        let moved = deep.join("sub/.env");
+        for places in [places, HiddenPlaces::kept_in(record.clone())] {
+            // Another file in the old place is not it.
+            std::fs::create_dir_all(&sub).unwrap();
+            std::fs::write(sub.join(".env"), "").unwrap();
+            let next = places.follow(roots, &[sub.join(".env")], never);
+            assert_eq!(next.hidden, std::slice::from_ref(&moved));
+        }
+        // What is deleted is forgotten.
+        std::fs::remove_file(&moved).unwrap();
+        let last = HiddenPlaces::kept_in(record).follow(roots, &[], never);
+        assert!(last.hidden.is_empty() && last.lost.is_empty(), "{last:?}");
+    }
+
+    #[test]
+    fn what_no_rule_names_any_more_is_shown_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = root.join("a");
+        std::fs::write(&path, "s").unwrap();
+        let (places, roots) = (HiddenPlaces::default(), std::slice::from_ref(&root));
+        places.remember(std::slice::from_ref(&path));
+        assert_eq!(places.follow(roots, &[], |_| true).hidden, [path]);
+        assert!(places.follow(roots, &[], |_| false).hidden.is_empty());
+        assert!(places.follow(roots, &[], |_| true).hidden.is_empty());
+    }
+
+    #[test]
+    fn a_search_that_ends_early_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::write(root.join("a"), "").unwrap();
+        let id = Id { inode: 0, born: 0 };
+        let mut gone = vec![Known { id, path: root.join("x"), moved: false }];
+        let mut run = |entries| {
+            let search = Search { entries, end: Instant::now() + TIME };
+            search.run(std::slice::from_ref(&root), &mut gone, &mut Vec::new())
+        };
+        assert!(run(5) && !run(0));
+    }
+}
