@@ -6,6 +6,12 @@ const MOST: usize = 1000;
 /// Names and values in order. What is not an assignment is skipped, as all
 /// readers of such files do.
 pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
+    parse_told(text, |_| ())
+}
+
+/// As [`parse`]; `odd` hears the numbers, from 1, of the lines that are neither
+/// blank, a comment nor an assignment.
+pub(crate) fn parse_told(text: &str, mut odd: impl FnMut(usize)) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text;
     while !rest.is_empty() && found.len() < MOST {
@@ -13,6 +19,10 @@ pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
         let after_line =
             rest.get(line.len()..).unwrap_or_default().trim_start_matches(['\n', '\r']);
         let Some((name, start)) = assignment(line) else {
+            if !matches!(line.trim_start().chars().next(), None | Some('#')) {
+                let before = text.get(..text.len() - rest.len()).unwrap_or_default();
+                odd(before.matches('\n').count() + 1);
+            }
             rest = after_line;
             continue;
         };
@@ -85,7 +95,7 @@ fn unquoted(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, parse_told};
     use proptest::prelude::*;
 
     fn pairs(text: &str) -> Vec<(String, String)> {
@@ -110,6 +120,15 @@ mod tests {
             ("N", "'a'b"),
         ];
         assert_eq!(pairs(text), wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn lines_that_are_none_are_told() {
+        let mut odd = Vec::new();
+        parse_told("# comment\n\nA='one\ntwo'\r\nB\nC=\n=x\n  # said\n1 2=3", |line| {
+            odd.push(line)
+        });
+        assert_eq!(odd, [5, 7, 9]);
     }
 
     #[test]

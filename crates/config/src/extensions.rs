@@ -25,8 +25,8 @@ use values::ValueFile;
 
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
 pub use lock::{
-    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, locked, locked_in,
-    stays_inside,
+    Locked, MOST_BYTES, MOST_FILES, content_hash, files_of, is_program, lock, lock_kept, locked,
+    locked_in, locked_kept, stays_inside,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
 pub use metadata::{

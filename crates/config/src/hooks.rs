@@ -1,6 +1,7 @@
 //! Hooks as settings files have them, each with the file it stands in, and
 //! which of a project's hooks the user accepted.
 
+mod closed;
 mod kind;
 
 mod scripts;
@@ -22,6 +23,7 @@ use crate::other_agents::{our_event, our_matcher};
 use crate::read::read_at_most;
 use crate::{jsonc, migrate, state};
 
+use closed::fail_closed;
 pub use kind::HookKind;
 
 /// How long a hook may take that does not say.
@@ -308,13 +310,13 @@ fn read_file(
                     return found;
                 }
                 match read_hook(written, event, theirs.is_some()) {
-                    Ok((mut hook, note)) => {
+                    Ok((mut hook, notes)) => {
                         hook.source = source;
                         file.clone_into(&mut hook.file);
                         matcher.clone_into(&mut hook.matcher);
                         hook.alias = theirs.map(|_| name.clone());
                         hook.sequential = sequential;
-                        if let Some(note) = note {
+                        for note in notes {
                             warn(format!("the hook `{}`: {note}", hook.title()));
                         }
                         found.push(hook);
@@ -332,11 +334,12 @@ fn read_hook(
     written: &Value,
     event: HookEvent,
     theirs: bool,
-) -> Result<(Hook, Option<String>), String> {
+) -> Result<(Hook, Vec<String>), String> {
     let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let flag = |key: &str| written.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let (fail_closed, slip) = fail_closed(written.get("failClosed"));
     let (kind, command) = match HookKind::read(written) {
-        Err(why) if flag("failClosed") => {
+        Err(why) if fail_closed => {
             let command = [text("command"), text("type")];
             let shown = command.into_iter().find(|text| !text.trim().is_empty());
             (HookKind::Broken(why), shown.unwrap_or_else(|| "hook".to_owned()))
@@ -376,13 +379,13 @@ fn read_hook(
         description: text("description"),
         timeout,
         env,
-        fail_closed: flag("failClosed"),
+        fail_closed,
         chunks: text("granularity") == "chunk",
         sandbox: flag("sandbox"),
         disabled: false,
         accepted: true,
     };
-    Ok((hook, note))
+    Ok((hook, note.into_iter().chain(slip).collect()))
 }
 
 /// Milliseconds, or a text such as `"60s"`.

@@ -164,8 +164,8 @@ impl Extending {
     pub(crate) fn code_of(&self, failure: &Failure) -> ExitCode {
         match self {
             Self::Extensions { .. } => extensions_command::code_of(failure),
-            // As the same words end where extensions are installed.
-            Self::Skills { action, .. } if action.brings() => extensions_command::code_of(failure),
+            // As the same words end where extensions come and go.
+            Self::Skills { action, .. } if action.moves() => extensions_command::code_of(failure),
             _ => ExitCode::of(failure),
         }
     }

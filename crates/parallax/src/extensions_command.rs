@@ -189,7 +189,8 @@ impl ExtensionsAction {
         else {
             return Ok(Vec::new());
         };
-        values.settings.as_deref().map_or(Ok(Vec::new()), read_values).map_err(refused)
+        let unusable = |message| Failure { kind: FailureKind::Config, message, status: None };
+        values.settings.as_deref().map_or(Ok(Vec::new()), read_values).map_err(unusable)
     }
 
     pub(crate) fn wants_json(&self) -> bool {

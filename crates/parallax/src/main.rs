@@ -74,8 +74,9 @@ fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
     let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
     match refusal {
         Refusal::Usage(usage) => {
-            report_error(format, None, &usage.error(), stdout, stderr);
-            ExitCode::GENERAL
+            let code = usage::code_of(argv);
+            report_error(format, None, &usage.error(code), stdout, stderr);
+            code
         }
         Refusal::Group(help) => {
             // Where stderr is gone nobody can be told.

@@ -68,9 +68,9 @@ pub(crate) enum SkillsAction {
 }
 
 impl SkillsAction {
-    /// Whether it brings skills from elsewhere.
-    pub(crate) fn brings(&self) -> bool {
-        matches!(self, Self::Install { .. } | Self::Link { .. })
+    /// Whether it brings skills from elsewhere, or takes them away again.
+    pub(crate) fn moves(&self) -> bool {
+        matches!(self, Self::Install { .. } | Self::Link { .. } | Self::Uninstall { .. })
     }
 }
 

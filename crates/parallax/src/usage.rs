@@ -18,14 +18,24 @@ impl Usage {
         Self { message: message.into(), hint: hint.into() }
     }
 
-    /// The error as the formats print it.
-    pub(crate) fn error(&self) -> ErrorObject {
+    /// The error as the formats print it, with the code that the program ends with.
+    pub(crate) fn error(&self, code: ExitCode) -> ErrorObject {
         ErrorObject {
             r#type: "UsageError",
             message: format!("{}\n{}", self.message, self.hint),
-            code: u16::from(ExitCode::GENERAL.0),
+            code: u16::from(code.0),
             status: None,
         }
+    }
+}
+
+/// How a command line ends that cannot be used. Gemini CLI ends with 1; what
+/// `extensions` does ends with a code for each kind of failure.
+pub(crate) fn code_of(argv: &[OsString]) -> ExitCode {
+    let is_extensions = |word: &OsString| word == "extensions" || word == "extension";
+    match argv.get(1).is_some_and(is_extensions) {
+        true => ExitCode::INPUT,
+        false => ExitCode::GENERAL,
     }
 }
 

@@ -374,6 +374,8 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
             || name.ends_with("_mcp_resource")
             || name.ends_with("_mcp_resources")
             || of_agents.contains(&name)
+            // It comes with what it hands on to.
+            || (name == "invoke_agent" && agent.max_depth > 1)
             || tools.iter().any(has)
     };
     let listed = agent.tools.as_deref().unwrap_or_default();

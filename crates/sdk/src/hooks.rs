@@ -426,7 +426,8 @@ impl Shared {
             environment,
             input: bytes,
             timeout: hook.timeout,
-            kept: parallax_exec::KEPT,
+            // One more than is read, to know that it was too much.
+            kept: result::ANSWER + 1,
             sandbox,
         };
         let fed = self.processes.feed(command, cancel).await;

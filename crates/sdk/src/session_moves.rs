@@ -140,7 +140,10 @@ impl Launch {
             session.cut(keep_before(&session, turn)?);
         }
         if session.contents.is_empty() {
-            return Err(input("nothing comes before that prompt: there is nothing to copy"));
+            return Err(input(match before {
+                Some(_) => "nothing comes before that prompt: there is nothing to copy",
+                None => "there is nothing to copy yet",
+            }));
         }
         self.new_session(&session, entry.id)
     }

@@ -32,6 +32,11 @@ fn refused(message: String) -> Failure {
     failure(FailureKind::Input, message)
 }
 
+/// It brings what none may bring.
+fn forbidden(message: String) -> Failure {
+    failure(FailureKind::Blocked, message)
+}
+
 fn unpinned(error: parallax_config::ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
@@ -115,7 +120,9 @@ impl Launch {
     ) -> Result<Vec<InstalledSkill>, Failure> {
         let place = self.skill_place(scope)?;
         let wrong = |skill: &Skill, error: io::Error| {
-            refused(format!("the skill `{}` cannot be installed: {error}", skill.name))
+            let why = format!("the skill `{}` cannot be installed: {error}", skill.name);
+            // What the system did not say is said of the skill.
+            if error.raw_os_error().is_some() { refused(why) } else { forbidden(why) }
         };
         let mut installed = Vec::new();
         for skill in &fetched.skills {
@@ -305,7 +312,8 @@ fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
     let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
     let folder = folder.map_err(|error| refused(error.to_string()))?;
     let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
-    unpack(file, folder.path(), limits).map_err(|error| refused(format!("`{source}`: {error}")))?;
+    unpack(file, folder.path(), limits)
+        .map_err(|error| forbidden(format!("`{source}`: {error}")))?;
     Ok(folder)
 }
 
@@ -333,7 +341,7 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
 fn folder_name(skill: &Skill) -> Result<&str, Failure> {
     let name = skill.name.trim();
     if name.is_empty() || name.starts_with('.') {
-        return Err(refused(format!("`{name}` cannot be the name of a folder")));
+        return Err(forbidden(format!("`{name}` cannot be the name of a folder")));
     }
     Ok(name)
 }

@@ -39,9 +39,29 @@ fn file(homes: &Homes) -> PathBuf {
     homes.parallax.join("extensions.lock.json")
 }
 
+/// Where what was noted of older versions is kept, in the folder that holds them.
+fn file_of_kept(kept: &Path) -> PathBuf {
+    kept.join(".lock.json")
+}
+
 /// What was noted of an extension. Blocking.
 pub fn locked(homes: &Homes, name: &str) -> Option<Locked> {
     read_entry(jsonc::read_object(&file(homes)).ok()??.get(name)?)
+}
+
+/// What was noted of the version of an extension that the folder `kept` holds.
+/// Blocking.
+pub fn locked_kept(kept: &Path, name: &str) -> Option<Locked> {
+    read_entry(jsonc::read_object(&file_of_kept(kept)).ok()??.get(name)?)
+}
+
+/// Notes the version of an extension that the folder `kept` holds, or forgets it.
+/// Blocking.
+///
+/// # Errors
+/// As [`lock`].
+pub fn lock_kept(kept: &Path, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
+    note(&file_of_kept(kept), name, entry)
 }
 
 /// The extensions that a file of this form names, by name; `None`: that of the
@@ -75,10 +95,14 @@ fn read_entry(entry: &Value) -> Option<Locked> {
 /// # Errors
 /// The file cannot be read or written.
 pub fn lock(homes: &Homes, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
-    if entry.is_none() && !file(homes).exists() {
+    note(&file(homes), name, entry)
+}
+
+fn note(file: &Path, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
+    if entry.is_none() && !file.exists() {
         return Ok(());
     }
-    state::update(&file(homes), |root| {
+    state::update(file, |root| {
         let Some(entry) = entry else {
             if let Some(there) = root.get(name) {
                 there.remove();

@@ -113,7 +113,13 @@ pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
     let told = |why: String| format!("`{}`: {why}", file.display());
     let text = crate::definitions::text(file, LIMIT).map_err(told)?;
     if !text.trim_start().starts_with('{') {
-        return Ok(dotenv::parse(&text));
+        let mut odd = None;
+        let values = dotenv::parse_told(&text, |line| odd = odd.or(Some(line)));
+        // Not what stands there: it may be a piece of a secret.
+        return match odd {
+            None => Ok(values),
+            Some(line) => Err(told(format!("line {line} is not of the form `NAME=value`"))),
+        };
     }
     let read = jsonc::read_object(file).map_err(|error| error.to_string())?.unwrap_or_default();
     let value = |(name, value): (&String, &Value)| match value {

@@ -40,13 +40,14 @@ impl Callback {
         &self.redirect
     }
 
-    /// The address with which the browser came back; `None` when it did not in
-    /// time.
-    pub(crate) async fn wait(self) -> Option<String> {
+    /// The address with which the browser came back, with the `state` that it was
+    /// sent with; `None` when it did not in time. Any page and any program can
+    /// send a request here: one with another state is refused, and changes nothing.
+    pub(crate) async fn wait(self, state: Option<&str>) -> Option<String> {
         let waiting = async {
             loop {
                 let Ok((stream, _)) = self.listener.accept().await else { continue };
-                let answering = tokio::time::timeout(REQUEST, self.answer(stream));
+                let answering = tokio::time::timeout(REQUEST, self.answer(stream, state));
                 if let Ok(Ok(Some(target))) = answering.await {
                     return target;
                 }
@@ -57,7 +58,11 @@ impl Callback {
     }
 
     /// Answers one request; gives its target when it is the one.
-    async fn answer(&self, mut stream: TcpStream) -> io::Result<Option<String>> {
+    async fn answer(
+        &self,
+        mut stream: TcpStream,
+        state: Option<&str>,
+    ) -> io::Result<Option<String>> {
         let mut head = Vec::new();
         let mut buffer = [0; 2048];
         while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < LONGEST {
@@ -74,7 +79,15 @@ impl Callback {
             path == self.path && (query.contains("code=") || query.contains("error="))
         };
         let target = target.filter(is_ours).map(str::to_owned);
+        let is_awaited = |target: &String| {
+            let query = target.split_once('?').unwrap_or_default().1;
+            let mut given = url::form_urlencoded::parse(query.as_bytes());
+            state.is_none_or(|state| given.any(|(name, value)| name == "state" && value == state))
+        };
         let (status, text) = match &target {
+            Some(target) if !is_awaited(target) => {
+                ("400 Bad Request", "This is not the sign-in that is waited for.")
+            }
             Some(target) if target.contains("code=") => {
                 ("200 OK", "You are signed in. This page can be closed.")
             }
@@ -88,6 +101,35 @@ impl Callback {
         );
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        Ok(target)
+        Ok(target.filter(is_awaited))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn get(address: &str, target: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.expect("connected");
+        let request = format!("GET {target} HTTP/1.1\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("answered");
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_wrong_state_does_not_end_the_waiting() {
+        let callback = Callback::listen(None, None).await.expect("a port");
+        let address = callback.listener.local_addr().expect("an address").to_string();
+        let waiting = tokio::spawn(async move { callback.wait(Some("a b")).await });
+        for wrong in ["code=1&state=x", "code=1", "error=no&state=", "error=no"] {
+            let answer = get(&address, &format!("/oauth/callback?{wrong}")).await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{wrong}: {answer}");
+        }
+        let answer = get(&address, "/oauth/callback?code=1&state=a%20b").await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let back = waiting.await.expect("ended");
+        assert!(back.is_some_and(|back| back.ends_with("?code=1&state=a%20b")));
     }
 }

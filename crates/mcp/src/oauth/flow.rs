@@ -65,9 +65,11 @@ pub async fn sign_in(
     if !settings.audiences.is_empty() {
         address.query_pairs_mut().append_pair("audience", &settings.audiences.join(" "));
     }
+    let state = address.query_pairs().find(|(name, _)| name == "state");
+    let state = state.map(|(_, value)| value.into_owned());
     face.show(address.as_str());
     let back = tokio::select! {
-        back = callback.wait() => back,
+        back = callback.wait(state.as_deref()) => back,
         Some(pasted) = face.pasted() => Some(pasted),
     };
     let back = back.ok_or("the browser did not come back within five minutes")?;

@@ -428,10 +428,12 @@ fn an_agent_that_may_starts_another_which_starts_none() {
         ])
         .to_string(),
     );
-    for (name, more) in [("lead", "max_depth: 2\n"), ("worker", "max_depth: 2\n")] {
+    let lead = "max_depth: 2\ntools: [invoke_agent, read_file]\n";
+    for (name, more) in [("lead", lead), ("worker", "max_depth: 2\n")] {
         world.home.write_home(&format!(".parallax/agents/{name}.md"), &of(name, more)).unwrap();
     }
-    world.run_well(&["-y", "-p", "go"]);
+    let told = world.run_well(&["-y", "-p", "go"]).err();
+    assert!(!told.contains("which is not there"), "{told}");
     assert!(tools(&body(&world, 1)).contains(&"invoke_agent"));
     assert!(system(&body(&world, 1)).contains("<name>worker</name>"));
     assert!(!tools(&body(&world, 2)).contains(&"invoke_agent"));

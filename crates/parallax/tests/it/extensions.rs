@@ -125,8 +125,20 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
     // It may do no more than before, so nobody is asked.
     assert!(well(&world, &["update", "--all"]).out().contains("1.0.0 → 1.1.0"));
     assert_eq!(known(&world, "notebook")["version"], "1.1.0");
+    let commit = || {
+        let lock = std::fs::read(world.home.parallax().join("extensions.lock.json")).unwrap();
+        let lock: Value = serde_json::from_slice(&lock).unwrap();
+        lock["notebook"]["commit"].as_str().expect("a commit").to_owned()
+    };
+    let second = commit();
     well(&world, &["rollback", "notebook"]);
     assert_eq!(known(&world, "notebook")["version"], "1.0.0");
+    let first = commit();
+    assert_ne!(first, second);
+    well(&world, &["rollback", "notebook"]);
+    assert_eq!(commit(), second);
+    well(&world, &["rollback", "notebook"]);
+    assert_eq!(commit(), first);
     assert!(!world.home.home().join("hook-ran").exists(), "git ran something");
 
     well(&world, &["uninstall", &address]);
@@ -134,6 +146,22 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
     let world = again(world, &json!([{"text": "done"}]));
     world.run_well(&["-p", "go"]);
     assert!(!body(&world, 0).contains("Keep what must outlive the session"));
+}
+
+#[test]
+fn what_cannot_be_read_has_codes_of_its_own() {
+    let world = World::new("[]");
+    for words in [&["nosuch"][..], &["install"], &["install", "--bogus", "x"], &["list", "-o"]] {
+        let done = extensions(&world, words, "");
+        assert_eq!(done.code(), 42, "{words:?} {}", done.err());
+    }
+    for (name, text) in [("bad.json", "{"), ("bad.env", "A=1\nsecret\n")] {
+        world.home.write(name, text).unwrap();
+        let done = extensions(&world, &["install", "x", "--settings", name], "");
+        assert_eq!(done.code(), 52, "{name} {}", done.err());
+        assert!(done.err().contains(name) && !done.err().contains("secret"), "{}", done.err());
+    }
+    assert_eq!(world.run(&["skills", "nosuch"]).code(), 1);
 }
 
 #[test]

@@ -96,6 +96,13 @@ fn skills_are_installed_switched_linked_and_removed() {
     world.home.write("pack/a/scripts/x.sh", "echo").unwrap();
     let refused = world.run(&["skills", "install", "pack"]);
     assert_eq!(refused.code(), 1);
+    assert_eq!(world.run(&["skills", "uninstall", "nosuch"]).code(), 1);
+    world.home.write("dots/SKILL.md", "---\nname: ../../bad\ndescription: One\n---\n").unwrap();
+    assert_eq!(world.run(&["skills", "install", "dots", "--consent"]).code(), 54);
+    world.home.write("linked/SKILL.md", "---\nname: linked\ndescription: One\n---\n").unwrap();
+    let link = world.home.project().join("linked/passwd");
+    std::os::unix::fs::symlink("/etc/passwd", link).unwrap();
+    assert_eq!(world.run(&["skills", "install", "linked", "--consent"]).code(), 54);
     assert!(refused.err().contains("alpha: One") && refused.err().contains("--consent"));
     json(&["install", "pack", "--consent"]);
     let installed = world.home.parallax().join("skills/alpha");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::extensions::{
     Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
-    Locked, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock, powers,
-    stays_inside, switch_extension,
+    Locked, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock,
+    lock_kept, locked, locked_kept, powers, stays_inside, switch_extension,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 
@@ -78,6 +78,7 @@ impl Launch {
         if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
             return Err("it changed while it was copied: try again".to_owned());
         }
+        let before = locked(&self.config.homes, name);
         let locked = Locked {
             version: again.version,
             install: fetched.metadata.clone(),
@@ -102,13 +103,14 @@ impl Launch {
             return Err(error.to_string());
         }
         if there {
-            self.keep_previous(name, &fresh);
+            self.keep_previous(name, &fresh, before.as_ref());
         }
         Ok(target)
     }
 
-    /// The version before, for `rollback`. Without it nothing is lost.
-    fn keep_previous(&self, name: &str, old: &Path) {
+    /// The version before, for `rollback`, and what was noted of it. Without it
+    /// nothing is lost.
+    fn keep_previous(&self, name: &str, old: &Path, locked: Option<&Locked>) {
         let folder = self.config.extension_home().join(PREVIOUS);
         let kept = folder.join(name);
         let keeping = std::fs::create_dir_all(&folder)
@@ -120,6 +122,15 @@ impl Launch {
         if let Err(error) = keeping {
             tracing::warn!(%error, name, "the version before is not kept");
         }
+        self.note_kept(name, locked);
+    }
+
+    /// Notes from which commit the version is that is kept.
+    fn note_kept(&self, name: &str, locked: Option<&Locked>) {
+        let folder = self.config.extension_home().join(PREVIOUS);
+        if let Err(error) = lock_kept(&folder, name, locked) {
+            tracing::warn!(%error, name, "the commit of the version before is not kept");
+        }
     }
 
     /// Puts the version before the last update back. Gives its version. Blocking.
@@ -127,7 +138,8 @@ impl Launch {
     /// # Errors
     /// There is none; a disk that cannot be written.
     pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
-        let kept = self.config.extension_home().join(PREVIOUS).join(name);
+        let folder = self.config.extension_home().join(PREVIOUS);
+        let kept = folder.join(name);
         let target = self.place(name);
         if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
             return Err(refused(format!("there is no earlier version of the extension `{name}`")));
@@ -135,17 +147,22 @@ impl Launch {
         let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
         let manifest = Manifest::read(&kept).map_err(refused)?;
         let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
+            let hash = content_hash(&kept)?;
+            // The commit of other files is none of theirs.
+            let noted = locked_kept(&folder, name).filter(|noted| noted.hash == hash);
             Ok(Locked {
                 version: manifest.version.clone(),
                 install: metadata,
-                commit: None,
-                hash: content_hash(&kept)?,
+                commit: noted.and_then(|noted| noted.commit),
+                hash,
                 powers: powers(&kept),
             })
         });
         let entry = entry.transpose().map_err(told)?;
+        let goes = locked(&self.config.homes, name);
         parallax_files::exchange(&kept, &target).map_err(told)?;
         lock(&self.config.homes, name, entry.as_ref()).map_err(config)?;
+        self.note_kept(name, goes.as_ref());
         Ok(manifest.version)
     }
 
@@ -219,6 +236,7 @@ impl Launch {
         let aside = Staging::new(&home, GOES).map_err(told)?;
         std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
         drop(std::fs::remove_dir_all(home.join(PREVIOUS).join(name)));
+        self.note_kept(name, None);
         lock(homes, name, None)
             .and_then(|()| forget_extension_switches(homes, name))
             .and_then(|()| keep_extension_values(homes, &self.config.keychain, name, &[]))

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::message;
 
+/// Bytes of the answer of a command: of more than that none is read, for half an
+/// answer says something else.
+pub(super) const ANSWER: usize = 16 * 1024 * 1024;
 /// Bytes of a hook's text that people and the model get.
 const TEXT: usize = 2_000;
 /// Bytes of what a hook adds to the conversation.
@@ -76,6 +79,16 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
         Some(Ending::Exited { code }) => code,
     };
     let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
+    if raw.len() > ANSWER {
+        let why = format!("its answer is longer than {} MiB, so it is not read", ANSWER >> 20);
+        let mut single = Single::failed(hook, &why);
+        // Whatever it said, it ended with a no.
+        if !single.ends() && !matches!(code, 0 | 1) {
+            let title = clean(hook.title(), 200);
+            single.refuse(hook, format!("the hook `{title}` exited with code {code}"));
+        }
+        return single;
+    }
     let text = String::from_utf8_lossy(raw);
     let text = text.trim();
     if let Some(said) = json(text) {
@@ -132,7 +145,7 @@ fn blank(bytes: &[u8]) -> bool {
 }
 
 /// The object in a text, also one in a JSON string.
-fn json(text: &str) -> Option<Object> {
+pub(super) fn json(text: &str) -> Option<Object> {
     match serde_json::from_str(text).ok()? {
         Value::Object(object) => Some(object),
         Value::String(inner) => match serde_json::from_str(&inner).ok()? {
@@ -311,6 +324,26 @@ pub(super) mod tests {
         let open = interpret(&hook(false), &ended);
         assert_eq!((open.decision, open.messages.len()), (None, 1));
         assert_eq!(interpret(&hook(true), &ended).decision, Some(HookDecision::Deny));
+    }
+
+    #[test]
+    fn a_long_answer_counts_and_one_that_is_too_long_is_a_failure() {
+        let long = |bytes| format!(r#"{{"decision":"deny","reason":"{}"}}"#, "r".repeat(bytes));
+        let said = interpret(&hook(false), &end(0, &long(3_000_000), ""));
+        assert_eq!(said.decision, Some(HookDecision::Deny));
+        let flood = long(ANSWER);
+        for (code, closed, decision) in [
+            (0, false, None),
+            (0, true, Some(HookDecision::Deny)),
+            (2, false, Some(HookDecision::Deny)),
+        ] {
+            let said = interpret(&hook(closed), &end(code, &flood, ""));
+            assert_eq!(said.decision, decision, "{code} {closed}");
+            let [(Level::Warning, text)] = said.messages.as_slice() else {
+                panic!("{:?}", said.messages.len())
+            };
+            assert!(text.contains("longer than 16 MiB") && text.len() < 200);
+        }
     }
 
     #[test]

@@ -11,14 +11,12 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use super::result::clean;
+use super::result::{clean, json};
 
 /// So often one process is started in a session.
 const MOST_STARTS: u32 = 5;
 /// Lines that are no answer to an event, before its answer.
 const MOST_SKIPPED: usize = 100;
-/// Of these, so many are told.
-const TOLD: usize = 5;
 /// Bytes of the last complaint that are told.
 const TAIL: usize = 300;
 
@@ -40,8 +38,6 @@ struct Talk {
     served: Served,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    /// Whether it ever answered: until then it may greet.
-    answered: bool,
     /// What it complained last; read until it ends.
     tail: Arc<Mutex<Vec<u8>>>,
 }
@@ -106,12 +102,14 @@ impl Standing {
 }
 
 /// Why a line is no answer to the event of this number.
-fn no_answer(line: &[u8], number: u64, answered: bool) -> Option<String> {
-    let shown = || clean(&String::from_utf8_lossy(line), TAIL);
-    let Ok(said) = serde_json::from_slice::<Value>(line) else {
-        // Many greet when they start. Later such a line stands for an answer that
-        // cannot be read.
-        return (!answered).then(|| format!("a line before its first answer: {}", shown()));
+fn no_answer(line: &[u8], number: u64) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim();
+    let shown = || clean(text, TAIL);
+    // Many greet when they start, or print what they are about: a no that follows
+    // must count.
+    let Some(said) = json(text) else {
+        return Some(format!("a line before its answer: {}", shown()));
     };
     // Late words about an earlier event are none about this one.
     let is_of_this = match said.get("id") {
@@ -144,7 +142,7 @@ impl Talk {
             }
         });
         let stdout = BufReader::new(streams.stdout);
-        Self { served, stdin: streams.stdin, stdout, answered: false, tail }
+        Self { served, stdin: streams.stdin, stdout, tail }
     }
 
     async fn answer(
@@ -156,7 +154,6 @@ impl Talk {
         // One that reads nothing may answer all the same, or is found to be gone.
         let _ = self.stdin.write_all(line).await;
         let _ = self.stdin.flush().await;
-        let mut passed_over = 0;
         loop {
             let mut answer = Vec::new();
             let most = u64::try_from(KEPT).unwrap_or(u64::MAX);
@@ -169,21 +166,15 @@ impl Talk {
                 }
                 _ => return Err(self.last_words().await),
             }
-            match no_answer(&answer, number, self.answered) {
+            match no_answer(&answer, number) {
                 None => {
-                    self.answered = true;
                     let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
                     return Ok(FedEnd { ending, timed_out: false, stdout: answer, stderr });
                 }
-                Some(_) if passed_over >= MOST_SKIPPED => {
+                Some(_) if skipped.len() >= MOST_SKIPPED => {
                     return Err(format!("it says more than {MOST_SKIPPED} lines and no answer"));
                 }
-                Some(why) => {
-                    passed_over += 1;
-                    if skipped.len() < TOLD {
-                        skipped.push(why);
-                    }
-                }
+                Some(why) => skipped.push(why),
             }
         }
     }
@@ -209,18 +200,21 @@ mod tests {
 
     #[test]
     fn only_a_line_about_the_event_is_its_answer() {
-        for (line, answered, is_answer) in [
-            (r#"{"id": 2}"#, false, true),
-            (r#"{"id": "2"}"#, false, true),
-            (r#"{"decision": "deny"}"#, false, true),
-            (r#"{"id": 1, "decision": "deny"}"#, true, false),
-            (r#"{"id": "zz", "decision": "deny"}"#, true, false),
-            (r#"{"id": [], "decision": "deny"}"#, true, false),
-            ("ready", false, false),
-            ("ready", true, true),
+        for (line, is_answer) in [
+            (r#"{"id": 2}"#, true),
+            (r#"{"id": "2"}"#, true),
+            (r#"{"decision": "deny"}"#, true),
+            (r#""{\"decision\": \"deny\"}""#, true),
+            (r#"{"id": 1, "decision": "deny"}"#, false),
+            (r#"{"id": "zz", "decision": "deny"}"#, false),
+            (r#"{"id": [], "decision": "deny"}"#, false),
+            ("ready", false),
+            ("", false),
+            ("7", false),
+            ("{'tool': 'write_file'}", false),
         ] {
-            let why = no_answer(line.as_bytes(), 2, answered);
-            assert_eq!(why.is_none(), is_answer, "{line} {answered}: {why:?}");
+            let why = no_answer(line.as_bytes(), 2);
+            assert_eq!(why.is_none(), is_answer, "{line}: {why:?}");
         }
     }
 }

@@ -244,7 +244,11 @@ impl App {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         let id = self.session.clone();
         self.effect(Effect::Run(Box::new(move || {
-            let made = launch.fork_session(&id, before);
+            // A session has no file before its first prompt.
+            let made = match launch.any_session(&id) {
+                Ok(_) => launch.fork_session(&id, before).map_err(|failure| failure.message),
+                Err(_) => Err("there is nothing to copy yet".to_owned()),
+            };
             Box::new(move |app| match made {
                 Ok(new) => {
                     // All of it is on the screen already.
@@ -258,7 +262,7 @@ impl App {
                     // Behind what the copy holds.
                     app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(told)))));
                 }
-                Err(failure) => app.error(failure.message),
+                Err(why) => app.error(why),
             })
         })));
     }

@@ -1,0 +1,42 @@
+//! `failClosed`: whether a hook that fails means no.
+
+use serde_json::Value;
+
+/// Reads it; with what people should hear of a value that is no truth value. A
+/// guard is never switched off by a slip, so all that is not a no is a yes.
+pub(super) fn fail_closed(value: Option<&Value>) -> (bool, Option<String>) {
+    let is_no = match value {
+        None | Some(Value::Null | Value::Bool(false)) => true,
+        Some(Value::Bool(true)) => return (true, None),
+        Some(Value::Number(number)) => number.as_f64() == Some(0.0),
+        Some(Value::String(word)) => {
+            ["false", "no"].iter().any(|no| word.trim().eq_ignore_ascii_case(no))
+        }
+        Some(_) => false,
+    };
+    let note = value.filter(|_| !is_no).map(|value| {
+        let shown: String = value.to_string().chars().take(60).collect();
+        format!("its `failClosed` {shown} is neither `true` nor `false`; it counts as `true`")
+    });
+    (!is_no, note)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_not_a_no_is_a_yes() {
+        for no in [json!(null), json!(false), json!(0), json!("false"), json!("No ")] {
+            assert_eq!(fail_closed(Some(&no)), (false, None), "{no}");
+        }
+        assert_eq!(fail_closed(None), (false, None));
+        assert_eq!(fail_closed(Some(&json!(true))), (true, None));
+        for slip in [json!("true"), json!(1), json!("yes"), json!("ture"), json!([]), json!({})] {
+            let (closed, note) = fail_closed(Some(&slip));
+            assert!(closed && note.is_some_and(|note| note.contains(&slip.to_string())), "{slip}");
+        }
+    }
+}
