@@ -15,7 +15,7 @@ use crate::tokens;
 use crate::view::{Entry, Origin};
 
 /// How the context before a prompt begins.
-pub(crate) const PREFACE: &str = "<session_context>";
+const PREFACE: &str = "<session_context>";
 
 /// Tokens and pieces by kind and name.
 #[derive(Default)]

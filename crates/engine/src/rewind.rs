@@ -8,7 +8,6 @@ use parallax_protocol::content::PartView;
 use parallax_protocol::event::{EventBody, Level, PromptEntry, Rewound, Undone};
 use parallax_protocol::op::Rewind;
 
-use crate::picture::PREFACE;
 use crate::session::Session;
 
 /// Files that the model is told by name.
@@ -162,5 +161,5 @@ fn undo_from(checkpoints: &dyn Checkpoints, order: Rewind) -> Undone {
 
 /// Whether a text in front of a prompt is of the program's making.
 fn is_context(text: &str) -> bool {
-    text.starts_with(PREFACE) || text.starts_with(RESTORED)
+    text.starts_with("<session_context") || text.starts_with(RESTORED)
 }

@@ -140,7 +140,7 @@ async fn edits_count_their_lines_and_a_running_turn_refuses() {
 async fn a_resumed_session_goes_back_too() {
     use parallax_protocol::content::{Content, Part};
     let history = vec![
-        Content::user(vec![Part::text("<old context/>"), Part::text("one")]).seal(),
+        Content::user(vec![Part::text("<session_context old/>"), Part::text("one")]).seal(),
         Content::model(vec![Part::text("a")]).seal(),
     ];
     let mark = PromptMark {
@@ -160,7 +160,9 @@ async fn a_resumed_session_goes_back_too() {
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 1);
     // What the first prompt brought, and what changed since.
-    assert!(request[0].contains("<old context/>") && request[0].contains("<session_context/>"));
+    assert!(
+        request[0].contains("<session_context old/>") && request[0].contains("<session_context/>")
+    );
     assert!(!request[0].contains("\"one\""));
 }
 

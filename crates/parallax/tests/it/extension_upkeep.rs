@@ -83,7 +83,7 @@ fn failures_have_codes_of_their_own_and_values_come_from_a_file() {
         (vec!["install", "e", "--yes"], 1, "installed already"),
         (vec!["install", "bad", "--yes"], 54, "extensions may not allow anything"),
         (vec!["install", "file:///nothing/there.git", "--yes"], 75, "the fetch of"),
-        (vec!["install", "e", "--yes", "--settings", "none.json"], 1, "none.json"),
+        (vec!["install", "e", "--yes", "--settings", "none.json"], 52, "none.json"),
     ] {
         let done = extensions(&world, &words, "");
         assert_eq!(done.code(), code, "{words:?}: {}", done.err());
