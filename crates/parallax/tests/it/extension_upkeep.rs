@@ -1,18 +1,9 @@
 //! A set of extensions that is looked after: had elsewhere, examined, tried out.
 
 use serde_json::{Value, json};
-use testkit::measure::{Finished, run};
 
-use crate::extensions::{copy, published};
-use crate::support::{LIMIT, World};
-
-fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
-    let mut all = vec!["extensions"];
-    all.extend(words);
-    let done = run(world.command(&all), Some(stdin.as_bytes()), LIMIT).expect("run");
-    assert!(!done.timed_out, "{words:?}: {}", done.err());
-    done
-}
+use crate::extensions::{copy, extensions, published};
+use crate::support::World;
 
 fn well(world: &World, words: &[&str]) -> String {
     let done = extensions(world, words, "");

@@ -42,7 +42,7 @@ fn edit(file: &Path, from: &str, to: &str) {
 }
 
 /// Runs `parallax extensions` with these lines on stdin.
-fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
+pub fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
     let mut all = vec!["extensions"];
     all.extend(words);
     let done = run(world.command(&all), Some(stdin.as_bytes()), LIMIT).expect("run");
