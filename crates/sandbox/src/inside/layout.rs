@@ -332,33 +332,45 @@ pub(crate) fn below_root(path: &Path) -> &Path {
 pub(crate) fn make_target(mut at: OwnedFd, path: &Path, folder: bool) -> Result<OwnedFd, Errno> {
     let mut names = names_of(path).peekable();
     while let Some(name) = names.next() {
-        let want_folder = folder || names.peek().is_some();
-        let next = open_entry(&at, name);
-        let usable = match &next {
-            Ok(next) => fstat(next).map(|stat| {
-                (FileType::from_raw_mode(stat.st_mode) == FileType::Directory) == want_folder
-            })?,
-            Err(error) if is_missing(*error) => false,
-            Err(error) => return Err(*error),
-        };
-        at = match next {
-            Ok(next) if usable => next,
-            other => {
-                if other.is_ok() {
-                    // Something a command left in its private folder.
-                    rustix::fs::unlinkat(&at, name, rustix::fs::AtFlags::empty())?;
-                }
-                if want_folder {
-                    mkdirat(&at, name, Mode::from_raw_mode(0o755))?;
-                } else {
-                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                    openat(&at, name, flags, Mode::from_raw_mode(0o644))?;
-                }
-                open_entry(&at, name)?
-            }
-        };
+        at = make_entry(&at, name, folder || names.peek().is_some())?;
     }
     Ok(at)
+}
+
+/// How often a place is looked at again that another command of the session,
+/// which starts at the same time and shares the private folder, has just made.
+const TRIES: usize = 8;
+
+/// A folder or a file of this name, made where it is missing or something else.
+fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno> {
+    for _ in 0..TRIES {
+        match open_entry(at, name) {
+            Ok(found) => {
+                let kind = FileType::from_raw_mode(fstat(&found)?.st_mode);
+                if (kind == FileType::Directory) == folder {
+                    return Ok(found);
+                }
+                // Something a command left in its private folder.
+                match rustix::fs::unlinkat(at, name, rustix::fs::AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(error) if is_missing(error) => {}
+            Err(error) => return Err(error),
+        }
+        let made = if folder {
+            mkdirat(at, name, Mode::from_raw_mode(0o755))
+        } else {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            openat(at, name, flags, Mode::from_raw_mode(0o644)).map(drop)
+        };
+        match made {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 fn names_of(path: &Path) -> impl Iterator<Item = &OsStr> {

@@ -262,3 +262,21 @@ fn a_long_plan_goes_by_file_and_leaves_none() {
         assert!(left.map(|e| e.file_name()).all(|name| !name.to_string_lossy().contains("plan")));
     }
 }
+
+#[test]
+fn first_commands_at_once_make_their_shared_places_together() {
+    for tier in viewed() {
+        for _ in 0..4 {
+            let place = Place::new();
+            let plan = place.plan(tier);
+            std::thread::scope(|commands| {
+                for _ in 0..6 {
+                    commands.spawn(|| {
+                        let (code, said) = place.shell(&plan, "echo here > src/file");
+                        assert_eq!(code, 0, "{tier:?}: {said}");
+                    });
+                }
+            });
+        }
+    }
+}
