@@ -3,10 +3,9 @@
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Ask, EndReason, EventBody, Failure, Level, Question};
-use parallax_protocol::ids::{AskId, CallId};
+use parallax_protocol::ids::AskId;
 use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{AskOutcome, Decide};
-use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Verdict};
 use parallax_protocol::routing::{
     Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Substitute,
@@ -163,33 +162,20 @@ impl Session {
     ) -> Result<AskOutcome, EndReason> {
         self.asks += 1;
         let why = fallback.message.clone();
-        let ask = Ask {
-            id: AskId::new(format!("ask-model-{}", self.asks)),
-            call: CallId::new(String::new()),
-            name: "model".to_owned(),
-            kind: ToolKind::SwitchMode,
-            title: format!(
-                "`{}` {}: go on with `{}`?",
-                fallback.from,
-                words(fallback.cause),
-                fallback.to
-            ),
-            preview: None,
-            verdict: Verdict::new(Decision::Ask, "model.fallback", why),
-            outcomes: vec![
+        let ask = Ask::of_session(
+            AskId::new(format!("ask-model-{}", self.asks)),
+            "model",
+            format!("`{}` {}: go on with `{}`?", fallback.from, words(fallback.cause), fallback.to),
+            Verdict::new(Decision::Ask, "model.fallback", why),
+            Question::Fallback,
+            vec![
                 AskOutcome::ProceedOnce,
                 AskOutcome::ProceedAlways,
                 AskOutcome::Retry,
                 AskOutcome::Cancel,
             ],
-            question: Question::Fallback,
-            rules: Vec::new(),
-            no_rule: None,
-            permissions: Permissions::default(),
-            wider: Permissions::default(),
-            not_undoable: Vec::new(),
-            agent: None,
-        };
+        );
+        let ask = Ask { kind: ToolKind::SwitchMode, ..ask };
         Ok(self.put_question(ask, cancel).await?.outcome)
     }
 

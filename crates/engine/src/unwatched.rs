@@ -3,11 +3,9 @@
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Ask, EndReason, Question};
-use parallax_protocol::ids::{AskId, CallId};
+use parallax_protocol::ids::AskId;
 use parallax_protocol::op::AskOutcome;
-use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
-use parallax_protocol::tool::ToolKind;
 
 use crate::session::Session;
 
@@ -30,23 +28,14 @@ impl Session {
             return Err(EndReason::Loop { detail });
         }
         self.asks += 1;
-        let ask = Ask {
-            id: AskId::new(format!("ask-loop-{}", self.asks)),
-            call: CallId::new(String::new()),
-            name: "loop".to_owned(),
-            kind: ToolKind::Other,
-            title: detail.clone(),
-            preview: None,
-            verdict: Verdict::new(Decision::Ask, "model.disableLoopDetection", detail.clone()),
-            outcomes: vec![AskOutcome::ProceedAlways, AskOutcome::Cancel],
-            question: Question::Loop,
-            rules: Vec::new(),
-            no_rule: None,
-            permissions: Permissions::default(),
-            wider: Permissions::default(),
-            not_undoable: Vec::new(),
-            agent: None,
-        };
+        let ask = Ask::of_session(
+            AskId::new(format!("ask-loop-{}", self.asks)),
+            "loop",
+            detail.clone(),
+            Verdict::new(Decision::Ask, "model.disableLoopDetection", detail.clone()),
+            Question::Loop,
+            vec![AskOutcome::ProceedAlways, AskOutcome::Cancel],
+        );
         match self.put_question(ask, cancel).await?.outcome {
             AskOutcome::ProceedAlways => {
                 self.loop_detection = false;

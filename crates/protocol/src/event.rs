@@ -394,6 +394,37 @@ pub struct Ask {
     pub not_undoable: Vec<String>,
 }
 
+impl Ask {
+    /// A question about the session itself: no call waits for its answer and no
+    /// rule can give it.
+    pub fn of_session(
+        id: AskId,
+        name: &str,
+        title: String,
+        verdict: Verdict,
+        question: Question,
+        outcomes: Vec<AskOutcome>,
+    ) -> Self {
+        Self {
+            id,
+            call: CallId::new(String::new()),
+            agent: None,
+            name: name.to_owned(),
+            kind: ToolKind::Other,
+            title,
+            preview: None,
+            verdict,
+            outcomes,
+            question,
+            rules: Vec::new(),
+            no_rule: None,
+            permissions: Permissions::default(),
+            wider: Permissions::default(),
+            not_undoable: Vec::new(),
+        }
+    }
+}
+
 /// Kinds of questions; the words are those that other programs know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

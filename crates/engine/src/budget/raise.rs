@@ -4,12 +4,11 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent};
 use parallax_protocol::content::Role;
 use parallax_protocol::event::{Ask, EndReason, EventBody, Level, Question};
-use parallax_protocol::ids::{AskId, CallId};
+use parallax_protocol::ids::AskId;
 use parallax_protocol::op::AskOutcome;
-use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
 use parallax_protocol::store::BudgetRecord;
-use parallax_protocol::tool::{Preview, ToolKind};
+use parallax_protocol::tool::Preview;
 
 use crate::history::now;
 use crate::inbox::Beginning;
@@ -137,23 +136,15 @@ impl Session {
             _ => format!("{used} are spent of the budget of {whose}, {limit}"),
         };
         let why = format!("{} or `/budget` sets it", spent.where_set());
-        Ask {
-            id: AskId::new(format!("ask-budget-{}", self.asks)),
-            call: CallId::new(String::new()),
-            name: "budget".to_owned(),
-            kind: ToolKind::Other,
+        let ask = Ask::of_session(
+            AskId::new(format!("ask-budget-{}", self.asks)),
+            "budget",
             title,
-            preview: Some(Preview::Budget(spent)),
-            verdict: Verdict::new(Decision::Ask, "budget", why),
-            outcomes: vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
-            question: Question::Budget,
-            rules: Vec::new(),
-            no_rule: None,
-            permissions: Permissions::default(),
-            wider: Permissions::default(),
-            not_undoable: Vec::new(),
-            agent: None,
-        }
+            Verdict::new(Decision::Ask, "budget", why),
+            Question::Budget,
+            vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
+        );
+        Ask { preview: Some(Preview::Budget(spent)), ..ask }
     }
 }
 
