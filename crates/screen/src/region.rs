@@ -133,21 +133,16 @@ impl Region {
 
         let heavy = scrolls || painter.rows_touched > 1;
         let last = new.len() - committed - 1;
-        let target = cursor.map(|(x, y)| (x.min(self.columns - 1), committed + y.min(last)));
-        if let Some((x, y)) = target {
-            painter.move_to(x, y);
-        }
+        // A cursor that is not shown waits in the first live row: from a lower window a
+        // terminal drops what is below the cursor, and only what it must at the top,
+        // where it would stay in the scrollback.
+        let (x, y) = cursor.map_or((0, 0), |(x, y)| (x.min(self.columns - 1), y.min(last)));
+        painter.move_to(x, committed + y);
         (self.x, self.y) = painter.position();
-        // The committed rows are above the region now. Without a cursor to show, the
-        // terminal's one may have stayed among them.
-        if self.y < committed {
-            painter.move_to(0, committed);
-            (self.x, self.y) = painter.position();
-        }
         self.y -= committed;
         self.moves = std::mem::take(&mut painter.moves);
         self.rows = new.split_off(committed);
-        self.enclose(painter.out, heavy, target.is_some())
+        self.enclose(painter.out, heavy, cursor.is_some())
     }
 
     fn build(&self, line: &Line) -> Arc<Row> {
