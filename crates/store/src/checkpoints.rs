@@ -90,8 +90,8 @@ pub struct CheckpointOptions {
     /// What may be copied before one command, in bytes.
     pub command_bytes: u64,
     /// For how long files are read and copied before one command; when that was
-    /// too short once, for a quarter of it. Added folders that take twice as long
-    /// to be looked through are left out from then on.
+    /// too short once, for a quarter of it. Added folders that take more than half as
+    /// long to be looked through are left out from then on.
     pub command_time: Duration,
     /// How many files and folders of the workspace are looked at.
     pub entries: usize,

@@ -136,7 +136,7 @@ impl Checkpoints {
     pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
         let began = self.moment();
         self.make_room();
-        let walked = self.walk(Some(self.options.command_time * 2));
+        let walked = self.walk(Some(self.options.command_time / 2));
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.keep(&walked);
         let kept = old.iter().filter_map(|old| match old {
