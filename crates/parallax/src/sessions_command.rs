@@ -50,7 +50,11 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
                 (None, from) => launch.move_project(from.as_deref().unwrap_or(&to), &to)?,
             })
         }
-        SessionsAction::Gc { dry_run } => collected(&launch.collect_sessions(*dry_run)?, *dry_run),
+        SessionsAction::Gc { dry_run } => {
+            let done = launch.collect_sessions(*dry_run)?;
+            let code = say(&collected(&done, *dry_run), format(typed));
+            return Ok(if done.left.is_empty() { code } else { ExitCode::GENERAL });
+        }
     };
     Ok(say(&said, format(typed)))
 }
@@ -329,6 +333,10 @@ fn collected(collected: &Collected, dry: bool) -> Said {
         let id: String = session.id.chars().take(SHORT_ID).collect();
         let title = one_line(&session.title);
         let _ = writeln!(text, "  {id}  {title} ({}, {} bytes)", session.why, session.bytes);
+    }
+    for session in &collected.left {
+        let id: String = session.id.chars().take(SHORT_ID).collect();
+        let _ = writeln!(text, "  {id}  is still there: {}", one_line(&session.why));
     }
     let count = collected.sessions.len();
     let _ = match dry {

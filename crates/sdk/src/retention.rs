@@ -31,12 +31,23 @@ pub struct Removed {
     pub bytes: u64,
 }
 
+/// A session that was to go and is still there.
+#[derive(Debug, Clone, Serialize)]
+pub struct Left {
+    /// Its id.
+    pub id: String,
+    /// What the disk said.
+    pub why: String,
+}
+
 /// What a clean-up did.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Collected {
     /// Sessions that went into the trash.
     pub sessions: Vec<Removed>,
+    /// Sessions that were to go and could not be moved.
+    pub left: Vec<Left>,
     /// Sessions that went from the trash for good.
     pub emptied: usize,
     /// Folders of outputs without a session that went.
@@ -122,8 +133,12 @@ impl Launch {
         if let Some(rule) = rule {
             for folder in parallax_store::session_folders(&homes) {
                 for session in parallax_store::outdated(&folder, &rule, None) {
-                    let gone = dry || parallax_store::discard(&homes, &session).is_ok();
-                    collected.sessions.extend(gone.then(|| removed(session)));
+                    match if dry { Ok(()) } else { parallax_store::discard(&homes, &session) } {
+                        Ok(()) => collected.sessions.push(removed(session)),
+                        Err(error) => {
+                            collected.left.push(Left { id: session.id, why: error.to_string() });
+                        }
+                    }
                 }
             }
         }

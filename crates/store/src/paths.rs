@@ -38,11 +38,48 @@ impl Homes {
         self.parallax.join("memory").join(project_folder(project))
     }
 
-    /// The session's temporary folder and what is in it.
+    /// The session's temporary folder and what is in it. Where our home cannot be
+    /// written, it is one of the system's folder for temporary files: commands need
+    /// one, and their outputs too.
     pub fn artifacts(&self, project: &Path, session: &SessionId) -> SessionArtifacts {
-        let tmp = self.parallax.join("tmp").join(project_folder(project));
-        SessionArtifacts { root: tmp.join(file_name(session)) }
+        let name = file_name(session);
+        let root = self.parallax.join("tmp").join(project_folder(project)).join(name);
+        if !may_be_written(&self.parallax) {
+            let elsewhere = std::env::temp_dir().join(format!("parallax-{name}"));
+            if is_free_or_own(&elsewhere) {
+                return SessionArtifacts { root: elsewhere };
+            }
+        }
+        SessionArtifacts { root }
     }
+}
+
+/// Whether something may be made in a folder, or in the one it is to be made in.
+#[cfg(unix)]
+fn may_be_written(folder: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let there = folder.ancestors().find(|folder| folder.exists());
+    there.is_some_and(|folder| accessat(CWD, folder, Access::WRITE_OK, AtFlags::EACCESS).is_ok())
+}
+
+#[cfg(not(unix))]
+fn may_be_written(_folder: &Path) -> bool {
+    true
+}
+
+/// Nobody else has put something there, who could read and change what we write.
+#[cfg(unix)]
+fn is_free_or_own(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match fs::symlink_metadata(folder) {
+        Ok(found) => found.is_dir() && found.uid() == rustix::process::geteuid().as_raw(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_free_or_own(folder: &Path) -> bool {
+    !folder.exists()
 }
 
 fn file_name(session: &SessionId) -> &str {

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tempfile::TempDir;
 
 use crate::list::Origin;
 use crate::paths::{Homes, create_private_dir};
@@ -101,19 +102,33 @@ pub struct SearchHit {
 pub struct SearchIndex {
     path: PathBuf,
     connection: Connection,
+    /// Where it lies if our home cannot be written: it goes when it is closed.
+    _passing: Option<TempDir>,
 }
 
 impl SearchIndex {
-    /// Opens the index, and makes it where there is none that can be used.
-    /// Nothing is read into it yet: see [`SearchIndex::update`].
+    /// Opens the index, and makes it where there is none that can be used; where our
+    /// home cannot be written, one for this time only. Nothing is read into it yet:
+    /// see [`SearchIndex::update`].
     ///
     /// # Errors
     /// When the disk refuses.
     pub fn open(homes: &Homes) -> Result<Self, SearchError> {
-        let folder = homes.parallax.join("index");
+        let (path, connection) = match Self::open_in(&homes.parallax.join("index")) {
+            Err(error) if error.is_write_refused() => {
+                let Ok(passing) = tempfile::tempdir() else { return Err(error) };
+                let (path, connection) = Self::open_in(passing.path())?;
+                return Ok(Self { path, connection, _passing: Some(passing) });
+            }
+            opened => opened?,
+        };
+        Ok(Self { path, connection, _passing: None })
+    }
+
+    fn open_in(folder: &Path) -> Result<(PathBuf, Connection), SearchError> {
         let path = folder.join("sessions.sqlite");
         let failed = |source| SearchError::Io { path: path.clone(), source };
-        create_private_dir(&folder).map_err(failed)?;
+        create_private_dir(folder).map_err(failed)?;
         // One at a time: nobody throws away what another has just made.
         let turn = private(&folder.join("lock")).map_err(failed)?;
         wait(PATIENCE, || turn.try_lock()).map_err(failed)?;
@@ -133,7 +148,7 @@ impl SearchIndex {
                 source: io::Error::other("it has the layout of another version"),
             },
         })?;
-        Ok(Self { path, connection })
+        Ok((path, connection))
     }
 
     /// Takes a damaged index away: the next that is opened is a new one.
@@ -152,6 +167,18 @@ impl SearchIndex {
 }
 
 impl SearchError {
+    /// Whether nothing can be written where the index is.
+    fn is_write_refused(&self) -> bool {
+        let Self::Io { source, .. } = self else { return false };
+        matches!(
+            source.kind(),
+            io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+        )
+    }
+
     /// Whether the index is damaged: a new one may do.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Database { source, .. } if is_damage(source))

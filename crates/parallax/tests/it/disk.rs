@@ -102,3 +102,33 @@ fn a_home_that_cannot_be_written_is_told() {
     let done = world.run(&["-p", "go"]);
     assert!(done.err().contains(".parallax"), "{}: {}", done.code(), done.err());
 }
+
+#[test]
+fn in_a_home_that_cannot_be_written_commands_run_and_sessions_are_found() {
+    let script = r#"[{"text":"begun"},
+        {"calls":[{"name":"run_shell_command","args":{"command":"echo made > made.txt"}}]},
+        {"text":"done"}]"#;
+    let world = World::new(script);
+    let settings = r#"{"general": {"sessionRetention": {"maxAge": "1d"}}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("settings");
+    world.run_well(&["-p", "add the numbers", "--session-id", "aged"]);
+    let sessions = world.home.parallax().join("sessions");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 86_400);
+    let project = sessions.read_dir().expect("folder").flatten().next().expect("one").path();
+    let journal = std::fs::File::options().write(true).open(project.join("aged.jsonl"));
+    journal.expect("the journal").set_modified(old).expect("its time");
+    let home = world.home.root().join("home").display().to_string();
+    let mount = format!("mount --bind '{home}' '{home}' && mount -o remount,ro,bind '{home}'");
+    let run = |args: &[&str]| mounted(&world, &mount, args).map(finish);
+
+    let Some(done) = run(&["-p", "go", "-y"]) else { return };
+    assert_eq!((done.code(), done.out().as_str()), (0, "done\n"), "{}", done.err());
+    assert_eq!(world.read("made.txt"), "made\n");
+    assert!(done.err().contains("no longer saved"), "{}", done.err());
+    let found = run(&["sessions", "search", "numbers"]).expect("mounts");
+    assert_eq!(found.code(), 0, "{}", found.err());
+    assert!(found.out().contains("aged"), "{}", found.out());
+    let swept = run(&["sessions", "gc"]).expect("mounts");
+    assert_eq!(swept.code(), 1, "{}", swept.err());
+    assert!(swept.out().contains("is still there: Read-only"), "{}", swept.out());
+}
