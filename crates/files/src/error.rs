@@ -31,6 +31,16 @@ pub enum PathError {
         /// The allowed folders, as text.
         allowed: String,
     },
+    /// It is hidden from tools, or lies in a folder that is, and was moved.
+    #[error(
+        "`{}` is kept from tools, as it was when it lay at `{}`", .path.display(), .was.display()
+    )]
+    Hidden {
+        /// The absolute path that was asked for.
+        path: PathBuf,
+        /// Where it, or the folder, was hidden first.
+        was: PathBuf,
+    },
     /// Symbolic links in a circle, or too many of them.
     #[error("Too many symbolic links on the way to `{}`", .path.display())]
     Loop {

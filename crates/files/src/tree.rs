@@ -53,6 +53,7 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
 /// Reads folders breadth first until the items are used up.
 fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut usize) -> Vec<Node> {
     let mut nodes = vec![Node::default()];
+    let moved = workspace.moved();
     let mut queue: VecDeque<(usize, PathBuf)> = VecDeque::from([(0, root.to_path_buf())]);
     while let Some((index, path)) = queue.pop_front() {
         let listing = workspace
@@ -73,7 +74,8 @@ fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut us
             entries.into_iter().partition(|entry| entry.kind == Kind::Directory);
         let mut shown_files = Vec::new();
         for file in files {
-            if rules.entry(&path.join(&file.name), false).is_some() {
+            let path = path.join(&file.name);
+            if rules.entry(&path, false).is_some() || moved.was(&path).is_some() {
                 continue;
             }
             if *left == 0 {
@@ -92,7 +94,8 @@ fn gather(workspace: &Workspace, rules: &IgnoreRules, root: &Path, left: &mut us
             *left -= 1;
             let path = path.join(&folder.name);
             let closed = CLOSED.iter().any(|name| folder.name == *name)
-                || rules.entry(&path, true).is_some();
+                || rules.entry(&path, true).is_some()
+                || moved.was(&path).is_some();
             let child = nodes.len();
             nodes.push(Node { name: clean(&folder.name), cut: closed, ..Node::default() });
             shown_folders.push(child);

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ignore::{DirEntry, WalkBuilder};
 
-use crate::ignore_rules::IgnoreFlags;
+use crate::hidden_places::Moved;
+use crate::ignore_rules::{IgnoreFlags, IgnoreRules};
 use crate::resolve::real_path;
 use crate::workspace::Workspace;
 
@@ -29,8 +30,8 @@ pub struct WalkOptions {
     pub ignored: Option<Arc<AtomicU64>>,
 }
 
-/// A walker over `roots` that leaves out what is ignored, sees dot files, and
-/// follows no links. Build it serial or parallel. A further `filter_entry`
+/// A walker over `roots` that leaves out what is ignored and hidden files that were
+/// moved, sees dot files, and follows no links. Build it serial or parallel. A further `filter_entry`
 /// would replace the ignore rules: filter what comes out instead.
 pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> WalkBuilder {
     let mut flags = IgnoreFlags::of(workspace.filtering());
@@ -40,6 +41,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
         flags = IgnoreFlags::NONE;
     }
     let rules = Arc::new(workspace.ignore_rules(flags));
+    let moved = workspace.moved();
     let mut builder = WalkBuilder::from_iter(roots);
     builder
         .standard_filters(false)
@@ -57,8 +59,9 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
         if is_folder && excluded.iter().any(|name| entry.file_name() == name.as_str()) {
             return false;
         }
-        let ignored =
-            rules.entry(entry.path(), is_folder).is_some() || target_is_ignored(&rules, entry);
+        let ignored = rules.entry(entry.path(), is_folder).is_some()
+            || (moved.may_hold(entry.ino()) && moved.was(entry.path()).is_some())
+            || target_is_ignored(&rules, &moved, entry);
         if ignored && let Some(counter) = &counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -68,9 +71,11 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
 }
 
 /// A link is ignored too when what it points to is.
-fn target_is_ignored(rules: &crate::IgnoreRules, entry: &DirEntry) -> bool {
+fn target_is_ignored(rules: &IgnoreRules, moved: &Moved, entry: &DirEntry) -> bool {
     entry.path_is_symlink()
         && real_path(entry.path()).is_some_and(|real: PathBuf| {
-            real.as_path() != entry.path() && rules.why(Path::new(&real)).is_some()
+            real.as_path() != entry.path()
+                && (rules.why(Path::new(&real)).is_some()
+                    || moved.was_with_folders(&real).is_some())
         })
 }

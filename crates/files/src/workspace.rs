@@ -7,6 +7,7 @@ use parallax_protocol::paths::lexical;
 
 use crate::confined::Confined;
 use crate::error::PathError;
+use crate::hidden_places::{HiddenPlaces, Moved};
 use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
 use crate::names::is_kept_from_tools;
 use crate::resolve::real_path;
@@ -54,6 +55,8 @@ pub struct WorkspaceOptions {
     pub allow_node_modules: bool,
     /// Which ignore files count.
     pub filtering: Filtering,
+    /// Hidden files, which stay refused where they were moved.
+    pub hidden_places: HiddenPlaces,
 }
 
 /// What a path is wanted for.
@@ -92,6 +95,7 @@ pub struct Workspace {
     denied: Vec<PathBuf>,
     allow_node_modules: bool,
     filtering: Filtering,
+    hidden_places: HiddenPlaces,
     ignore_cache: Arc<IgnoreCache>,
 }
 
@@ -113,6 +117,7 @@ impl Workspace {
             denied: options.denied.iter().map(|path| place(path).real).collect(),
             allow_node_modules: options.allow_node_modules,
             filtering: options.filtering,
+            hidden_places: options.hidden_places,
             ignore_cache: Arc::default(),
             folders: RwLock::new(vec![root]),
             root: real_root.clone(),
@@ -166,7 +171,7 @@ impl Workspace {
     /// Finds the place that a path names and checks that it may be used.
     ///
     /// # Errors
-    /// When it is empty, outside, or kept from tools.
+    /// When it is empty, outside, kept from tools, or a hidden file that was moved.
     pub fn resolve(&self, text: &str, access: Access) -> Result<Confined, PathError> {
         let cleaned = text.replace('\0', "");
         if cleaned.is_empty() {
@@ -180,7 +185,7 @@ impl Workspace {
     /// disk (a walker), which is not cleaned.
     ///
     /// # Errors
-    /// When it is outside or kept from tools.
+    /// When it is outside, kept from tools, or a hidden file that was moved.
     pub fn confine(&self, path: &Path, access: Access) -> Result<Confined, PathError> {
         let shown = lexical(&self.root, path);
         let real = real_path(&shown).ok_or_else(|| PathError::Loop { path: shown.clone() })?;
@@ -191,6 +196,9 @@ impl Workspace {
         let folders = read(&self.folders).clone();
         if let Some(segment) = self.kept_segment(&folders, &shown, &real) {
             return Err(PathError::Kept { path: shown, segment, allowed: self.allowed() });
+        }
+        if let Some(was) = self.moved().was_with_folders(&real) {
+            return Err(PathError::Hidden { path: shown, was: was.to_path_buf() });
         }
         // The outermost folder: opening walks from there without following
         // links, so that the more of the path is walked the better.
@@ -239,6 +247,11 @@ impl Workspace {
             Some(rest) => rest.to_path_buf(),
             None => path.to_path_buf(),
         }
+    }
+
+    /// Which hidden files were moved, as it is known now.
+    pub(crate) fn moved(&self) -> Moved {
+        self.hidden_places.moved()
     }
 
     /// The ignore rules as they are now. Keep the value for one operation

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parallax_config::ToolSandboxing;
 use parallax_engine::prompt::Confinement;
 use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_files::HiddenPlaces;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -14,7 +15,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
 use parallax_sandbox::{Plan, Support, Tier};
-use parallax_tools::{HiddenPlaces, SandboxOptions};
+use parallax_tools::SandboxOptions;
 
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
@@ -45,17 +46,21 @@ impl Launch {
             ours: real(&self.config.homes.parallax),
             table: self.sandbox_table().0,
             hidden: paths(&settings.hidden),
-            hidden_places: HiddenPlaces::kept_in(
-                real(&self.config.homes.parallax)
-                    .join("hidden")
-                    .join(parallax_store::project_folder(&self.options.directory)),
-            ),
+            hidden_places: self.hidden_places(),
             hides_ignored: self.config.settings.respect_gemini_ignore(),
             readable: paths(&settings.readable),
             writable: paths(&settings.writable),
             temporary: real(artifacts).join("sandbox"),
             overlays: real(artifacts).join("overlays"),
         })
+    }
+
+    /// What was hidden of the workspace so far, in this session and before.
+    pub(crate) fn hidden_places(&self) -> HiddenPlaces {
+        let ours = &self.config.homes.parallax;
+        let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
+        let project = parallax_store::project_folder(&self.options.directory);
+        HiddenPlaces::kept_in(ours.join("hidden").join(project))
     }
 
     /// What confines commands, as the model is told. The machine is not looked at:

@@ -12,9 +12,10 @@ pub fn invalid(message: impl Into<String>) -> ToolError {
 pub fn path_failure(error: &PathError) -> ToolError {
     let kind = match error {
         PathError::Empty => ToolErrorKind::InvalidToolParams,
-        PathError::Outside { .. } | PathError::Kept { .. } | PathError::Loop { .. } => {
-            ToolErrorKind::PathNotInWorkspace
-        }
+        PathError::Outside { .. }
+        | PathError::Kept { .. }
+        | PathError::Hidden { .. }
+        | PathError::Loop { .. } => ToolErrorKind::PathNotInWorkspace,
         PathError::NotAFolder { .. } => ToolErrorKind::PathIsNotADirectory,
     };
     ToolError::new(kind, error.to_string())

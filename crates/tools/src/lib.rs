@@ -20,7 +20,6 @@ pub mod get_internal_docs;
 pub mod glob;
 pub mod google_web_search;
 pub mod grep_search;
-mod hidden_places;
 pub mod kill_background_process;
 mod kind;
 pub mod list_background_processes;
@@ -45,7 +44,6 @@ pub mod write_file;
 pub mod write_todos;
 
 pub use change::file_diff;
-pub use hidden_places::HiddenPlaces;
 pub use run_shell_command::PersonShell;
 pub use sandbox_options::SandboxOptions;
 pub use shell_options::{RedactionOptions, ShellOptions};

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
+use parallax_files::HiddenPlaces;
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
-
-use crate::hidden_places::HiddenPlaces;
 
 /// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the places
 /// of the session.

@@ -180,6 +180,46 @@ fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
 }
 
 #[test]
+fn a_moved_hidden_file_is_hidden_from_file_tools_too() {
+    let secret = "the-word-nobody-may-see";
+    let call = |name: &str, args: serde_json::Value| json!({"name": name, "args": args});
+    let looks = json!({"calls": [
+        call("read_file", json!({"file_path": "conf2/s.txt"})),
+        call("read_file", json!({"file_path": "link"})),
+        call("read_file", json!({"file_path": "public/deep/n"})),
+        call("list_directory", json!({"dir_path": "conf2"})),
+        call("list_directory", json!({"dir_path": "public"})),
+        call("glob", json!({"pattern": "**/*"})),
+        call("grep_search", json!({"pattern": "the-word"})),
+        call("grep_search", json!({"pattern": "the-word", "no_ignore": true})),
+        call("grep_search", json!({"pattern": "the-word", "dir_path": "public/deep"})),
+        call("replace", json!({"file_path": "conf2/s.txt", "old_string": "nobody", "new_string": "all"})),
+    ]});
+    let moves = "mv conf conf2; mv notes public; ln -s conf2/s.txt link";
+    let shell = call("run_shell_command", json!({"command": moves}));
+    let world = World::new(&json!([{"calls": [shell]}, looks, {"text": "done"}]).to_string());
+    for name in ["conf/s.txt", "notes/deep/n"] {
+        world.home.write(name, secret).expect("written");
+    }
+    world.home.write("conf/open.txt", "open").expect("written");
+    world.home.write(".geminiignore", "/conf/s.txt\n/notes/deep\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    assert_eq!(said.len(), 11);
+    assert_eq!(world.read("public/deep/n"), secret, "{said:?}");
+    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
+    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
+    let listed = said.iter().skip(4).take(3).all(|answer| !answer.contains("s.txt"));
+    assert!(listed && said[6].contains("conf2/open.txt"), "{said:?}");
+    // `@path` in a later session.
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    world.run_well(&["-p", "see @conf2/s.txt @public and @conf2"]);
+    let request = &world.server.requests()[0];
+    let body = String::from_utf8_lossy(&request.body);
+    assert!(!body.contains(secret) && body.contains("open.txt"), "{body}");
+}
+
+#[test]
 fn a_rule_is_shown_saved_and_never_allows_more() {
     let script = |lines: &[&str]| commands(lines);
     let world = World::new(&script(&["touch a", "touch b", "touch c > d", "touch e && rm e"]));

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use parallax_files::Followed;
 use parallax_policy::bash::{self, Line};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -12,7 +13,6 @@ use parallax_sandbox::{Network, Plan, Support};
 use super::left_alone::LeftAlone;
 use super::secrets::{self, Found};
 use super::tracked;
-use crate::hidden_places::Followed;
 use crate::sandbox_options::SandboxOptions;
 
 /// Folders of the home that package managers write: what commands write there

@@ -1,9 +1,11 @@
 //! The hidden files of a workspace, known again where a command moved them: a
 //! folder above one may be renamed to where no rule names it and no view looks.
 
+use std::collections::HashMap;
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -54,28 +56,66 @@ struct Known {
 pub struct HiddenPlaces {
     record: Option<PathBuf>,
     known: Arc<Mutex<Vec<Known>>>,
+    looked_up: Arc<Mutex<LookedUp>>,
 }
 
 /// What is to be hidden beside what a view found itself.
 #[derive(Debug, Default)]
-pub(crate) struct Followed {
+pub struct Followed {
     /// Where remembered files are now.
-    pub(crate) hidden: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
     /// Where files were that are not there and could not be looked for to the end.
-    pub(crate) lost: Vec<PathBuf>,
+    pub lost: Vec<PathBuf>,
+}
+
+/// Tells of single files whether they are hidden ones that were moved, as far as
+/// it was known when this was asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Moved(Arc<HashMap<u64, Vec<Known>>>);
+
+/// The record as it was read last, by inodes.
+#[derive(Debug, Default)]
+struct LookedUp {
+    stamp: Option<Stamp>,
+    moved: Moved,
+}
+
+/// Size, time of change and inode of the record.
+type Stamp = (u64, i64, i64, u64);
+
+impl Moved {
+    /// Whether a file of this inode is worth a look: a walker knows the number.
+    pub(crate) fn may_hold(&self, inode: Option<u64>) -> bool {
+        inode.map_or(!self.0.is_empty(), |inode| self.0.contains_key(&inode))
+    }
+
+    /// Where the file or folder itself was, if it is hidden and no longer there.
+    pub(crate) fn was(&self, path: &Path) -> Option<&Path> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let id = Id::of(path)?;
+        let known = self.0.get(&id.inode)?.iter().find(|known| known.id == id)?;
+        (known.moved || known.path != path).then_some(&known.path)
+    }
+
+    /// The same of a path in which nothing is a link, and of the folders above it.
+    pub(crate) fn was_with_folders(&self, path: &Path) -> Option<&Path> {
+        path.ancestors().find_map(|part| self.was(part))
+    }
 }
 
 impl HiddenPlaces {
     /// Keeps what is hidden in this file, which need not be there yet.
     pub fn kept_in(record: PathBuf) -> Self {
-        Self { record: Some(record), known: Arc::default() }
+        Self { record: Some(record), ..Self::default() }
     }
 
     /// Remembers what a view hides (`found`), and tells what else is to be hidden:
     /// what was moved below `roots`, and what is in its place but was not found
     /// this time, if `still` says so of its path. Blocking: where something is gone
     /// it looks through all of the workspace.
-    pub(crate) fn follow(
+    pub fn follow(
         &self,
         roots: &[PathBuf],
         found: &[PathBuf],
@@ -116,12 +156,30 @@ impl HiddenPlaces {
     }
 
     /// Remembers more that is hidden.
-    pub(crate) fn remember(&self, paths: &[PathBuf]) {
+    pub fn remember(&self, paths: &[PathBuf]) {
         let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = memory.clone();
         let mut known = before.clone();
         add(&mut known, paths);
         self.keep(&before, known, &mut memory);
+    }
+
+    /// What was moved, by the record as it is now. Where nothing is kept, nothing is.
+    pub(crate) fn moved(&self) -> Moved {
+        let Some(record) = &self.record else { return Moved::default() };
+        let stamp = record
+            .symlink_metadata()
+            .ok()
+            .map(|data| (data.len(), data.mtime(), data.mtime_nsec(), data.ino()));
+        let mut looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked_up.stamp != stamp {
+            let mut by_inode: HashMap<u64, Vec<Known>> = HashMap::new();
+            for known in self.read().unwrap_or_default() {
+                by_inode.entry(known.id.inode).or_default().push(known);
+            }
+            *looked_up = LookedUp { stamp, moved: Moved(Arc::new(by_inode)) };
+        }
+        looked_up.moved.clone()
     }
 
     fn keep(&self, before: &[Known], known: Vec<Known>, memory: &mut Vec<Known>) {
@@ -169,7 +227,7 @@ fn parse(line: &[u8]) -> Option<Known> {
 
 fn write(record: &Path, known: &[Known]) -> io::Result<()> {
     let folder = record.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    parallax_exec::create_private_folder(folder)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut bytes = Vec::new();
     for Known { id, path, moved } in known {
         bytes.extend(format!("{} {} {} ", id.inode, id.born, u8::from(*moved)).bytes());
