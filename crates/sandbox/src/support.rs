@@ -171,3 +171,25 @@ pub(crate) fn answer() -> ExitCode {
         .map(|text| std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()));
     if matches!(written, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bubblewrap_is_for_where_own_namespaces_cannot_be_had() {
+        let works = || Finding { works: true, why: String::new() };
+        let mut support = Support {
+            seccomp: works(),
+            landlock: works(),
+            mounts: works(),
+            bubblewrap: works(),
+            ..Support::default()
+        };
+        assert_eq!(support.tier(), Tier::Namespaces);
+        support.mounts = Finding::default();
+        assert_eq!(support.tier(), Tier::Bubblewrap);
+        support.bubblewrap = Finding::default();
+        assert_eq!(support.tier(), Tier::Landlock);
+    }
+}

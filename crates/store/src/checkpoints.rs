@@ -17,6 +17,7 @@ mod git_index;
 mod history;
 mod journal;
 mod missing;
+mod moved_folders;
 mod objects;
 mod observe;
 mod protected;

@@ -74,6 +74,37 @@ fn a_protected_file_is_closed_or_put_back() {
 }
 
 #[test]
+fn a_repository_in_a_folder_that_moves_keeps_its_protected_files_as_they_were() {
+    let world = World::new(&commands(&["sh one", "sh two"]));
+    for (name, text) in [
+        (
+            "one",
+            "mv x y; echo evil > y/.git/hooks/pre-commit; echo evil >> y/.git/config; rm y/.envrc",
+        ),
+        ("two", "mv y z; mkdir y; mv z/.git/hooks y/"),
+    ] {
+        world.home.write(name, text).expect("written");
+    }
+    world.home.write("x/.envrc", "mine").expect("written");
+    world.home.write("x/a", "a").expect("written");
+    git(&world, &["init", "-q", "x"]);
+    let config = world.read("x/.git/config");
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\npathGlob = \"**\"\n";
+    world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+    let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+    command.env("PARALLAX_SANDBOX_TIER", "landlock");
+    let done = finish(command);
+    let said = answers(&world.server);
+    assert!(said[0].contains("y/.git/hooks/pre-commit"), "{said:?}\n{}", done.err());
+    assert!(!said[0].contains("sample"), "{said:?}");
+    let kept = (world.read("z/.git/config"), world.read("z/.envrc"));
+    assert_eq!(kept, (config, "mine".into()), "{said:?}");
+    assert!(world.home.project().join("z/.git/hooks").is_dir(), "{said:?}");
+    assert!(!world.home.project().join("z/.git/hooks/pre-commit").exists(), "{said:?}");
+    assert!(!world.home.project().join("x").exists() && world.read("z/a") == "a", "{said:?}");
+}
+
+#[test]
 fn what_the_sandbox_refused_is_asked_and_given_once() {
     // Only the run tells what the first reads; the words of the others do.
     let lines = ["f=id_test; cat ~/.ssh/$f", "cat ~/.ssh/id_test", "cat ~/.ssh/id_test"];

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use parallax_files::{IgnoreFlags, real_path};
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
-use super::beneath::{Leaf, Place};
+use super::beneath::{Leaf, Place, look};
 use super::compare::{Comparison, is_of_new_repository};
 use super::git::Known;
 use super::journal::{FileRecord, Record};
+use super::moved_folders::MovedFolders;
 use super::objects::{Taken, file_blob_id};
 use super::observe::{store_full, too_large};
 use super::protected::{is_of_planted_repository, is_protected};
@@ -64,6 +65,13 @@ impl CommandMark {
     /// The protected files and folders that are there (and kept).
     pub fn protected(&self) -> &[PathBuf] {
         &self.protected
+    }
+
+    /// What stood at the place.
+    fn state_at(&self, place: &Place) -> Option<State> {
+        let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
+        let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
+        Some(self.state(entry, *old))
     }
 
     /// An entry of the walk as records have it.
@@ -182,6 +190,10 @@ impl Checkpoints {
         let new = after.repositories.iter().filter(|(place, _)| !is_before(place));
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
+        let protected =
+            |place: &Place| is_protected(&place.relative) || is_of_planted_repository(place);
+        let moved = records.iter().any(|(place, ..)| protected(place));
+        let moved = moved.then(|| MovedFolders::between(&mark.walked, &after));
         for (place, before, after) in records {
             let path = place.path();
             let list = match (before.is_absent(), after.is_absent()) {
@@ -190,10 +202,16 @@ impl Checkpoints {
                 _ => &mut changes.changed,
             };
             list.push(path.clone());
-            if is_protected(&place.relative) || is_of_planted_repository(&place) {
-                changes.protected.push(path.clone());
-            }
             changes.before.insert(path.clone(), before.clone());
+            if let Some(moved) = moved.as_ref().filter(|_| protected(&place)) {
+                changes.protected.extend(closed_in(
+                    &place,
+                    &after,
+                    mark,
+                    moved,
+                    &mut changes.before,
+                ));
+            }
             if !is_of_new_repository(&place, &before, &mark.walked) {
                 files.push(FileRecord { path: PathText::of(&path), before, after: Some(after) });
             }
@@ -390,6 +408,36 @@ impl Checkpoints {
 
 /// An entry's index, where its bytes are, and the facts of what was read.
 type Taking = (usize, Old, Option<Stamp>);
+
+/// Where the protected file of a change is to be given its bytes back, if anywhere:
+/// in a folder that was moved it may stay as it was. What it was goes into `before`.
+fn closed_in(
+    place: &Place,
+    after: &State,
+    mark: &CommandMark,
+    moved: &MovedFolders,
+    before: &mut HashMap<PathBuf, State>,
+) -> Option<PathBuf> {
+    let path = place.path();
+    if after.is_absent() {
+        let Some(now) = moved.is_now(place) else { return Some(path) };
+        if look(&now).is_ok_and(|state| !state.is_absent()) {
+            return None;
+        }
+        let now = now.path();
+        before.insert(now.clone(), mark.state_at(place)?);
+        return Some(now);
+    }
+    let Some(was) = moved.was(place).filter(|was| is_protected(&was.relative)) else {
+        return Some(path);
+    };
+    let Some(state) = mark.state_at(&was) else { return Some(path) };
+    if state.is_same(after) {
+        return None;
+    }
+    before.insert(path.clone(), state);
+    Some(path)
+}
 
 /// Bytes read before one command, and until when.
 #[derive(Debug)]

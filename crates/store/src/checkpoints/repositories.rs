@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Checkpoints;
 use super::beneath::{Leaf, Place};
+use super::moved_folders::MovedFolders;
 use super::walk::{Found, Walked};
 
 /// A folder `.git` that is not at its place any more.
@@ -32,7 +33,15 @@ pub(super) fn moved(before: &Walked, after: &Walked) -> Vec<MovedRepository> {
                 .is_some_and(|entry| matches!(entry.found, Found::Folder))
     };
     let gone = before.repositories.iter().filter(|known| !after.repositories.contains(known));
-    let gone = gone.filter(|(place, _)| stays(place));
+    let gone: Vec<_> = gone.filter(|(place, _)| stays(place)).collect();
+    if gone.is_empty() {
+        return Vec::new();
+    }
+    // Another folder may stand in the place of its own.
+    let folders = MovedFolders::between(before, after);
+    let gone = gone.into_iter().filter(|(place, inode)| {
+        folders.is_now(place).is_none_or(|now| !after.repositories.contains(&(now, *inode)))
+    });
     gone.map(|(place, inode)| {
         let folders = after.entries.iter().filter(|entry| matches!(entry.found, Found::Folder));
         let found = folders

@@ -91,7 +91,7 @@ pub(super) const OF_GIT: &[&str] =
 /// is found and put back after the command.
 const FOLDERS: usize = 400;
 const LEVELS: usize = 3;
-const TIME: Duration = Duration::from_millis(4);
+const TIME: Duration = Duration::from_millis(50);
 /// More places are not hidden for an ignore file: each costs a mount.
 const MOST_LEFT_ALONE: usize = 256;
 

@@ -1,0 +1,57 @@
+//! Folders that a command moved with all that is in them. A protected file may go
+//! with the folder it lies in, but stays what it was.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::beneath::Place;
+use super::protected::is_protected;
+use super::walk::{Found, Walked};
+
+/// Folders that stand elsewhere after a command, known by their numbers. Those that
+/// are protected themselves are none of them.
+pub(super) struct MovedFolders {
+    old: HashMap<Place, Place>,
+    new: HashMap<Place, Place>,
+}
+
+impl MovedFolders {
+    pub fn between(before: &Walked, after: &Walked) -> Self {
+        let folders = |walked: &Walked| -> HashMap<u64, Place> {
+            let entries = walked.entries.iter();
+            let free = entries.filter(|entry| {
+                matches!(entry.found, Found::Folder) && !is_protected(&entry.place.relative)
+            });
+            free.map(|entry| (entry.stamp.inode, entry.place.clone())).collect()
+        };
+        let (before, after) = (folders(before), folders(after));
+        let mut moved = Self { old: HashMap::new(), new: HashMap::new() };
+        for (inode, old) in before {
+            if let Some(new) = after.get(&inode).filter(|new| **new != old) {
+                moved.old.insert(new.clone(), old.clone());
+                moved.new.insert(old, new.clone());
+            }
+        }
+        moved
+    }
+
+    /// Where this was before, if it lies in a folder that was moved.
+    pub fn was(&self, place: &Place) -> Option<Place> {
+        led(&self.old, place)
+    }
+
+    /// Where this is to be found now, if it lay in such a folder.
+    pub fn is_now(&self, place: &Place) -> Option<Place> {
+        led(&self.new, place)
+    }
+}
+
+fn led(folders: &HashMap<Place, Place>, place: &Place) -> Option<Place> {
+    let above = place.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
+    above.into_iter().find_map(|folder| {
+        let here = Place { root: place.root.clone(), relative: folder.to_path_buf() };
+        let there = folders.get(&here)?;
+        let rest = place.relative.strip_prefix(folder).ok()?;
+        Some(Place { root: there.root.clone(), relative: there.relative.join(rest) })
+    })
+}
