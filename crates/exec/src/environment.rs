@@ -5,95 +5,11 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 
+mod names;
 mod secrets;
 
+use names::{ALWAYS_ALLOWED, ALWAYS_ALLOWED_PREFIXES, NEVER_ALLOWED, OF_SYSTEM, OWN_CREDENTIALS};
 use secrets::{is_bare_key, is_secret_value, secret_part};
-
-/// Credentials of the product itself, also behind `PARALLAX_` and with that in
-/// place of `GEMINI_`. They go to no child, whatever is set.
-/// Custom headers may hold an `Authorization`.
-const OWN_CREDENTIALS: [&str; 4] = [
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GEMINI_CLI_CUSTOM_HEADERS",
-];
-
-const ALWAYS_ALLOWED: &[&str] = &[
-    "PATH",
-    "SYSTEMROOT",
-    "COMSPEC",
-    "PATHEXT",
-    "WINDIR",
-    "TEMP",
-    "TMP",
-    "USERPROFILE",
-    "SYSTEMDRIVE",
-    "HOME",
-    "LANG",
-    "SHELL",
-    "TMPDIR",
-    "USER",
-    "LOGNAME",
-    "TERM",
-    "COLORTERM",
-    // What the published GitHub action hands to its prompts.
-    "ADDITIONAL_CONTEXT",
-    "AVAILABLE_LABELS",
-    "BRANCH_NAME",
-    "DESCRIPTION",
-    "EVENT_NAME",
-    "GITHUB_ENV",
-    "IS_PULL_REQUEST",
-    "ISSUES_TO_TRIAGE",
-    "ISSUE_BODY",
-    "ISSUE_NUMBER",
-    "ISSUE_TITLE",
-    "PULL_REQUEST_NUMBER",
-    "REPOSITORY",
-    "TITLE",
-    "TRIGGERING_ACTOR",
-    // Harmless names that the patterns below would hit.
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "CURL_CA_BUNDLE",
-    "REQUESTS_CA_BUNDLE",
-    "NIX_SSL_CERT_FILE",
-    "PIP_CERT",
-    "HTTPLIB2_CA_CERTS",
-    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
-    "CARGO_HTTP_CAINFO",
-    "NPM_CONFIG_CAFILE",
-    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-    "XAUTHORITY",
-];
-
-const ALWAYS_ALLOWED_PREFIXES: [&str; 2] = ["GIT_AUTHOR_", "GIT_COMMITTER_"];
-
-const NEVER_ALLOWED: &[&str] = &[
-    "CLIENT_ID",
-    "DB_URI",
-    "CONNECTION_STRING",
-    "AWS_DEFAULT_REGION",
-    "AZURE_CLIENT_ID",
-    "AZURE_TENANT_ID",
-    "SLACK_WEBHOOK_URL",
-    "TWILIO_ACCOUNT_SID",
-    "DATABASE_URL",
-    "GOOGLE_CLOUD_PROJECT",
-    "GOOGLE_CLOUD_ACCOUNT",
-    "FIREBASE_PROJECT_ID",
-    // Files with keys, and doors to a machine.
-    "ACCESS",
-    "BOTO_CONFIG",
-    "DOCKER_HOST",
-    "KUBECONFIG",
-    "NETRC",
-    "PGPASSFILE",
-    "PGSERVICEFILE",
-    "PIN",
-];
 
 /// The user's settings `security.environmentVariableRedaction` and what the
 /// caller knows of the surroundings.
@@ -275,39 +191,8 @@ pub fn is_secret(name: &str, text: &str) -> bool {
 /// nothing that a program may be set up with: those that programs of strangers
 /// (extensions) get.
 pub fn is_of_system(name: &str) -> bool {
-    const NAMES: [&str; 29] = [
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "PWD",
-        "TERM",
-        "COLORTERM",
-        "NO_COLOR",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TMPDIR",
-        "TEMP",
-        "TMP",
-        "DISPLAY",
-        "WAYLAND_DISPLAY",
-        "XAUTHORITY",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "NODE_EXTRA_CA_CERTS",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "GEMINI_CLI",
-        "PARALLAX",
-        "CI",
-    ];
     let upper = name.to_ascii_uppercase();
-    NAMES.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
+    OF_SYSTEM.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
 }
 
 /// The environment of a command that a person typed: all that this process has,
