@@ -20,7 +20,9 @@ mod written;
 pub use analyse::analyse;
 pub use danger::{Destruction, checked_out, dangerous, destructive, emptied, steering};
 pub use git::{GitCall, git_subcommand, uses_git};
-pub use git_config::{makes_repository, writes_git_configuration, writes_sparse_patterns};
+pub use git_config::{
+    makes_repository, moves_worktrees, writes_git_configuration, writes_sparse_patterns,
+};
 pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
 pub use needs::{needs_network, needs_outside, runs_code};
 pub use prefix::{narrowest_prefixes, prefixes};

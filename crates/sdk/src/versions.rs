@@ -343,8 +343,18 @@ fn closed(changes: &Changes, effects: Option<&Effects>, granted: &Permissions) -
     let new_repositories = if makes { made_by_git(changes) } else { Vec::new() };
     let is_free =
         |path: &Path| is_agent_rule(path) && !changes.created.iter().any(|new| new == path);
+    let moves = effects.is_some_and(|effects| {
+        effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
+    });
+    // What git notes of a working tree, and what was in one that it took away.
+    let of_worktrees = |path: &Path| {
+        moves
+            && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
+                || path.parent().is_some_and(|folder| !folder.exists()))
+    };
     let is_open = |path: &Path| {
-        granted.file_system.write.iter().any(|open| path.starts_with(open))
+        of_worktrees(path)
+            || granted.file_system.write.iter().any(|open| path.starts_with(open))
             || new_repositories.iter().any(|repository| path.starts_with(repository))
     };
     let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use crate::support::{World, answers, commands};
+use crate::support::{World, answers, commands, finish};
 
 fn git(world: &World, folder: &str, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");
@@ -95,6 +95,27 @@ fn a_new_repository_keeps_what_git_wrote() {
     }
     // From then on it is closed as any other.
     assert!(!world.read("copy/.git/config").contains("fsmonitor"), "{}", answers[2]);
+}
+
+#[test]
+fn git_takes_working_trees_away_and_puts_them_elsewhere() {
+    for tier in ["namespaces", "landlock"] {
+        let world = World::new(&commands(&["git worktree move w v", "git worktree remove v"]));
+        world.home.write(".vscode/tasks.json", "{}").expect("written");
+        git(&world, "", &["init", "-q"]);
+        git(&world, "", &["add", "."]);
+        git(&world, "", &["commit", "-qm", "one"]);
+        git(&world, "", &["worktree", "add", "-q", "w"]);
+        let mut command = world.command(&["-p", "go"]);
+        command.args(["--allowed-tools", "run_shell_command(git)"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        finish(command);
+        let answers = answers(&world.server);
+        assert!(answers.iter().all(|answer| answer.contains("(empty)")), "{tier}: {answers:?}");
+        assert!(answers.iter().all(|answer| !answer.contains("put back")), "{tier}: {answers:?}");
+        let there = |name: &str| world.home.project().join(name).exists();
+        assert!(!there("w") && !there("v") && !there(".git/worktrees/w"), "{tier}: {answers:?}");
+    }
 }
 
 #[test]

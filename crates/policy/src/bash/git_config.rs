@@ -1,7 +1,8 @@
 //! Calls of git that write the configuration of the repository, by their words.
 
 use super::git::git_subcommand;
-use super::line::{Command, Word};
+use super::line::{Command, Line, Word};
+use super::safe::redirects_nowhere;
 
 /// Whether the command is a call of git that writes the configuration of the
 /// repository it is called in. Git tells a refused write late: the branch is made,
@@ -75,6 +76,26 @@ pub fn writes_sparse_patterns(command: &Command) -> bool {
 /// Whether the command makes a repository, or makes one again that is there.
 pub fn makes_repository(command: &Command) -> bool {
     git_subcommand(command).is_some_and(|call| call.name == "init")
+}
+
+/// Whether the line takes working trees of a repository away, or puts them elsewhere,
+/// and nothing of it but git writes a file.
+pub fn moves_worktrees(line: &Line) -> bool {
+    const BESIDE: [&str; 11] =
+        ["[", "cat", "cd", "echo", "git", "head", "ls", "printf", "pwd", "tail", "test"];
+    let moves = |command: &Command| {
+        let call =
+            git_subcommand(command).filter(|call| call.name == "worktree" && !call.configured);
+        let verb = call.and_then(|call| operands_of(call.rest).first().copied());
+        verb.is_some_and(|verb| ["remove", "move", "prune"].contains(&verb))
+    };
+    let is_plain = |command: &Command| {
+        command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
+    };
+    line.trouble.is_none()
+        && line.commands.iter().all(is_plain)
+        && line.redirections.iter().all(redirects_nowhere)
+        && line.commands.iter().any(moves)
 }
 
 /// The words that are no options and no values of options, as `worktree add` and
@@ -213,6 +234,25 @@ mod tests {
             "echo git remote add x y",
         ] {
             assert!(!writes(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_that_move_working_trees_and_write_nothing_else() {
+        let moves = |line: &str| moves_worktrees(&analyse(line));
+        for line in
+            ["git worktree remove w", "cd a && git worktree move --force w x; git worktree list"]
+        {
+            assert!(moves(line), "{line}");
+        }
+        for line in [
+            "git worktree add w",
+            "git worktree remove w; echo x > w/.git",
+            "git worktree remove w && sh x",
+            "git -c alias.worktree=x worktree remove w",
+            "GIT_DIR=x git worktree prune",
+        ] {
+            assert!(!moves(line), "{line}");
         }
     }
 }

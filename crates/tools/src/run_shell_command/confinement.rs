@@ -327,6 +327,14 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
             plan.read_only.push(repository);
         }
     }
+    if bash::moves_worktrees(subject.line) {
+        // Git itself takes them away: nothing in them may be held in its place.
+        let tops = found.repositories.iter().filter(|git| linked_folder(git).is_some());
+        let tops: Vec<&Path> = tops.filter_map(|git| git.parent()).collect();
+        let is_root = |top: &Path| subject.roots.iter().any(|root| root.starts_with(top));
+        plan.read_only
+            .retain(|path| !tops.iter().any(|top| path.starts_with(top) && !is_root(top)));
+    }
 }
 
 /// The folders in which git keeps a repository: the `.git`, or where such a
