@@ -7,7 +7,9 @@
 
 use std::path::PathBuf;
 
-use parallax_keychain::Keychain;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parallax_keychain::{Keychain, Name};
 use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
 use serde_json::{Value, json};
@@ -15,9 +17,6 @@ use serde_json::{Value, json};
 use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
-
-/// The name of the key in the keychain.
-const NAME: &str = "api-key";
 
 /// What a key opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +70,8 @@ pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey
     let kind =
         method.ok_or_else(|| wrong("its `method` is neither `gemini-api-key` nor `vertex-ai`"))?;
     if is_elsewhere(&fields) {
-        return match keychain.get(NAME) {
-            Ok(Some(key)) => Ok(Some(StoredKey { kind, key })),
+        return match keychain.get(Name::ApiKey) {
+            Ok(Some(kept)) => Ok(Some(StoredKey { kind, key: key_in(&kept) })),
             Ok(None) => Err(wrong("the keychain of the system holds the key no more")),
             Err(error) => Err(wrong(&format!("the key cannot be read: {error}"))),
         };
@@ -82,6 +81,30 @@ pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey
         return Err(wrong("it holds no `key`"));
     }
     Ok(Some(StoredKey { kind, key: Secret::new(key) }))
+}
+
+/// The key that was pasted into Gemini CLI, where it keeps it: in its encrypted
+/// file, or, if `in_system`, in the keychain of the system. Blocking.
+pub fn key_of_reference(keychain: &Keychain, in_system: bool) -> Option<StoredKey> {
+    let kept = keychain.of_reference(&Name::ApiKey, in_system)?;
+    let key = key_in(&kept);
+    (!key.is_empty()).then_some(StoredKey { kind: KeyKind::GeminiApi, key })
+}
+
+/// The key as all programs of the family keep it: like the token of a sign-in.
+fn record(key: &Secret) -> Secret {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let token = json!({"accessToken": key.expose(), "tokenType": "ApiKey"});
+    let updated = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let record = json!({"serverName": "default-api-key", "token": token, "updatedAt": updated});
+    Secret::new(record.to_string())
+}
+
+/// The key of a record; a text that is none is the key itself.
+fn key_in(kept: &Secret) -> Secret {
+    let record: Option<Value> = serde_json::from_str(kept.expose()).ok();
+    let key = record.as_ref().and_then(|record| record.pointer("/token/accessToken"));
+    key.and_then(Value::as_str).map_or_else(|| kept.clone(), |key| Secret::new(key.trim()))
 }
 
 fn is_elsewhere(fields: &Object) -> bool {
@@ -101,7 +124,7 @@ pub fn store_key(
     let path = credentials_file(homes);
     let key = Secret::new(stored.key.expose().trim());
     let mut fields = json!({"version": 1, "method": stored.kind.as_str()});
-    match kept_elsewhere(keychain, NAME, "Parallax: API key", &key) {
+    match kept_elsewhere(keychain, Name::ApiKey, "Parallax: API key", &record(&key)) {
         true => fields["keychain"] = Value::Bool(true),
         false => fields["key"] = key.expose().into(),
     }
@@ -116,7 +139,7 @@ pub fn store_key(
 pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigError> {
     let path = credentials_file(homes);
     if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_elsewhere))
-        && let Err(error) = keychain.forget(NAME)
+        && let Err(error) = keychain.forget(Name::ApiKey)
     {
         return Err(ConfigError::Credentials { path, why: error.to_string() });
     }
@@ -130,7 +153,7 @@ pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigErro
 /// Puts a secret into the keychain, if there is one; `false`: it must go to a file.
 pub(crate) fn kept_elsewhere(
     keychain: &Keychain,
-    name: &str,
+    name: impl Into<Name>,
     label: &str,
     secret: &Secret,
 ) -> bool {
@@ -139,6 +162,8 @@ pub(crate) fn kept_elsewhere(
 
 #[cfg(test)]
 mod tests {
+    use parallax_keychain::Places;
+
     use super::*;
 
     #[test]
@@ -169,6 +194,36 @@ mod tests {
         assert!(error.contains("credentials.json") && error.contains("version"), "{error}");
         assert!(forget_key(&homes, &none).expect("forgotten"));
         assert!(!forget_key(&homes, &none).expect("nothing left"));
+    }
+
+    #[test]
+    fn the_key_of_the_reference_is_read_and_ours_is_kept_in_its_form() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let homes = Homes {
+            user: folder.path().to_owned(),
+            gemini: folder.path().join(".gemini"),
+            parallax: folder.path().join(".parallax"),
+        };
+        let encrypted = |home: &std::path::Path, other: &PathBuf| {
+            let others = std::slice::from_ref(other);
+            let places = Places { home, system: false, encrypted_file: true, others };
+            Keychain::of_places(places, &|_| None)
+        };
+        let ours = || encrypted(&homes.parallax, &homes.gemini);
+        assert_eq!(key_of_reference(&ours(), true), None);
+        let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
+        encrypted(&homes.gemini, &homes.parallax)
+            .set(Name::ApiKey, "", &record(&given.key))
+            .expect("kept");
+        assert_eq!(key_of_reference(&ours(), true), Some(given.clone()));
+        store_key(&homes, &ours(), &given).expect("stored");
+        let text = std::fs::read_to_string(credentials_file(&homes)).expect("the file");
+        assert!(!text.contains("hunter2"), "{text}");
+        assert_eq!(stored_key(&homes, &ours()).expect("read"), Some(given.clone()));
+        let theirs = encrypted(&homes.gemini, &homes.parallax);
+        assert_eq!(key_of_reference(&theirs, false), Some(given));
+        assert!(forget_key(&homes, &ours()).expect("forgotten"));
+        assert_eq!(stored_key(&homes, &ours()).expect("nothing"), None);
     }
 
     #[cfg(unix)]

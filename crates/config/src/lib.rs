@@ -45,7 +45,9 @@ pub mod trust;
 mod ui;
 mod without_effect;
 
-pub use credentials::{KeyKind, StoredKey, credentials_file, forget_key, store_key, stored_key};
+pub use credentials::{
+    KeyKind, StoredKey, credentials_file, forget_key, key_of_reference, store_key, stored_key,
+};
 pub use dialog::{SettingRow, setting_rows};
 pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_keychain::Keychain;
+use parallax_keychain::{Keychain, Places};
 use serde_json::Value;
 
 use crate::environment::{DotenvSearch, Environment};
@@ -135,14 +135,19 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
 
 /// Nothing is looked for before a secret is kept or needed.
 fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Keychain {
-    let forced = environment.of_process("GEMINI_FORCE_FILE_STORAGE");
-    let forced = forced.is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
-    match forced || settings.text("security.secretStorage").as_deref() == Some("file") {
-        true => Keychain::default(),
-        false => Keychain::of_system(&homes.parallax, &|name| {
-            environment.of_process(name).map(OsString::from)
-        }),
-    }
+    let says_yes = |name: &str| {
+        let value = environment.of_process(name);
+        value.is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    };
+    let files_only = says_yes("GEMINI_FORCE_FILE_STORAGE")
+        || settings.text("security.secretStorage").as_deref() == Some("file");
+    let places = Places {
+        home: &homes.parallax,
+        system: !files_only,
+        encrypted_file: says_yes("GEMINI_FORCE_ENCRYPTED_FILE_STORAGE"),
+        others: std::slice::from_ref(&homes.gemini),
+    };
+    Keychain::of_places(places, &|name| environment.of_process(name).map(OsString::from))
 }
 
 /// Whether folders must be trusted, from the layers outside the project.

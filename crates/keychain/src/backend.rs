@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::hexadecimal::{from_hexadecimal, hexadecimal};
+use crate::place::Place;
 use crate::program::{Ended, run};
 
 /// How long a store may take that is known to have something: the person may
 /// have to unlock it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// What our secrets are filed under.
-const SERVICE: &str = "parallax";
 /// What `security` ends with when it has no such item.
 const NOT_FOUND: i32 = 44;
 
@@ -39,10 +39,10 @@ impl Backend {
     }
 
     /// The secret of an account, if it is there.
-    pub(crate) fn get(&self, account: &str, limit: Duration) -> Result<Option<String>, String> {
+    pub(crate) fn get(&self, at: Place<'_>, limit: Duration) -> Result<Option<String>, String> {
         match self {
             Self::SecretTool(program) => {
-                let ended = run(program, &attributes("lookup", account), "", limit)?;
+                let ended = run(program, &attributes("lookup", at), "", limit)?;
                 match (ended.code, ended.stderr.trim()) {
                     (Some(0), _) => Ok(Some(ended.stdout)),
                     // Nothing is there; a store that cannot be reached says so.
@@ -51,11 +51,15 @@ impl Backend {
                 }
             }
             Self::Security(program) => {
-                let account = plain(account);
-                let words = ["find-generic-password", "-s", SERVICE, "-a", &account, "-w"];
+                let (service, account) = (at.service, plain(at.account));
+                let words = ["find-generic-password", "-s", service, "-a", &account, "-w"];
                 let ended = run(program, &words, "", limit)?;
                 match ended.code {
-                    Some(0) => from_hexadecimal(ended.stdout.trim_end_matches('\n')).map(Some),
+                    Some(0) => {
+                        let told = ended.stdout.trim_end_matches('\n');
+                        // Other programs keep the text itself.
+                        if at.is_ours() { text(told) } else { Ok(told.to_owned()) }.map(Some)
+                    }
                     Some(NOT_FOUND) => Ok(None),
                     _ => Err(ended.why()),
                 }
@@ -64,20 +68,20 @@ impl Backend {
     }
 
     /// Keeps a secret. Whether it is there must be read.
-    pub(crate) fn set(&self, account: &str, label: &str, secret: &str) -> Result<(), String> {
+    pub(crate) fn set(&self, at: Place<'_>, label: &str, secret: &str) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
                 let label = format!("--label={label}");
-                let mut words = attributes("store", account);
+                let mut words = attributes("store", at);
                 words.insert(1, &label);
                 run(program, &words, secret, PATIENCE)?.well()
             }
             Self::Security(program) => {
                 // All of it hexadecimal or plain, so that nothing needs quotes.
-                let (account, label) = (plain(account), plain(label));
-                let secret = hexadecimal(secret);
+                let (service, account, label) = (at.service, plain(at.account), plain(label));
+                let secret = hexadecimal(secret.as_bytes());
                 let order = format!(
-                    "add-generic-password -U -s {SERVICE} -a {account} -l {label} -w {secret}\n"
+                    "add-generic-password -U -s {service} -a {account} -l {label} -w {secret}\n"
                 );
                 run(program, &["-i"], &order, PATIENCE)?.well()
             }
@@ -85,18 +89,18 @@ impl Backend {
     }
 
     /// Forgets a secret, if it is there.
-    pub(crate) fn forget(&self, account: &str) -> Result<(), String> {
+    pub(crate) fn forget(&self, at: Place<'_>) -> Result<(), String> {
         match self {
             Self::SecretTool(program) => {
-                let ended = run(program, &attributes("clear", account), "", PATIENCE)?;
+                let ended = run(program, &attributes("clear", at), "", PATIENCE)?;
                 match (ended.code, ended.stderr.trim()) {
                     (Some(1), "") => Ok(()),
                     _ => ended.well(),
                 }
             }
             Self::Security(program) => {
-                let account = plain(account);
-                let words = ["delete-generic-password", "-s", SERVICE, "-a", &account];
+                let (service, account) = (at.service, plain(at.account));
+                let words = ["delete-generic-password", "-s", service, "-a", &account];
                 let ended = run(program, &words, "", PATIENCE)?;
                 if ended.code == Some(NOT_FOUND) { Ok(()) } else { ended.well() }
             }
@@ -121,8 +125,8 @@ impl Ended {
     }
 }
 
-fn attributes<'a>(order: &'a str, account: &'a str) -> Vec<&'a str> {
-    vec![order, "service", SERVICE, "account", account]
+fn attributes<'a>(order: &'a str, at: Place<'a>) -> Vec<&'a str> {
+    vec![order, "service", at.service, "account", at.account]
 }
 
 /// A name as one plain word.
@@ -139,18 +143,9 @@ fn plain(name: &str) -> String {
     word
 }
 
-fn hexadecimal(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hexadecimal(text: &str) -> Result<String, String> {
-    let digit = |char: Option<u8>| char.and_then(|char| char::from(char).to_digit(16));
-    let mut bytes = Vec::new();
-    let mut left = text.bytes();
-    while let Some(high) = left.next() {
-        let pair = digit(Some(high)).zip(digit(left.next()));
-        let byte = pair.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        bytes.push(byte.ok_or("what it holds is not of this program")?);
-    }
+/// What was kept as hexadecimal digits.
+fn text(digits: &str) -> Result<String, String> {
+    let bytes = from_hexadecimal(digits);
+    let bytes = bytes.ok_or("what it holds is not of this program")?;
     String::from_utf8(bytes).map_err(|_| "what it holds is no text".to_owned())
 }

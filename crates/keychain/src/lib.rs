@@ -3,10 +3,17 @@
 //!
 //! Nothing is started before a secret is kept or needed. A secret goes to these
 //! programs on their standard input, never as an argument, which others could
-//! read. Where secrets are kept without such a store is the business of callers.
+//! read.
+//!
+//! Where there is none, an encrypted file may stand in for it, if the person asks
+//! for one; else where secrets are kept is the business of callers. What Gemini CLI
+//! left in such a file, or in the system's store, can be read.
 
 mod backend;
+mod hexadecimal;
+mod place;
 mod program;
+mod sealed;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,6 +23,9 @@ use std::time::Duration;
 
 use backend::Backend;
 use parallax_protocol::secret::Secret;
+pub use place::Name;
+use place::Place;
+use sealed::SealedFile;
 
 /// A store that takes longer to say what it has is as good as none: nobody
 /// should wait for a desktop that is not there.
@@ -41,10 +51,28 @@ pub struct Keychain {
 
 struct Inner {
     home: String,
-    find: Find,
+    /// `None`: the system's store is not to be used.
+    find: Option<Find>,
     backend: OnceLock<Option<Backend>>,
     usable: OnceLock<bool>,
-    known: Mutex<HashMap<String, Option<Secret>>>,
+    /// Stands in where the system has none.
+    sealed: Option<SealedFile>,
+    /// Those of other programs, which are only read.
+    theirs: Vec<SealedFile>,
+    known: Mutex<HashMap<Name, Option<Secret>>>,
+}
+
+/// Where secrets may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Whose secrets they are: the folder of this program's files.
+    pub home: &'a Path,
+    /// Whether the system's store is used, where there is one.
+    pub system: bool,
+    /// Whether an encrypted file in `home` stands in for it.
+    pub encrypted_file: bool,
+    /// Homes of other programs of the family: their encrypted files are read.
+    pub others: &'a [PathBuf],
 }
 
 enum Find {
@@ -60,35 +88,42 @@ impl std::fmt::Debug for Keychain {
 }
 
 impl Keychain {
-    /// The store of this system for the secrets of `home`. `variable` gives the
-    /// variables of the process; nothing is looked for yet.
-    pub fn of_system(home: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
+    /// The secrets of these places. `variable` gives the variables of the process;
+    /// nothing is looked for yet.
+    pub fn of_places(places: Places<'_>, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let named = variable("DBUS_SESSION_BUS_ADDRESS").is_some_and(|value| !value.is_empty());
         let usual =
             || variable("XDG_RUNTIME_DIR").is_some_and(|it| Path::new(&it).join("bus").exists());
-        let has_bus = named || usual();
-        if !cfg!(target_os = "macos") && !has_bus {
-            return Self::default();
-        }
-        Self::made(home, Find::On(variable("PATH")))
+        let reached = places.system && (cfg!(target_os = "macos") || named || usual());
+        let find = reached.then(|| Find::On(variable("PATH")));
+        let sealed = places.encrypted_file.then(|| SealedFile::in_home(places.home));
+        let theirs = places.others.iter().map(|home| SealedFile::in_home(home)).collect();
+        Self::made(places.home, find, sealed, theirs)
     }
 
     /// The Secret Service by this `secret-tool`.
     pub fn secret_tool(home: &Path, program: PathBuf) -> Self {
-        Self::made(home, Find::Known(Backend::SecretTool(program)))
+        Self::made(home, Some(Find::Known(Backend::SecretTool(program))), None, Vec::new())
     }
 
     /// The keychain of macOS by this `security`.
     pub fn security(home: &Path, program: PathBuf) -> Self {
-        Self::made(home, Find::Known(Backend::Security(program)))
+        Self::made(home, Some(Find::Known(Backend::Security(program))), None, Vec::new())
     }
 
-    fn made(home: &Path, find: Find) -> Self {
+    fn made(
+        home: &Path,
+        find: Option<Find>,
+        sealed: Option<SealedFile>,
+        theirs: Vec<SealedFile>,
+    ) -> Self {
         let inner = Inner {
             home: home.to_string_lossy().into_owned(),
             find,
             backend: OnceLock::new(),
             usable: OnceLock::new(),
+            sealed,
+            theirs,
             known: Mutex::default(),
         };
         Self { inner: Some(Arc::new(inner)) }
@@ -97,9 +132,106 @@ impl Keychain {
     /// Whether secrets can be kept there. Asks the store, once. Blocking, for a
     /// third of a second at most.
     pub fn is_usable(&self) -> bool {
-        let Some(inner) = &self.inner else { return false };
-        *inner.usable.get_or_init(|| {
-            let asked = inner.backend().map(|backend| backend.get(&inner.account("probe"), PROBE));
+        self.inner.as_ref().is_some_and(|inner| inner.sealed.is_some() || inner.has_system())
+    }
+
+    /// Whether the person asked that secrets be encrypted, system's store or not.
+    pub fn must_encrypt(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.sealed.is_some())
+    }
+
+    /// The secret of a name, if it is there. Blocking: the person may be asked to
+    /// unlock the store.
+    ///
+    /// # Errors
+    /// There is no store, or it gave no answer.
+    pub fn get(&self, name: impl Into<Name>) -> Result<Option<Secret>, KeychainError> {
+        let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
+        let name = name.into();
+        if let Some(known) = inner.known().get(&name) {
+            return Ok(known.clone());
+        }
+        let found = inner.find(&name)?.map(Secret::new);
+        inner.known().insert(name, found.clone());
+        Ok(found)
+    }
+
+    /// Keeps a secret in the place of what has the name, and reads it back. `label`
+    /// is what people see in the programs of the store. Blocking.
+    ///
+    /// # Errors
+    /// There is no store, or it does not hold the secret now.
+    pub fn set(
+        &self,
+        name: impl Into<Name>,
+        label: &str,
+        secret: &Secret,
+    ) -> Result<(), KeychainError> {
+        let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
+        let name = name.into();
+        inner.known().remove(&name);
+        let (service, in_family) = name.of_family();
+        let in_file = Place { service, account: &in_family };
+        match &inner.sealed {
+            Some(file) if !inner.has_system() => file.set(in_file, secret.expose()),
+            sealed => {
+                // The file is looked at first: nothing old may stay in it.
+                let forgotten = sealed.as_ref().map_or(Ok(false), |file| file.forget(in_file));
+                forgotten.and_then(|_| inner.keep_in_system(&name, label, secret))
+            }
+        }
+        .map_err(KeychainError::Failed)?;
+        inner.known().insert(name, Some(secret.clone()));
+        Ok(())
+    }
+
+    /// Forgets a secret; one that is not there is forgotten already. Blocking.
+    ///
+    /// # Errors
+    /// There is no store, or it refused.
+    pub fn forget(&self, name: impl Into<Name>) -> Result<(), KeychainError> {
+        let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
+        let name = name.into();
+        inner.known().remove(&name);
+        if let Some(file) = &inner.sealed {
+            let (service, account) = name.of_family();
+            let forgotten = file.forget(Place { service, account: &account });
+            let was_there = forgotten.map_err(KeychainError::Failed)?;
+            if was_there || inner.backend().is_none() {
+                return Ok(());
+            }
+        }
+        let backend = inner.backend().ok_or(KeychainError::Missing)?;
+        backend.forget(Place::ours(&inner.account(&name))).map_err(KeychainError::Failed)
+    }
+
+    /// What Gemini CLI keeps under the name: in an encrypted file of its home, or,
+    /// if `in_system`, in the system's store. What cannot be read is not there.
+    /// Blocking.
+    pub fn of_reference(&self, name: &Name, in_system: bool) -> Option<Secret> {
+        let inner = self.inner.as_ref()?;
+        let (service, account) = name.of_family();
+        let at = Place { service, account: &account };
+        let read = |found: Result<Option<String>, String>| {
+            found.inspect_err(|why| tracing::warn!(why, "secrets of Gemini CLI")).ok().flatten()
+        };
+        let in_files = inner.theirs.iter().find_map(|file| read(file.get(at)));
+        let ask = || match in_system && inner.has_system() {
+            true => read(inner.backend()?.get(at, backend::PATIENCE)),
+            false => None,
+        };
+        in_files.or_else(ask).map(Secret::new)
+    }
+}
+
+impl Inner {
+    /// Whether the system's store answers; asked once.
+    fn has_system(&self) -> bool {
+        *self.usable.get_or_init(|| {
+            let probe = Name::from("probe");
+            let asked = self
+                .backend()
+                .map(|backend| backend.get(Place::ours(&self.account(&probe)), PROBE));
             match asked {
                 None => false,
                 Some(Ok(_)) => true,
@@ -111,59 +243,34 @@ impl Keychain {
         })
     }
 
-    /// The secret of a name, if it is there. Blocking: the person may be asked to
-    /// unlock the store.
-    ///
-    /// # Errors
-    /// There is no store, or it gave no answer.
-    pub fn get(&self, name: &str) -> Result<Option<Secret>, KeychainError> {
-        let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
-        if let Some(known) = inner.known().get(name) {
-            return Ok(known.clone());
+    fn find(&self, name: &Name) -> Result<Option<String>, KeychainError> {
+        if let Some(file) = &self.sealed {
+            let (service, account) = name.of_family();
+            let found = file.get(Place { service, account: &account });
+            let found = found.map_err(KeychainError::Failed)?;
+            if found.is_some() || self.backend().is_none() {
+                return Ok(found);
+            }
         }
-        let backend = inner.backend().ok_or(KeychainError::Missing)?;
-        let found = backend
-            .get(&inner.account(name), backend::PATIENCE)
-            .map_err(KeychainError::Failed)?
-            .map(Secret::new);
-        inner.known().insert(name.to_owned(), found.clone());
-        Ok(found)
+        let backend = self.backend().ok_or(KeychainError::Missing)?;
+        let found = backend.get(Place::ours(&self.account(name)), backend::PATIENCE);
+        found.map_err(KeychainError::Failed)
     }
 
-    /// Keeps a secret in the place of what has the name, and reads it back. `label`
-    /// is what people see in the programs of the store. Blocking.
-    ///
-    /// # Errors
-    /// There is no store, or it does not hold the secret now.
-    pub fn set(&self, name: &str, label: &str, secret: &Secret) -> Result<(), KeychainError> {
-        let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
-        let backend = inner.backend().ok_or(KeychainError::Missing)?;
-        let account = inner.account(name);
-        inner.known().remove(name);
-        backend.set(&account, label, secret.expose()).map_err(KeychainError::Failed)?;
-        let kept = backend.get(&account, backend::PATIENCE).map_err(KeychainError::Failed)?;
-        if kept.as_deref() != Some(secret.expose()) {
-            return Err(KeychainError::Failed("it did not keep the secret".to_owned()));
+    fn keep_in_system(&self, name: &Name, label: &str, secret: &Secret) -> Result<(), String> {
+        let backend = self.backend().ok_or("there is none")?;
+        let account = self.account(name);
+        let at = Place::ours(&account);
+        backend.set(at, label, secret.expose())?;
+        let kept = backend.get(at, backend::PATIENCE)?;
+        match kept.as_deref() == Some(secret.expose()) {
+            true => Ok(()),
+            false => Err("it did not keep the secret".to_owned()),
         }
-        inner.known().insert(name.to_owned(), Some(secret.clone()));
-        Ok(())
     }
 
-    /// Forgets a secret; one that is not there is forgotten already. Blocking.
-    ///
-    /// # Errors
-    /// There is no store, or it refused.
-    pub fn forget(&self, name: &str) -> Result<(), KeychainError> {
-        let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
-        let backend = inner.backend().ok_or(KeychainError::Missing)?;
-        inner.known().remove(name);
-        backend.forget(&inner.account(name)).map_err(KeychainError::Failed)
-    }
-}
-
-impl Inner {
     fn backend(&self) -> Option<&Backend> {
-        let found = self.backend.get_or_init(|| match &self.find {
+        let found = self.backend.get_or_init(|| match self.find.as_ref()? {
             Find::Known(backend) => Some(backend.clone()),
             Find::On(path) => Backend::find(path.as_deref()),
         });
@@ -171,11 +278,11 @@ impl Inner {
     }
 
     /// Two homes of one person do not share secrets.
-    fn account(&self, name: &str) -> String {
-        format!("{name} {}", self.home)
+    fn account(&self, name: &Name) -> String {
+        format!("{} {}", name.text(), self.home)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<Secret>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Option<Secret>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! The key of the service: where it comes from, whether it is good, and where it
 //! is kept.
 
-use parallax_config::{StoredKey, stored_key};
+use parallax_config::{ConfigError, StoredKey, key_of_reference, stored_key};
 use parallax_gemini::{Auth, AuthError, AuthKind, Gemini, GeminiOptions, resolve_auth};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::ModelError;
@@ -36,7 +36,7 @@ pub enum Credential {
 pub enum CredentialSource {
     /// In variables of the environment, or in a `.env` file.
     Environment,
-    /// In this program's own file.
+    /// In this program's own file, or where Gemini CLI keeps it.
     Kept,
 }
 
@@ -121,8 +121,9 @@ impl Launch {
         }
         let kept = match self.has_key_variable() {
             true => None,
-            false => stored_key(&self.config.homes, &self.config.keychain)
-                .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
+            false => {
+                self.kept_key().map_err(|error| failure(FailureKind::Config, error.to_string()))?
+            }
         };
         let Some(kept) = kept else { return told(said, CredentialSource::Environment) };
         let with_kept = |name: &str| match (kept.kind, name) {
@@ -140,6 +141,16 @@ impl Launch {
         }
     }
 
+    /// The key that this program keeps, else the one that Gemini CLI keeps. The
+    /// system's keychain is asked for that one only if it says that there is one.
+    fn kept_key(&self) -> Result<Option<StoredKey>, ConfigError> {
+        let keychain = &self.config.keychain;
+        let ours = stored_key(&self.config.homes, keychain)?;
+        let selected = self.config.settings.auth_selected_type();
+        let is_kept = selected.as_deref() == Some(KeyKind::GeminiApi.as_str());
+        Ok(ours.or_else(|| key_of_reference(keychain, is_kept)))
+    }
+
     fn has_key_variable(&self) -> bool {
         let names = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
         names.iter().any(|name| self.config.environment.get(name).is_some())
@@ -150,7 +161,7 @@ impl Launch {
         // One that is not used is not looked for.
         let kept = match self.has_key_variable() {
             true => None,
-            false => stored_key(&self.config.homes, &self.config.keychain).ok().flatten(),
+            false => self.kept_key().ok().flatten(),
         };
         ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PARALLAX_API_KEY", "PARALLAX_GEMINI_API_KEY"]
             .iter()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax_keychain::Keychain;
+use parallax_keychain::{Keychain, Name};
 use parallax_protocol::secret::Secret;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ impl TokenFiles {
             return Ok(false);
         }
         // What stays in the keychain though nothing names it does no harm.
-        let _ = self.keychain.forget(&secret_name(server));
+        let _ = self.keychain.forget(Name::SignIn(server.to_owned()));
         files::write(&self.ours, &all)?;
         Ok(true)
     }
@@ -95,38 +95,46 @@ impl TokenFiles {
                 && entry.mcp_server_url.as_deref().is_none_or(|known| same(known, url))
         };
         let files = std::iter::once(&self.ours).chain(&self.theirs);
-        files.flat_map(|file| read(file)).find(fits)
+        let in_files = files.flat_map(|file| read(file)).find(fits);
+        in_files.or_else(|| {
+            let name = Name::SignIn(server.to_owned());
+            let kept = self.keychain.of_reference(&name, self.keychain.must_encrypt())?;
+            // Two names can be one there: what is in it decides.
+            serde_json::from_str(kept.expose()).ok().filter(fits)
+        })
     }
 
     /// The tokens themselves, wherever they are. Blocking.
     fn revealed(&self, mut entry: Entry) -> Option<Entry> {
         if entry.keychain {
-            let kept = self.keychain.get(&secret_name(&entry.server_name));
+            let name = Name::SignIn(entry.server_name.clone());
+            let kept = self.keychain.get(name);
             let kept = kept
                 .inspect_err(|error| {
                     tracing::warn!(server = entry.server_name, %error, "no tokens");
                 })
                 .ok()??;
-            let tokens: Tokens = serde_json::from_str(kept.expose()).ok()?;
-            entry.token.access_token = tokens.access_token;
-            entry.token.refresh_token = tokens.refresh_token;
+            let kept: Hidden = serde_json::from_str(kept.expose()).ok()?;
+            (entry.token.access_token, entry.token.refresh_token) = match kept {
+                Hidden::Entry { token } | Hidden::Tokens(token) => {
+                    (token.access_token, token.refresh_token)
+                }
+            };
         }
         Some(entry)
     }
 
-    /// Puts the tokens into the keychain, where there is one. Blocking.
+    /// Puts the tokens into the keychain, where there is one: the whole entry, as
+    /// all programs of the family have it there. Blocking.
     fn hide(&self, entry: &mut Entry) {
         if !self.keychain.is_usable() {
             return;
         }
-        let tokens = Tokens {
-            access_token: entry.token.access_token.clone(),
-            refresh_token: entry.token.refresh_token.clone(),
-        };
-        let Ok(text) = serde_json::to_string(&tokens) else { return };
+        let Ok(text) = serde_json::to_string(entry) else { return };
         let server = &entry.server_name;
         let label = format!("Parallax: sign-in to the MCP server {server}");
-        if self.keychain.set(&secret_name(server), &label, &Secret::new(text)).is_ok() {
+        let name = Name::SignIn(server.clone());
+        if self.keychain.set(name, &label, &Secret::new(text)).is_ok() {
             entry.keychain = true;
             entry.token.access_token.clear();
             entry.token.refresh_token = None;
@@ -142,18 +150,21 @@ impl TokenFiles {
     }
 }
 
+/// What the keychain holds for a server: the entry, or, from earlier versions,
+/// only what of it is secret.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Hidden {
+    Entry { token: Tokens },
+    Tokens(Tokens),
+}
+
 /// What of a token is secret.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tokens {
     access_token: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     refresh_token: Option<String>,
-}
-
-/// The name of a server's tokens in the keychain.
-fn secret_name(server: &str) -> String {
-    format!("mcp-oauth {server}")
 }
 
 fn same(one: &str, other: &str) -> bool {
@@ -324,6 +335,8 @@ impl CredentialStore for ServerTokens {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use parallax_keychain::Places;
+
     use super::*;
 
     #[test]
@@ -360,6 +373,52 @@ mod tests {
         assert!(text.contains("\"accessToken\":\"a\"") && text.contains("\"expiresAt\""), "{text}");
         assert!(files.forget("s").expect("forgotten"));
         assert!(!files.has("s", "https://s.example/mcp"));
+    }
+
+    #[test]
+    fn tokens_in_encrypted_files_are_found_and_kept_there_when_asked() {
+        let home = tempfile::tempdir().expect("a folder");
+        let other = tempfile::tempdir().expect("a folder");
+        let encrypted = |home: &Path, others: &[PathBuf]| {
+            let places = Places { home, system: false, encrypted_file: true, others };
+            Keychain::of_places(places, &|_| None)
+        };
+        let theirs = r#"{"serverName":"t t","token":{"accessToken":"theirs","tokenType":"Bearer"},
+            "mcpServerUrl":"https://t.example/mcp","updatedAt":1}"#;
+        let name = Name::SignIn("t t".to_owned());
+        encrypted(other.path(), &[]).set(name, "", &Secret::new(theirs)).expect("kept");
+        let others = [other.path().to_owned()];
+        // What is there is read without being asked.
+        let places =
+            Places { home: home.path(), system: false, encrypted_file: false, others: &others };
+        let keychain = Keychain::of_places(places, &|_| None);
+        let files = TokenFiles::new(home.path(), &others, keychain);
+        let found = ServerTokens::new(&files, "t t", "https://t.example/mcp").load_now();
+        assert!(found.is_some_and(|found| found.token_response.is_some()));
+        assert!(!files.has("t_t", "https://t.example/mcp"), "another name, the same account");
+        assert!(!files.has("t t", "https://evil.example/mcp"));
+        let keychain = || encrypted(home.path(), &others);
+        let files = TokenFiles::new(home.path(), &others, keychain());
+        let tokens = ServerTokens::new(&files, "s", "https://s.example/mcp");
+        let response =
+            json!({"access_token": "acc", "token_type": "bearer", "refresh_token": "ref"});
+        let response = serde_json::from_value(response).expect("a response");
+        let stored = StoredCredentials::new("client".into(), Some(response), Vec::new(), None);
+        tokens.save_now(&stored).expect("saved");
+        let text = std::fs::read_to_string(home.path().join(FILE)).expect("the file");
+        assert!(!text.contains("acc\"") && !text.contains("ref\""), "{text}");
+        // Whole, for whoever else reads that form.
+        let kept = encrypted(other.path(), &[home.path().to_owned()])
+            .of_reference(&Name::SignIn("s".to_owned()), false)
+            .expect("kept");
+        let kept: Entry = serde_json::from_str(kept.expose()).expect("an entry");
+        assert_eq!((kept.server_name.as_str(), kept.token.access_token.as_str()), ("s", "acc"));
+        let files = TokenFiles::new(home.path(), &others, keychain());
+        let loaded = ServerTokens::new(&files, "s", "https://s.example/mcp").load_now();
+        let loaded = serde_json::to_value(loaded.expect("there").token_response).expect("JSON");
+        assert_eq!(loaded["refresh_token"], "ref");
+        assert!(files.forget("s").expect("forgotten"));
+        assert!(!home.path().join("gemini-credentials.json").exists());
     }
 
     #[test]
