@@ -22,6 +22,7 @@ as one JSON line. The words of `--do`:
     heavy      a hundred tools with long descriptions
     roots      `roots` asks for the folders   oldest    speaks 2024-11-05
     sample     `sample` wants the model to answer
+    open       the stream of GET wants no sign-in
 """
 
 import http.server
@@ -408,7 +409,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return None
             return self.stream(first=True)
         if path.path == "/mcp":
-            if self.refused():
+            if "open" not in DO and self.refused():
                 return None
             if "nostream" in DO or "--sse" in ARGS:
                 return self.reply(404)

@@ -3,6 +3,7 @@
 
 mod bearer;
 mod callback;
+mod challenge;
 mod flow;
 mod store;
 

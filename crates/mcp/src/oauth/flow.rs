@@ -3,11 +3,13 @@
 use parallax_config::mcp::{McpServer, OAuthSettings};
 use parallax_protocol::BoxFuture;
 use rmcp::transport::auth::{
-    AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution,
+    AuthorizationRequest, AuthorizationSession,
 };
 
 use crate::oauth::bearer::manager;
 use crate::oauth::callback::Callback;
+use crate::oauth::challenge::{Greeting, greeting};
 use crate::oauth::store::{ServerTokens, TokenFiles};
 
 /// What the face does for a sign-in.
@@ -35,7 +37,7 @@ pub async fn sign_in(
     parallax_http::client(&parallax_http::ClientOptions::default())
         .map_err(|error| error.to_string())?;
     let mut manager = manager(url).await.map_err(|error| error.to_string())?;
-    let metadata = metadata(&manager, settings).await?;
+    let metadata = metadata(&manager, url, settings).await?;
     let mut tokens = ServerTokens::new(files, &server.name, url);
     tokens.token_url = Some(metadata.token_endpoint.clone());
     manager.set_credential_store(tokens);
@@ -80,10 +82,26 @@ pub async fn sign_in(
     Ok(())
 }
 
+/// Where to sign in, as the server says. The library asks its address and reads the
+/// answer to the end: a server that gives a stream there is asked in other ways.
+async fn found_at(
+    manager: &AuthorizationManager,
+    url: &str,
+) -> Result<AuthorizationMetadataResolution, AuthError> {
+    match greeting(url).await {
+        Greeting::Refusal(challenge) => {
+            manager.resolve_metadata_from_challenge(Some(&challenge)).await
+        }
+        Greeting::Stream { root } => self::manager(&root).await?.resolve_metadata().await,
+        Greeting::Other => manager.resolve_metadata().await,
+    }
+}
+
 /// Where to sign in: as the settings say, else as the server or the issuer of the
 /// settings says.
 async fn metadata(
     manager: &AuthorizationManager,
+    url: &str,
     settings: &OAuthSettings,
 ) -> Result<AuthorizationMetadata, String> {
     let mut metadata = match (&settings.authorization_url, &settings.token_url) {
@@ -95,7 +113,7 @@ async fn metadata(
                     let manager = self::manager(issuer).await.map_err(failed)?;
                     manager.resolve_metadata().await
                 }
-                None => manager.resolve_metadata().await,
+                None => found_at(manager, url).await,
             };
             found.map_err(failed)?.metadata
         }

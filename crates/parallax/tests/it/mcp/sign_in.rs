@@ -1,5 +1,7 @@
 //! Signing in to a server: found, made, kept, renewed.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::network::Remote;
@@ -110,6 +112,18 @@ fn where_to_sign_in_is_found_by_the_header_of_a_refusal() {
     sign_in(&world);
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
+}
+
+#[test]
+fn a_stream_that_never_ends_holds_no_sign_in_up() {
+    for what in ["auth,late401", "auth,hidden,open"] {
+        let world = World::new("[]");
+        let remote = Remote::start(&world, "--http", what);
+        set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
+        let begun = Instant::now();
+        sign_in(&world);
+        assert!(begun.elapsed() < Duration::from_secs(15), "{what}: {:?}", begun.elapsed());
+    }
 }
 
 #[test]

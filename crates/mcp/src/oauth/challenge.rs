@@ -1,0 +1,93 @@
+//! How a server greets somebody whom it does not know.
+
+use std::time::Duration;
+
+use parallax_http::reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use parallax_http::reqwest::{Client, RequestBuilder, Response, StatusCode};
+use parallax_http::{ClientOptions, client};
+use serde_json::json;
+use url::Url;
+
+/// A server says at once whether it knows somebody.
+const PATIENCE: Duration = Duration::from_secs(5);
+const STREAM: &str = "text/event-stream";
+const PROTOCOL: &str = "2025-06-18";
+
+/// What a server without a sign-in says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    /// It refuses, and says where to sign in.
+    Refusal(String),
+    /// It opens a stream that may never end; `root`: the address of its machine.
+    Stream {
+        /// Scheme, host and port.
+        root: String,
+    },
+    /// Nothing of these.
+    Other,
+}
+
+/// Asks the server. Only the heads of its answers are read.
+pub(crate) async fn greeting(url: &str) -> Greeting {
+    let options = ClientOptions { connect_timeout: PATIENCE, ..ClientOptions::default() };
+    let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
+        return Greeting::Other;
+    };
+    let Some(first) = head(client.get(url.clone())).await else { return Greeting::Other };
+    if let Some(challenge) = challenge(&first) {
+        return Greeting::Refusal(challenge);
+    }
+    if !first.status().is_success() || !streams(&first) {
+        return Greeting::Other;
+    }
+    drop(first);
+    // The stream is open to all, what is asked of the server may not be.
+    if let Some(challenge) = head(hello(&client, &url)).await.as_ref().and_then(challenge) {
+        return Greeting::Refusal(challenge);
+    }
+    let document = "/.well-known/oauth-protected-resource";
+    for path in [url.path().trim_end_matches('/'), ""] {
+        let mut place = url.clone();
+        place.set_path(&format!("{document}{path}"));
+        place.set_query(None);
+        let found = head(client.get(place.clone())).await;
+        if found.is_some_and(|found| found.status() == StatusCode::OK && !streams(&found)) {
+            return Greeting::Refusal(format!("Bearer resource_metadata=\"{place}\""));
+        }
+    }
+    Greeting::Stream { root: url.origin().ascii_serialization() }
+}
+
+async fn head(request: RequestBuilder) -> Option<Response> {
+    tokio::time::timeout(PATIENCE, request.send()).await.ok()?.ok()
+}
+
+/// The first request of a client.
+fn hello(client: &Client, url: &Url) -> RequestBuilder {
+    let params = json!({
+        "protocolVersion": PROTOCOL, "capabilities": {},
+        "clientInfo": {"name": "parallax", "version": "0"},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let accepted = format!("application/json, {STREAM}");
+    client
+        .post(url.clone())
+        .header(ACCEPT, accepted)
+        .header(CONTENT_TYPE, "application/json")
+        .body(body.to_string())
+}
+
+/// Where a refusal says that one signs in.
+fn challenge(answer: &Response) -> Option<String> {
+    if answer.status() != StatusCode::UNAUTHORIZED {
+        return None;
+    }
+    let told = answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+    let mut told = told.filter(|it| it.to_ascii_lowercase().contains("resource_metadata="));
+    told.next().map(str::to_owned)
+}
+
+fn streams(answer: &Response) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with(STREAM))
+}
