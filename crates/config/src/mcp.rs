@@ -12,7 +12,7 @@ mod server;
 
 pub use confinement::SandboxGrants;
 pub use credentials::{AuthProvider, OAuthSettings};
-pub use edit::{Edited, McpScope, add_server, remove_server, scope_file, stands_in};
+pub use edit::{Edited, McpScope, add_server, names_in, remove_server, scope_file};
 pub use enablement::{EnablementFiles, same_name};
 pub(crate) use gather::expand_servers;
 pub use gather::{ExtensionServers, McpChoice, McpServers};

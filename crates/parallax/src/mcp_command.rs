@@ -171,7 +171,9 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
         None => Edited::NotThere,
     };
     let left = if edited == Edited::Removed { self::launch()? } else { launch };
-    let unread = left.unread_files_of_server(name);
+    let unread = left.unread_servers();
+    let unread = unread.into_iter().filter(|(it, _)| it == name).map(|(_, file)| file);
+    let unread: Vec<_> = unread.collect();
     let left = places(&left, name);
     let name = one_line(name);
     let mut text = match edited {
@@ -286,11 +288,21 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     for warning in &warnings {
         warn(warning);
     }
+    // What is wrong with these is among the warnings.
+    let unusable = launch.mcp_servers().errors;
+    let unread = launch.unread_servers();
     if json {
-        let list: Vec<Value> = probes.iter().map(probed).collect();
+        let unusable = unusable.iter().map(|error| {
+            json!({"name": error.name, "status": "unusable", "error": error.why, "tools": 0})
+        });
+        let unread = unread.iter().map(|(name, file)| {
+            let why = "the folder is not trusted";
+            json!({"name": name, "status": "disabled", "error": why, "source": file, "tools": 0})
+        });
+        let list: Vec<Value> = probes.iter().map(probed).chain(unusable).chain(unread).collect();
         return Ok(say(&format!("{:#}\n", Value::Array(list))));
     }
-    if probes.is_empty() {
+    if probes.is_empty() && unusable.is_empty() && unread.is_empty() {
         return Ok(say("No MCP servers configured.\n"));
     }
     if !launch.trusted() {
@@ -318,6 +330,14 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
             let name = one_line(&probe.server.name);
             let _ = writeln!(text, "    sign in: parallax mcp auth {name}");
         }
+    }
+    for error in &unusable {
+        let _ = writeln!(text, "✗ {} - Cannot be used", one_line(&error.name));
+        let _ = writeln!(text, "    {}", one_line(&error.why));
+    }
+    for (name, file) in &unread {
+        let file = file.display().to_string();
+        let _ = writeln!(text, "○ {}: in {} - Disabled", one_line(name), one_line(&file));
     }
     Ok(say(&text))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, same_name, stands_in};
+use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, names_in, same_name};
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
@@ -172,15 +172,16 @@ impl Launch {
         origins.iter().map(|origin| origin.file.clone()).collect()
     }
 
-    /// The project's settings files in which a server stands though they do not
-    /// count, since the folder is not trusted. Blocking: it reads them.
-    pub fn unread_files_of_server(&self, name: &str) -> Vec<PathBuf> {
+    /// The servers of the project's settings files that do not count, since the
+    /// folder is not trusted, each with its file. Blocking: it reads them.
+    pub fn unread_servers(&self) -> Vec<(String, PathBuf)> {
         if self.trusted() {
             return Vec::new();
         }
         let files = [".gemini", ".parallax"]
             .map(|folder| self.options.directory.join(folder).join("settings.json"));
-        files.into_iter().filter(|file| stands_in(file, name)).collect()
+        let of = |file: PathBuf| names_in(&file).into_iter().map(move |name| (name, file.clone()));
+        files.into_iter().flat_map(of).collect()
     }
 
     /// The homes of the user.

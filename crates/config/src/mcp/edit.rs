@@ -83,11 +83,12 @@ pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
     Ok(Edited::Removed)
 }
 
-/// Whether a server stands in a settings file, as far as that can be read. Blocking.
-pub fn stands_in(file: &Path, name: &str) -> bool {
+/// The servers that stand in a settings file, as far as that can be read. Blocking.
+pub fn names_in(file: &Path) -> Vec<String> {
     let read = jsonc::read_object(file).ok().flatten();
     let servers = read.and_then(|mut file| file.shift_remove("mcpServers"));
-    servers.is_some_and(|servers| servers.get(name).is_some())
+    let names = servers.as_ref().and_then(Value::as_object).map(|servers| servers.keys().cloned());
+    names.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

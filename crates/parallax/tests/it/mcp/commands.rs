@@ -31,6 +31,10 @@ fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
     let done = crate::support::finish(command);
     let file = world.home.project().join(".gemini/settings.json").display().to_string();
     assert!(done.out().contains(&file) && done.out().contains("not trusted"), "{}", done.out());
+    let mut command = world.command(&["mcp", "list"]);
+    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    let listed = crate::support::finish(command).out();
+    assert!(listed.contains("○ pold: in ") && !listed.contains("No MCP servers"), "{listed}");
     let bare = world.run(&["mcp", "remove"]);
     assert_ne!(bare.code(), 0);
     let words = "`<NAME>` is missing";
@@ -129,6 +133,19 @@ fn an_untrusted_folder_starts_nothing() {
         listed.out()
     );
     assert!(told(&world).is_empty());
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_listed_with_the_reason() {
+    let world = World::new("[]");
+    let server = json!({"httpUrl": "https://elsewhere.example/mcp", "oauth": {"scopes": ["a"]},
+        "authProviderType": "google_credentials"});
+    set(&world, &json!({"mcpServers": {"goo": server}}));
+    let listed = world.run(&["mcp", "list"]).out();
+    assert!(listed.contains("✗ goo - Cannot be used") && listed.contains("luci.app"), "{listed}");
+    assert!(!listed.contains("No MCP servers"), "{listed}");
+    let listed: Value = serde_json::from_str(&world.run(&["mcp", "list", "--json"]).out()).unwrap();
+    assert_eq!((&listed[0]["name"], &listed[0]["status"]), (&json!("goo"), &json!("unusable")));
 }
 
 #[test]
