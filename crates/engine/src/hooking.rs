@@ -312,8 +312,9 @@ impl Session {
         input.insert("tool_response".to_owned(), Value::Object(response));
         let hooked = self.hook(HookCall::new(HookEvent::AfterTool, subject, input), cancel).await;
         if let Some(stop) = hooked.stop {
+            // As with a no: what the tool gave is for nobody.
             let message = format!("{STOPPED}{stop}");
-            outcome.error = Some(ToolError::new(ToolErrorKind::StopExecution, message));
+            *outcome = Outcome::failure(ToolError::new(ToolErrorKind::StopExecution, message));
             return None;
         }
         if hooked.decision == Some(HookDecision::Deny) {

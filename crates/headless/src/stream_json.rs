@@ -25,7 +25,8 @@ use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
-use crate::output::Pending;
+use crate::output::{Pending, Tone};
+use crate::text::tool_error;
 use crate::timestamp::Clock;
 use crate::wire;
 use parallax_sdk::stats::{StreamStats, Tokens};
@@ -36,6 +37,8 @@ pub(crate) struct StreamFace {
     model: String,
     warnings: Vec<String>,
     display_prompt: Option<String>,
+    quiet: bool,
+    colour: bool,
     version_2: bool,
     /// The prompt of the running turn, until its own user item has come by.
     prompt_item: Option<String>,
@@ -234,6 +237,8 @@ impl StreamFace {
             model: options.model.clone(),
             warnings: options.warnings.clone(),
             display_prompt,
+            quiet: options.quiet,
+            colour: options.stderr_colour,
             version_2: options.stream_version >= 2,
             prompt_item: None,
             items: TextItems::default(),
@@ -309,6 +314,10 @@ impl StreamFace {
     }
 
     fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut Pending) {
+        // Also beside the lines: scripts look for these words there.
+        if let Some(line) = tool_error(done).filter(|_| !self.quiet) {
+            pending.say(Tone::Note, self.colour, &line);
+        }
         let open = self.tools.open.iter().position(|open| open.item == *item);
         let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
         let result = ToolResult {

@@ -197,6 +197,20 @@ fn what_hooks_say_is_in_the_document_and_beside_it() {
 }
 
 #[test]
+fn what_a_hook_that_ends_the_run_saw_is_for_nobody() {
+    let world = World::new(&script("echo secret-result"));
+    let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
+    settings(&world, &json!({"AfterTool": one(halt)}));
+    let done = world.run_well(&["-p", "go", "-y", "-o", "stream-json"]);
+    let out = done.out();
+    let result = out.lines().find(|line| line.contains(r#""tool_result""#)).expect("a result");
+    assert!(!result.contains("secret-result"), "{result}");
+    assert!(result.contains(r#""output":"Agent execution stopped by hook: halt""#), "{result}");
+    let why = "Error executing tool run_shell_command: Agent execution stopped by hook: halt\n";
+    assert!(done.err().contains(why), "{}", done.err());
+}
+
+#[test]
 fn calls_are_refused_changed_and_withheld() {
     let refuse = "echo 'not this' >&2; exit 2";
     let change = r#"echo '{"hookSpecificOutput": {"tool_input": {"command": "echo changed"}}}'"#;

@@ -90,7 +90,7 @@ pub(super) fn interpret(hook: &Hook, end: &FedEnd) -> Single {
         return single;
     }
     let text = String::from_utf8_lossy(raw);
-    let text = text.trim();
+    let text = trimmed(&text);
     if let Some(said) = json(text) {
         return match (unreadable(&said), hook.fail_closed) {
             (None, _) => read(hook, &said),
@@ -144,9 +144,15 @@ fn blank(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_whitespace)
 }
 
+/// Without the blanks around it, and the mark of UTF-8 that some programs begin
+/// with.
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}')
+}
+
 /// The object in a text, also one in a JSON string.
 pub(super) fn json(text: &str) -> Option<Object> {
-    match serde_json::from_str(text).ok()? {
+    match serde_json::from_str(trimmed(text)).ok()? {
         Value::Object(object) => Some(object),
         Value::String(inner) => match serde_json::from_str(&inner).ok()? {
             Value::Object(object) => Some(object),
@@ -368,6 +374,15 @@ pub(super) mod tests {
 
     #[test]
     fn a_stop_has_a_reason() {
+        for text in ["\u{feff}{\"decision\":\"deny\"}", "\n \r\n{\r\n\"decision\":\"deny\"}\r\n"] {
+            assert_eq!(
+                interpret(&hook(false), &end(0, text, "")).decision,
+                Some(HookDecision::Deny)
+            );
+        }
+        // More than an object is a text, as scripts know it.
+        let more = interpret(&hook(false), &end(0, "{\"decision\":\"deny\"}\nmore", ""));
+        assert_eq!(more.decision, Some(HookDecision::Allow));
         let said = interpret(&hook(false), &end(0, r#"{"continue":false}"#, ""));
         assert_eq!(said.stop.as_deref(), Some("a hook ended it"));
     }
