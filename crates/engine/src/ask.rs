@@ -1,13 +1,17 @@
 //! One model request: build it, stream it, judge the stream, try again.
 
+use std::time::Instant;
+
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::EndReason;
+use parallax_protocol::model::Request;
 
 use self::again::{Again, blocked, classify};
-use self::stream::{Attempt, Ended, Played};
+use self::stream::{Attempt, Ended, Played, only};
 use crate::board::Call;
 use crate::fallback::{self, Fell};
 use crate::loop_guard::LoopGuard;
+use crate::routing::{Ahead, Events};
 use crate::session::Session;
 use crate::verdict::{ATTEMPTS, Invalid};
 
@@ -25,7 +29,25 @@ pub(crate) enum Reply {
     Chanting,
 }
 
+/// A request as it goes out.
+struct Sent {
+    request: Request,
+    /// When it did.
+    begun: Instant,
+    /// What comes without sending it: the answer of a hook, or that to a request that was
+    /// sent ahead.
+    given: Option<Events>,
+}
+
 impl Session {
+    /// Takes the answer to a request that was sent ahead. No hook chose its tools: where one
+    /// does, none is sent.
+    fn go_on_with(&mut self, ahead: Ahead) -> Sent {
+        self.chosen_tools = None;
+        let (request, begun, events) = ahead.take();
+        Sent { request, begun, given: Some(events) }
+    }
+
     /// Asks the model for the next step and keeps what it says.
     pub(crate) async fn ask_model(
         &mut self,
@@ -34,7 +56,7 @@ impl Session {
     ) -> Result<Reply, EndReason> {
         let after_tool = self.history.ends_with_results();
         self.take_tools();
-        self.choose_model(cancel).await?;
+        let mut ahead = self.choose_model(cancel).await?;
         self.avoid_trouble(cancel).await?;
         let mut model = self.main_model();
         self.may_spend(&model, cancel).await?;
@@ -45,12 +67,18 @@ impl Session {
         let mut number = 0;
         loop {
             number += 1;
-            let request = self.request(&model, nudged, after_tool, number > 1)?;
-            let (request, hooked) = self.hook_before_model(request, cancel).await?;
+            let Sent { request, begun, given } = match ahead.take().filter(|it| it.is_to(&model)) {
+                Some(ahead) => self.go_on_with(ahead),
+                None => {
+                    let request = self.request(&model, nudged, after_tool, number > 1)?;
+                    let (request, hooked) = self.hook_before_model(request, cancel).await?;
+                    Sent { request, begun: Instant::now(), given: hooked.map(only) }
+                }
+            };
             let seen = self.request_view(&request);
             let sent = self.history.len();
-            let mut attempt = Attempt::new(request.bytes());
-            let played = Played { hooked, seen: seen.as_ref() };
+            let mut attempt = Attempt::new(begun, request.bytes());
+            let played = Played { given, seen: seen.as_ref() };
             let mut ended = self.stream(request, played, &mut attempt, guard, cancel).await;
             self.tell_call(&model, &attempt, &ended);
             if let (Ended::Whole | Ended::Chanting, Some(seen)) = (&ended, &seen)

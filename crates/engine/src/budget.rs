@@ -111,6 +111,11 @@ impl Budget {
         self.limited().find(|spent| spent.used >= spent.limit)
     }
 
+    /// Whether something is nearly spent, or spent.
+    pub(crate) fn is_near(&self) -> bool {
+        self.limited().any(|spent| spent.used >= spent.limit * NEAR)
+    }
+
     /// What is nearly spent; told once for a limit.
     pub(crate) fn near(&mut self) -> Option<BudgetSpent> {
         let near = self.limited().find(|spent| spent.used >= spent.limit * NEAR)?;
@@ -183,6 +188,11 @@ impl Session {
         self.history.record(&Record::Spent(SpentRecord { time: now(), cost, tokens }));
     }
 
+    /// Whether what the model costs is known, where money is limited.
+    pub(crate) fn is_priced(&self, model: &str) -> bool {
+        !self.budget.ledger.limits_cost() || self.model.price(model).is_some()
+    }
+
     /// Whether another request may be made with that model. A person who is
     /// there is asked first.
     ///
@@ -200,7 +210,7 @@ impl Session {
                 return Err(EndReason::Budget(spent));
             }
         }
-        if self.budget.ledger.limits_cost() && self.model.price(model).is_none() {
+        if !self.is_priced(model) {
             return Err(EndReason::Failed(Failure {
                 kind: FailureKind::Config,
                 message: format!(

@@ -176,6 +176,14 @@ impl Session {
         if cancel.is_cancelled() { Err(EndReason::Cancelled) } else { Ok(()) }
     }
 
+    /// Whether the next request to the model fits, and nothing is shortened before it.
+    pub(crate) fn has_room(&mut self, model: &str) -> bool {
+        let ContextUsed { tokens, window } = self.context(model);
+        let mark = self.mark(window);
+        self.inbox.compactions.is_empty()
+            && tokens < (mark / 2).min(self.compacting.room.shortens_from())
+    }
+
     /// Makes room after the service said that the request is too long. Gives
     /// whether it is shorter now.
     pub(crate) async fn make_room_by_force(&mut self, cancel: &CancellationToken) -> bool {

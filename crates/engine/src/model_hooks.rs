@@ -17,6 +17,13 @@ impl Session {
         self.hooks.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
     }
 
+    /// Whether hooks look at requests before they are sent.
+    pub(crate) fn shows_requests(&self) -> bool {
+        [HookEvent::BeforeModel, HookEvent::BeforeToolSelection]
+            .into_iter()
+            .any(|event| self.listens(event, false))
+    }
+
     /// Lets hooks see and change a request, and choose its tools. With a chunk,
     /// a hook has answered in the model's place.
     pub(crate) async fn hook_before_model(
@@ -383,6 +390,7 @@ mod tests {
             max_attempts: None,
             gives_way: false,
             is_retry: false,
+            taken: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! answer, a person's choice, the approval mode, what the prompt looks like,
 //! and only in doubt a small model that is asked.
 
+mod ahead;
 mod classifier;
 mod rules;
 
@@ -11,9 +12,13 @@ use std::time::{Duration, Instant};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::routing::{FallbackPolicy, Route, RouteSource, Router, Routes};
+use parallax_protocol::routing::{
+    FallbackPolicy, Route, RouteSource, Router, Routes, Scale, SentAhead,
+};
 use parallax_protocol::store::{Record, RouteRecord};
 
+pub(crate) use self::ahead::{Ahead, Events};
+use self::classifier::Said;
 use self::rules::Look;
 use crate::history::now;
 use crate::meter::{Metered, millis};
@@ -21,6 +26,9 @@ use crate::session::Session;
 
 /// A person waits for the first word of the answer meanwhile.
 const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long the small model has before the strong one is asked meanwhile: one that is
+/// quick costs no second request.
+const HEAD_START: Duration = Duration::from_millis(150);
 /// The number from which the strong model answers.
 const THRESHOLD: u64 = 90;
 
@@ -36,6 +44,10 @@ pub struct RoutingOptions {
     pub threshold: u64,
     /// How long the small model that is asked in doubt has.
     pub patience: Duration,
+    /// Whether the strong model is asked while the small one thinks.
+    pub ahead: bool,
+    /// How long the small one has before that.
+    pub head_start: Duration,
     /// What is done when a model cannot answer.
     pub fallback: FallbackPolicy,
 }
@@ -47,6 +59,8 @@ impl Default for RoutingOptions {
             plan: true,
             threshold: THRESHOLD,
             patience: PATIENCE,
+            ahead: true,
+            head_start: HEAD_START,
             fallback: FallbackPolicy::Ask,
         }
     }
@@ -58,11 +72,13 @@ struct Choice {
     source: RouteSource,
     reason: String,
     error: Option<String>,
+    /// The strong model's answer as far as it came meanwhile.
+    ahead: Option<Ahead>,
 }
 
 impl Choice {
     fn new(strong: bool, source: RouteSource, reason: impl Into<String>) -> Self {
-        Self { strong, source, reason: reason.into(), error: None }
+        Self { strong, source, reason: reason.into(), error: None, ahead: None }
     }
 }
 
@@ -95,14 +111,14 @@ impl Session {
     }
 
     /// Chooses the model of the prompt, at its first request or after a person
-    /// took another; then it stays.
+    /// took another; then it stays. Gives the request to it that is under way already.
     pub(crate) async fn choose_model(
         &mut self,
         cancel: &CancellationToken,
-    ) -> Result<(), EndReason> {
+    ) -> Result<Option<Ahead>, EndReason> {
         // A model that a person sets counts from the next request on.
         if self.route.as_ref().is_some_and(|route| route.asked == self.inbox.model) {
-            return Ok(());
+            return Ok(None);
         }
         let begun = Instant::now();
         let asked = self.inbox.model.clone();
@@ -125,9 +141,16 @@ impl Session {
                 (if choice.strong { routes.strong } else { routes.fast }, choice)
             }
         };
-        let Choice { source, reason, error, .. } = choice;
-        self.set_route(Route { model, asked, source, reason, latency_ms: millis(begun), error });
-        Ok(())
+        let Choice { source, reason, error, ahead: sent, .. } = choice;
+        let was_sent = sent.is_some();
+        let kept = sent.filter(|sent| sent.is_to(&model) && self.still_fits(sent));
+        let ahead = was_sent.then_some(match kept {
+            Some(_) => SentAhead::Used,
+            None => SentAhead::Dropped,
+        });
+        let latency_ms = millis(begun);
+        self.set_route(Route { model, asked, source, reason, latency_ms, error, ahead });
+        Ok(kept)
     }
 
     /// Takes a model for the rest of the prompt, and tells it.
@@ -196,25 +219,54 @@ impl Session {
             patience: self.routing.patience,
             text: classifier::text(self.history.contents(), prompt, routes.scale),
         };
-        let asking = classifier::ask(question, cancel.child_token());
-        let asking = async {
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => Err("cancelled".to_owned()),
-                said = asking => said,
-            }
-        };
         let source = match routes.scale {
-            parallax_protocol::routing::Scale::Choice => RouteSource::Classifier,
-            parallax_protocol::routing::Scale::Score => RouteSource::NumericalClassifier,
+            Scale::Choice => RouteSource::Classifier,
+            Scale::Score => RouteSource::NumericalClassifier,
         };
-        match self.inbox.during(asking).await {
-            Ok(said) => Choice::new(said.strong, source, said.reason),
+        let asking = classifier::ask(question, cancel.child_token());
+        let (said, ahead) = self.hear(asking, &routes.strong, cancel).await;
+        match said {
+            Ok(said) => Choice { ahead, ..Choice::new(said.strong, source, said.reason) },
             Err(error) => Choice {
                 error: Some(error),
+                ahead,
                 ..Choice::new(true, RouteSource::Default, "the classifier said nothing")
             },
         }
+    }
+
+    /// Waits for what the classifier says. When that takes a while, the model that answers
+    /// by default is asked meanwhile.
+    async fn hear(
+        &mut self,
+        asking: impl Future<Output = Result<Said, String>>,
+        default: &str,
+        cancel: &CancellationToken,
+    ) -> (Result<Said, String>, Option<Ahead>) {
+        let stopped = || Err("cancelled".to_owned());
+        let mut asking = std::pin::pin!(asking);
+        let alone = async {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Some(stopped()),
+                said = &mut asking => Some(said),
+                () = tokio::time::sleep(self.routing.head_start), if self.routing.ahead => None,
+            }
+        };
+        if let Some(said) = self.inbox.during(alone).await {
+            return (said, None);
+        }
+        let mut ahead = self.send_ahead(default, cancel);
+        let both = async {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => stopped(),
+                said = &mut asking => said,
+                never = ahead::fill(&mut ahead) => match never {},
+            }
+        };
+        let said = self.inbox.during(both).await;
+        (said, ahead)
     }
 
     /// A prompt is over: what the next one may go by.

@@ -59,6 +59,7 @@ fn request_with_a_thousand_messages(bencher: Bencher<'_, '_>) {
         max_attempts: None,
         gives_way: false,
         is_retry: false,
+        taken: None,
     };
     let table = ModelTable::default();
     let bytes = request_body(&request, &table).len();

@@ -157,6 +157,7 @@ mod tests {
             max_attempts: None,
             gives_way: false,
             is_retry: false,
+            taken: None,
         }
     }
 

@@ -365,6 +365,8 @@ struct Taping {
     tape: Arc<Tape>,
     /// Taken when the stream is over.
     call: Option<Call>,
+    /// Signals that the answer is wanted, where that is not known from the start.
+    taken: Option<CancellationToken>,
 }
 
 impl Taping {
@@ -384,6 +386,10 @@ impl Taping {
             }
             Some(Err(error)) => call.error = Some(RecordedError::from(error)),
             None => {}
+        }
+        // An answer that nobody wants would be in the way of the one that counted.
+        if let Some(taken) = &self.taken {
+            taken.cancelled().await;
         }
         let call = self.call.take()?;
         if call.error.is_some() && !self.tape.is_full() {
@@ -410,8 +416,9 @@ impl Model for Recorder {
             retries: Vec::new(),
             digest: self.tape.digest(&request),
         };
+        let taken = request.taken.clone();
         let stream = self.model.stream(request, cancel);
-        let taping = Taping { stream, tape: self.tape.clone(), call: Some(call) };
+        let taping = Taping { stream, tape: self.tape.clone(), call: Some(call), taken };
         Box::pin(futures_util::stream::unfold(taping, |mut taping| async move {
             let next = taping.next().await?;
             Some((next, taping))

@@ -235,6 +235,7 @@ fn request(
         max_attempts: None,
         gives_way: false,
         is_retry: false,
+        taken: None,
     }
 }
 

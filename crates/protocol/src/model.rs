@@ -41,6 +41,9 @@ pub struct Request {
     /// Whether an answer to the same came already and was of no use (empty, cut
     /// off): what settings say of retries holds.
     pub is_retry: bool,
+    /// Set where it is sent before it is known whether its answer is wanted; cancelled
+    /// (as a signal, once) when the answer is taken. What writes answers down waits for that.
+    pub taken: Option<CancellationToken>,
 }
 
 impl Request {

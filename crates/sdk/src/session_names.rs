@@ -56,6 +56,7 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
             max_attempts: Some(1),
             gives_way: false,
             is_retry: false,
+            taken: None,
         };
         let answer = match model.generate(request, CancellationToken::new()).await {
             Ok(answer) => answer,

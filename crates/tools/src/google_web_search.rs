@@ -100,6 +100,7 @@ impl Invocation for Call {
                 max_attempts: None,
                 gives_way: false,
                 is_retry: false,
+                taken: None,
             };
             let answer = self.model.generate(request, run.cancel.clone());
             let answer = tokio::select! {

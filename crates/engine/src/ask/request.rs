@@ -12,7 +12,7 @@ use crate::registry::Declared;
 use crate::session::Session;
 use crate::tokens;
 impl Session {
-    pub(super) fn request(
+    pub(crate) fn request(
         &mut self,
         model: &str,
         nudged: bool,
@@ -48,6 +48,7 @@ impl Session {
             alias: self.asked_alias(model),
             gives_way: self.gives_way(model),
             is_retry,
+            taken: None,
             max_attempts: match self.models.one_attempt(model) {
                 true => Some(1),
                 false => self.max_attempts.or_else(|| self.model.attempts(model, self.chooses())),

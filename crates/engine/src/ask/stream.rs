@@ -15,6 +15,7 @@ use crate::answer::{Answer, Piece};
 use crate::loop_guard::LoopGuard;
 use crate::meter::{cost, error_class, millis};
 use crate::model_hooks::{Said, replace_text, visible};
+use crate::routing::Events;
 use crate::session::Session;
 /// How one stream ended.
 pub(super) enum Ended {
@@ -28,10 +29,15 @@ pub(super) enum Ended {
 
 /// What hooks have to do with an attempt.
 pub(super) struct Played<'a> {
-    /// The answer that a hook gave in the model's place.
-    pub(super) hooked: Option<Chunk>,
+    /// What comes in the place of a new request.
+    pub(super) given: Option<Events>,
     /// The request as hooks of answers see it, when there are any.
     pub(super) seen: Option<&'a serde_json::Value>,
+}
+
+/// The answer that a hook gave in the model's place.
+pub(super) fn only(chunk: Chunk) -> Events {
+    futures_util::stream::iter([Ok(StreamEvent::Chunk(Box::new(chunk)))]).boxed()
 }
 
 /// One attempt: what came, and what of it is shown already.
@@ -47,14 +53,14 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// One whose request, of so many bytes, is sent now.
-    pub(super) fn new(request_bytes: u64) -> Self {
+    /// One whose request, of so many bytes, was sent then.
+    pub(super) fn new(begun: Instant, request_bytes: u64) -> Self {
         Self {
             answer: Answer::default(),
             text: None,
             thought: None,
             thought_text: String::new(),
-            begun: Instant::now(),
+            begun,
             request_bytes,
         }
     }
@@ -71,11 +77,8 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Ended {
         let model = request.model.clone();
-        let mut stream = match played.hooked {
-            Some(chunk) => {
-                let said = [Ok(StreamEvent::Chunk(Box::new(chunk)))];
-                futures_util::stream::iter(said).boxed()
-            }
+        let mut stream = match played.given {
+            Some(events) => events,
             None => self.model.stream(request, cancel.clone()),
         };
         let held = self.holds_text();

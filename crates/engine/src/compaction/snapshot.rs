@@ -100,6 +100,7 @@ impl Order {
             max_attempts: Some(3),
             gives_way: false,
             is_retry: false,
+            taken: None,
         };
         let answer = self.model.generate(request, cancel.child_token());
         match tokio::time::timeout(PATIENCE, answer).await {

@@ -69,6 +69,7 @@ pub(super) async fn ask(question: Question, cancel: CancellationToken) -> Result
         max_attempts: Some(1),
         gives_way: false,
         is_retry: false,
+        taken: None,
     };
     let answer = question.model.generate(request, cancel);
     match tokio::time::timeout(question.patience, answer).await {

@@ -178,6 +178,7 @@ pub(crate) fn request() -> Request {
         max_attempts: None,
         gives_way: false,
         is_retry: false,
+        taken: None,
     }
 }
 

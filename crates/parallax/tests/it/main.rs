@@ -34,6 +34,7 @@ mod own_tools;
 mod plan;
 mod privacy;
 mod routing;
+mod routing_ahead;
 mod safety;
 mod scenarios;
 mod sessions;

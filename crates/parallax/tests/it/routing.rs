@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-fn asked(world: &World) -> Vec<String> {
+pub(crate) fn asked(world: &World) -> Vec<String> {
     let name = |path: &str| {
         let path = path.split("/models/").nth(1).unwrap_or(path);
         path.split(':').next().unwrap_or(path).to_owned()
@@ -13,7 +13,7 @@ fn asked(world: &World) -> Vec<String> {
 }
 
 /// A world as users have it: `auto` chooses.
-fn world(script: &str, settings: &str) -> World {
+pub(crate) fn world(script: &str, settings: &str) -> World {
     let world = World::new(script);
     let settings = settings.replacen('{', r#"{"model": {"routing": "on"}, "#, 1);
     let settings = settings.replace(", }", "}");
@@ -21,7 +21,7 @@ fn world(script: &str, settings: &str) -> World {
     world
 }
 
-fn said(done: &testkit::measure::Finished) -> Value {
+pub(crate) fn said(done: &testkit::measure::Finished) -> Value {
     serde_json::from_str(&done.out()).expect("json")
 }
 

@@ -100,6 +100,7 @@ async fn ask(
         max_attempts: None,
         gives_way: false,
         is_retry: false,
+        taken: None,
     };
     shared.model.generate(request, cancel.clone()).await
 }

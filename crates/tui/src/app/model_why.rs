@@ -1,6 +1,6 @@
 //! `/model why`: which model answers, and how it came to that.
 
-use parallax_protocol::routing::{FallbackCause, RouteSource};
+use parallax_protocol::routing::{FallbackCause, RouteSource, SentAhead};
 use parallax_screen::Line;
 
 use super::App;
@@ -30,6 +30,15 @@ impl App {
         ];
         if route.latency_ms > 0 {
             rows.push(row("took", format!("{} ms", route.latency_ms)));
+        }
+        if let Some(ahead) = route.ahead {
+            let told = match ahead {
+                SentAhead::Used => "asked meanwhile; its answer was used",
+                SentAhead::Dropped => {
+                    "the strong model was asked meanwhile; its answer was dropped"
+                }
+            };
+            rows.push(row("ahead", told.to_owned()));
         }
         if let Some(error) = &route.error {
             rows.push(row("problem", error.clone()));
