@@ -1,6 +1,7 @@
 //! What the terminal can do, from the environment and from its own answers.
 
 use crate::paint::Look;
+use crate::picture::Graphics;
 use crate::sgr::ColorDepth;
 
 /// Terminals that differ in ways that matter here.
@@ -46,6 +47,14 @@ pub struct Capabilities {
     pub marks_pastes: bool,
     /// The terminal has answered.
     pub answers: bool,
+    /// It answered a question of the kitty graphics protocol.
+    pub kitty_graphics: bool,
+    /// It says that it draws sixels.
+    pub sixel: bool,
+    /// How many colours it has for those, if it told.
+    pub sixel_colors: Option<u16>,
+    /// A cell's width and height in pixels, if it told.
+    pub cell: Option<(u16, u16)>,
 }
 
 impl Capabilities {
@@ -70,6 +79,10 @@ impl Capabilities {
             kitty_keyboard: false,
             marks_pastes: false,
             answers: false,
+            kitty_graphics: false,
+            sixel: false,
+            sixel_colors: None,
+            cell: None,
         };
         capabilities.identified(terminal);
         capabilities
@@ -133,6 +146,39 @@ impl Capabilities {
             Terminal::Unknown => None,
             _ => Some(true),
         }
+    }
+
+    /// How it draws pictures, if it does.
+    pub fn graphics(&self) -> Option<Graphics> {
+        use Terminal as T;
+        match self.terminal {
+            // They draw what they know themselves and keep the rest from the terminal
+            // behind them.
+            T::Tmux | T::Screen => self.sixel.then_some(Graphics::Sixel),
+            T::Dumb | T::LinuxConsole => None,
+            T::Iterm | T::WezTerm => Some(Graphics::Iterm),
+            T::Kitty | T::Ghostty => Some(Graphics::Kitty),
+            _ if self.kitty_graphics => Some(Graphics::Kitty),
+            // Its add-on for pictures takes both, and this one keeps all colours.
+            T::Vscode if self.sixel => Some(Graphics::Iterm),
+            _ => self.sixel.then_some(Graphics::Sixel),
+        }
+    }
+
+    /// Whether pictures may be sent in this way when a person says so: what a
+    /// multiplexer does not know it would take for something else.
+    pub fn may_send(&self, graphics: Graphics) -> bool {
+        match self.terminal {
+            Terminal::Tmux | Terminal::Screen => graphics == Graphics::Sixel,
+            Terminal::Dumb | Terminal::LinuxConsole => false,
+            _ => true,
+        }
+    }
+
+    /// Whether it may be asked for the kitty graphics protocol: tmux takes such a
+    /// question for a title, and others print it.
+    pub(crate) fn may_be_asked_for_graphics(&self) -> bool {
+        !matches!(self.terminal, Terminal::Tmux | Terminal::Screen | Terminal::AppleTerminal)
     }
 
     /// Whether questions may be sent: the console and dumb terminals would show
@@ -267,6 +313,29 @@ mod tests {
         assert_eq!(remote.reflows(), Some(false));
         remote.named("xterm.js(5.6.0)");
         assert_eq!(remote.reflows(), Some(true));
+    }
+
+    #[test]
+    fn pictures_go_the_way_that_the_terminal_knows() {
+        let by_name = |name, value| detect(&[(name, value)]).graphics();
+        assert_eq!(by_name("KITTY_WINDOW_ID", "1"), Some(Graphics::Kitty));
+        assert_eq!(by_name("TERM", "xterm-ghostty"), Some(Graphics::Kitty));
+        assert_eq!(by_name("TERM_PROGRAM", "iTerm.app"), Some(Graphics::Iterm));
+        assert_eq!(by_name("TERM_PROGRAM", "WezTerm"), Some(Graphics::Iterm));
+        for name in ["vscode", "Apple_Terminal", "alacritty", "xyz"] {
+            assert_eq!(by_name("TERM_PROGRAM", name), None, "{name}");
+        }
+        let said = |variables: &[_], kitty, sixel| {
+            Capabilities { kitty_graphics: kitty, sixel, ..detect(variables) }.graphics()
+        };
+        assert_eq!(said(&[("TERM", "xterm")], false, true), Some(Graphics::Sixel));
+        assert_eq!(said(&[("KONSOLE_VERSION", "230800")], true, true), Some(Graphics::Kitty));
+        assert_eq!(said(&[("TERM_PROGRAM", "vscode")], false, true), Some(Graphics::Iterm));
+        let inside = [("TMUX", "/x"), ("KITTY_WINDOW_ID", "1")];
+        assert_eq!(said(&inside, true, false), None);
+        assert_eq!(said(&inside, false, true), Some(Graphics::Sixel));
+        assert!(!detect(&inside).may_send(Graphics::Kitty));
+        assert!(detect(&[("TERM", "xterm")]).may_send(Graphics::Kitty));
     }
 
     #[test]

@@ -36,7 +36,13 @@ pub(crate) enum Answer {
     /// Whether it knows a mode (DECRPM).
     Mode { mode: u16, known: bool },
     /// What it is (DA1); comes from every terminal, and last.
-    Attributes,
+    Attributes { sixel: bool },
+    /// Whether it knows the kitty graphics protocol.
+    KittyGraphics(bool),
+    /// How many colours a sixel picture may have.
+    SixelColors(u16),
+    /// A cell's size in pixels: width, height.
+    Cell(u16, u16),
     /// Its name and version (XTVERSION).
     Version(String),
     /// Where the cursor is: row and column, from 1.
@@ -76,6 +82,9 @@ pub(crate) struct Decoder {
     paste_return: bool,
     /// Cursor reports that were asked for: they look like F3 with modifiers.
     pub cursor_reports: u32,
+    /// The answer to a question of the kitty graphics protocol may come: it looks like
+    /// Alt with an underscore.
+    pub awaits_graphics: bool,
 }
 
 /// What the beginning of the buffer is.
@@ -153,6 +162,9 @@ impl Decoder {
                     if let Some(Decoded::Answer(Answer::Cursor(..))) = decoded {
                         self.cursor_reports = self.cursor_reports.saturating_sub(1);
                     }
+                    if let Some(Decoded::Answer(Answer::Attributes { .. })) = decoded {
+                        self.awaits_graphics = false;
+                    }
                     out.extend(decoded);
                 }
                 Step::More => {
@@ -177,6 +189,9 @@ impl Decoder {
             [ESC, b'O', ..] => keys::ss3(bytes),
             [ESC, b']', ..] => strings::osc(bytes, self.searched),
             [ESC, b'P', ..] => strings::dcs(bytes, self.searched),
+            [ESC, b'_', rest @ ..] if self.awaits_graphics && strings::is_graphics(rest) => {
+                strings::apc(bytes, self.searched)
+            }
             // Escape, and then a key; or Alt with a key whose bytes begin so.
             [ESC, ESC] => Step::More,
             [ESC, ESC, b'[' | b'O'] => Step::More,
@@ -218,6 +233,7 @@ impl Decoder {
             }
             // The rest of it got lost: nothing that a key would send.
             [ESC, b'[' | b'O' | b']' | b'P', ..] => (bytes.len(), None),
+            [ESC, b'_', b'G', ..] if self.awaits_graphics => (bytes.len(), None),
             // A character that was cut.
             [ESC, rest @ ..] => {
                 let replaced = Key::plain(KeyCode::Char(char::REPLACEMENT_CHARACTER));

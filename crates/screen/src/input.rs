@@ -169,7 +169,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
                     }
                 }
                 early = early.saturating_sub(length);
-                decoder.cursor_reports = shared.cursor_reports();
+                (decoder.cursor_reports, decoder.awaits_graphics) = shared.expected();
                 decoder.feed(buffer.get(..length).unwrap_or_default(), &mut decoded);
                 waiting_since = Instant::now();
                 shared.deliver(&mut decoded);

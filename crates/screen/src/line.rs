@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::picture::Picture;
 use crate::style::Style;
 use crate::width::text_width;
 
@@ -42,20 +43,23 @@ pub struct Line {
     pub spans: Vec<Span>,
     /// How the rest of the row looks, to the right edge; `None` leaves it empty.
     pub fill: Option<Style>,
+    /// What is drawn from behind the spans on, over this row and those below it
+    /// ([`Picture::lines`]). Only finished rows show it.
+    pub picture: Option<Arc<Picture>>,
 }
 
 impl Line {
     /// An empty row.
-    pub const EMPTY: Self = Self { spans: Vec::new(), fill: None };
+    pub const EMPTY: Self = Self { spans: Vec::new(), fill: None, picture: None };
 
     /// Text in the terminal's own look.
     pub fn raw(text: impl Into<Cow<'static, str>>) -> Self {
-        Self { spans: vec![Span::raw(text)], fill: None }
+        Self { spans: vec![Span::raw(text)], fill: None, picture: None }
     }
 
     /// Text of one style.
     pub fn styled(text: impl Into<Cow<'static, str>>, style: Style) -> Self {
-        Self { spans: vec![Span::styled(text, style)], fill: None }
+        Self { spans: vec![Span::styled(text, style)], fill: None, picture: None }
     }
 
     /// Puts another piece behind.
@@ -90,6 +94,6 @@ impl Line {
 
 impl From<Vec<Span>> for Line {
     fn from(spans: Vec<Span>) -> Self {
-        Self { spans, fill: None }
+        Self { spans, fill: None, picture: None }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::picture::Picture;
 use crate::row::{Glyph, Row};
 use crate::sgr::{self, ColorDepth, number};
 use crate::style::Style;
@@ -224,6 +225,17 @@ impl Painter {
         }
         self.set_link(None);
         at
+    }
+
+    /// Draws a picture from a cell on. Its rows are there and blank, and there is one
+    /// below them: no terminal scrolls for it. The cursor is back in that cell then.
+    pub fn picture(&mut self, x: usize, y: usize, picture: &Picture) {
+        self.plain();
+        self.move_to(x, y);
+        self.out.extend_from_slice(b"\x1b7");
+        self.out.extend_from_slice(picture.bytes());
+        self.out.extend_from_slice(b"\x1b8");
+        self.rows_touched += picture.size().1;
     }
 
     /// Back to the terminal's own look, which it keeps between frames.

@@ -97,7 +97,7 @@ impl Plain {
 }
 
 fn printable(line: &Line, columns: usize) -> String {
-    let unfilled = Line { spans: line.spans.clone(), fill: None };
+    let unfilled = Line { spans: line.spans.clone(), ..Line::EMPTY };
     let row = Row::new(&unfilled, columns);
     let mut text = String::with_capacity(row.len());
     for cell in &row.cells {

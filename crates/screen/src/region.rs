@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::align::align;
 use crate::line::Line;
 use crate::paint::{Look, Painter, Vertical};
+use crate::picture::Picture;
 use crate::row::Row;
 
 /// Erases the cursor's row and all below. Not in one go from the first column: in the
@@ -124,10 +125,14 @@ impl Region {
             self.fresh = false;
         }
         let scrolls = new.len() > self.rows.len();
+        let pictures = self.pictures(frame.commit);
         if new.len() <= self.height {
             self.shift(&mut painter, &new);
+            for placed in &pictures {
+                painter.picture(placed.x, placed.y, placed.picture);
+            }
         } else {
-            self.stream(&mut painter, &new);
+            self.stream(&mut painter, &new, &pictures);
         }
         painter.plain();
 
@@ -143,6 +148,19 @@ impl Region {
         self.moves = std::mem::take(&mut painter.moves);
         self.rows = new.split_off(committed);
         self.enclose(painter.out, heavy, cursor.is_some())
+    }
+
+    /// The pictures of finished rows. One that is too high for the window is left out,
+    /// since its first row would be gone before its last one is there; so is one that is
+    /// too wide.
+    fn pictures<'a>(&self, commit: &'a [Line]) -> Vec<Placed<'a>> {
+        let placed = |(y, line): (usize, &'a Line)| {
+            let picture = line.picture.as_deref()?;
+            let (x, (columns, rows)) = (line.width(), picture.size());
+            let fits = rows < self.height && x + columns <= self.columns;
+            fits.then_some(Placed { x, y, picture })
+        };
+        commit.iter().enumerate().filter_map(placed).collect()
     }
 
     fn build(&self, line: &Line) -> Arc<Row> {
@@ -194,7 +212,7 @@ impl Region {
     }
 
     /// More rows than the window has: each is painted before it leaves at the top.
-    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>]) {
+    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[Placed<'_>]) {
         let empty = Arc::<Row>::default();
         for (y, row) in new.iter().enumerate() {
             if y >= self.rows.len() {
@@ -202,6 +220,10 @@ impl Region {
                 painter.grow(1);
             }
             painter.row(y, self.rows.get(y).unwrap_or(&empty), row);
+            // The row below is there, and its own rows are blank.
+            for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
+                painter.picture(placed.x, placed.y, placed.picture);
+            }
         }
     }
 
@@ -280,6 +302,13 @@ impl Region {
         }
         out
     }
+}
+
+/// A picture, and the cell of the frame that it begins in.
+struct Placed<'a> {
+    x: usize,
+    y: usize,
+    picture: &'a Picture,
 }
 
 /// Rows on the terminal, and its cursor in them.

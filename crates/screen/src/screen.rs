@@ -11,12 +11,17 @@ use crate::decode::DecoderOptions;
 use crate::input::{Input, Reader};
 use crate::line::Line;
 use crate::osc::{self, Notify, Progress};
+use crate::picture::{Drawing, Graphics};
 use crate::region::{Frame, Region};
 use crate::shared::{ASK_BACKGROUND, Shared, wake_pipe};
 use crate::tty::{Tty, restore_also};
 
 /// How long the terminal has to answer before it is given back.
 const LAST_PATIENCE: Duration = Duration::from_millis(150);
+/// A cell's size in pixels, where nobody tells.
+const COMMON_CELL: (u16, u16) = (10, 20);
+/// Asks with a picture of one pixel, which is not shown.
+const ASK_KITTY_GRAPHICS: &[u8] = b"\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
 
 /// How rows are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,11 +45,13 @@ pub struct ScreenOptions {
     pub mouse: bool,
     /// Ask the terminal what it can do. Without it, only the environment counts.
     pub probe: bool,
+    /// Ask it for pictures, too.
+    pub pictures: bool,
 }
 
 impl Default for ScreenOptions {
     fn default() -> Self {
-        Self { mode: Mode::Inline, mouse: false, probe: true }
+        Self { mode: Mode::Inline, mouse: false, probe: true, pictures: true }
     }
 }
 
@@ -120,6 +127,22 @@ impl Screen {
     /// What is known of the terminal so far.
     pub fn capabilities(&self) -> Capabilities {
         self.shared.capabilities()
+    }
+
+    /// What pictures are drawn with, in the way that a person wants or the terminal
+    /// knows; `None` where they cannot be.
+    pub fn drawing(&self, wanted: Option<Graphics>) -> Option<Drawing> {
+        if self.options.mode != Mode::Inline {
+            return None;
+        }
+        let capabilities = self.shared.capabilities();
+        let graphics = match wanted {
+            Some(wanted) => Some(wanted).filter(|wanted| capabilities.may_send(*wanted)),
+            None => capabilities.graphics(),
+        }?;
+        let cell = self.shared.tty.cell().or(capabilities.cell).unwrap_or(COMMON_CELL);
+        let colors = usize::from(capabilities.sixel_colors.unwrap_or(256)).clamp(2, 256);
+        Some(Drawing { graphics, cell, colors })
     }
 
     /// The background's colour, if the terminal has told it.
@@ -260,6 +283,12 @@ impl Screen {
         if self.options.probe {
             bytes.extend_from_slice(b"\x1b[8m\x1b[?u");
             bytes.extend_from_slice(ASK_BACKGROUND);
+            if self.options.pictures && self.options.mode == Mode::Inline {
+                self.shared.asks_graphics();
+                if self.shared.capabilities().may_be_asked_for_graphics() {
+                    bytes.extend_from_slice(ASK_KITTY_GRAPHICS);
+                }
+            }
             bytes.extend_from_slice(
                 b"\x1b[>q\x1b[>4;?m\x1b[?2026$p\x1b[?2004$p\x1b[?2031$p\x1b[18t\x1b[c\r\x1b[2K\x1b[m",
             );

@@ -25,6 +25,8 @@ const PARK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Asks for the background's colour.
 pub(crate) const ASK_BACKGROUND: &[u8] = b"\x1b]11;?\x1b\\";
+const ASK_SIXEL_COLORS: &[u8] = b"\x1b[?1;1;0S";
+const ASK_CELL: &[u8] = b"\x1b[16t";
 const ASK_CURSOR: &[u8] = b"\x1b[6n";
 pub(crate) const KITTY_ON: &[u8] = b"\x1b[>1u";
 pub(crate) const KITTY_OFF: &[u8] = b"\x1b[<u";
@@ -53,6 +55,9 @@ struct State {
     modify_keys_on: bool,
     background: Option<(u8, u8, u8)>,
     cursor_reports: u32,
+    /// It was asked for the kitty graphics protocol, and for pictures at all.
+    awaits_graphics: bool,
+    asks_pictures: bool,
     /// Where the cursor was at the last report: row and column, from 0.
     cursor: (u16, u16),
     /// The terminal says how large its window is.
@@ -119,6 +124,8 @@ impl Shared {
                 modify_keys_on: false,
                 background: None,
                 cursor_reports: 0,
+                awaits_graphics: false,
+                asks_pictures: false,
                 cursor: (0, 0),
                 tells_size: false,
                 tells_swapped: false,
@@ -206,8 +213,17 @@ impl Shared {
         state.paused || state.stopped
     }
 
-    pub fn cursor_reports(&self) -> u32 {
-        self.state().cursor_reports
+    /// How many cursor reports are to come, and whether an answer of the kitty graphics
+    /// protocol is.
+    pub fn expected(&self) -> (u32, bool) {
+        let state = self.state();
+        (state.cursor_reports, state.awaits_graphics)
+    }
+
+    /// The terminal is asked what pictures it draws; the caller sends the question.
+    pub fn asks_graphics(&self) {
+        let mut state = self.state();
+        (state.awaits_graphics, state.asks_pictures) = (true, true);
     }
 
     /// Takes what was decoded: events into the queue, answers into what is known.
@@ -471,8 +487,19 @@ impl State {
             Answer::Mode { mode: 2026, known } => self.capabilities.synchronized = known,
             Answer::Mode { mode: 2004, known } => self.capabilities.marks_pastes |= known,
             Answer::Mode { .. } => {}
-            Answer::Attributes => {
+            Answer::Attributes { sixel } => {
                 self.capabilities.answers = true;
+                self.awaits_graphics = false;
+                self.capabilities.sixel = sixel;
+                if std::mem::take(&mut self.asks_pictures) {
+                    // Only whoever draws pictures is asked how.
+                    if sixel {
+                        replies.extend_from_slice(ASK_SIXEL_COLORS);
+                    }
+                    if self.capabilities.graphics().is_some() {
+                        replies.extend_from_slice(ASK_CELL);
+                    }
+                }
                 if !self.capabilities.kitty_keyboard
                     && self.modify_keys_level >= 2
                     && !std::mem::replace(&mut self.modify_keys_on, true)
@@ -480,6 +507,11 @@ impl State {
                     replies.extend_from_slice(MODIFY_KEYS_ON);
                     restore_also(MODIFY_KEYS_OFF);
                 }
+            }
+            Answer::KittyGraphics(knows) => self.capabilities.kitty_graphics = knows,
+            Answer::SixelColors(colors) => self.capabilities.sixel_colors = Some(colors),
+            Answer::Cell(width, height) => {
+                self.capabilities.cell = (width > 0 && height > 0).then_some((width, height));
             }
             Answer::Version(name) => self.capabilities.named(&name),
             Answer::Cursor(row, column) => {

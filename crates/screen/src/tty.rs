@@ -81,6 +81,14 @@ impl Tty {
         }
     }
 
+    /// A cell's width and height in pixels, where the device knows.
+    pub fn cell(&self) -> Option<(u16, u16)> {
+        let size = tcgetwinsize(&self.output).ok()?;
+        let width = size.ws_xpixel.checked_div(size.ws_col)?;
+        let height = size.ws_ypixel.checked_div(size.ws_row)?;
+        (width > 0 && height > 0).then_some((width, height))
+    }
+
     /// Writes all of it, with one call if the terminal takes it.
     pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
         write_all(self.output.as_fd(), bytes)

@@ -130,7 +130,7 @@ impl Rows<'_> {
                 break;
             }
         }
-        self.rows.push(Line { spans: row, fill: line.fill });
+        self.rows.push(Line { spans: row, fill: line.fill, picture: None });
         self.row = self.indent.to_vec();
         self.used = self.indent_width;
         self.begun = false;
@@ -138,7 +138,7 @@ impl Rows<'_> {
 
     fn end(mut self, line: &Line) -> Vec<Line> {
         if self.begun || self.rows.is_empty() {
-            self.rows.push(Line { spans: self.row, fill: line.fill });
+            self.rows.push(Line { spans: self.row, fill: line.fill, picture: None });
         }
         self.rows
     }

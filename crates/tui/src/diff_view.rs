@@ -194,7 +194,7 @@ impl<'l> Rows<'l> {
             let mut row = vec![Span::styled(number, number_style), Span::styled(sign, style)];
             row.extend(pieces);
             row.retain(|span| !span.text.is_empty());
-            self.rows.push(Line { spans: row, fill });
+            self.rows.push(Line { spans: row, fill, picture: None });
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn prefixed(prefix: &[Span], mut row: Line) -> Line {
     let mut spans = Vec::with_capacity(prefix.len() + row.spans.len());
     spans.extend_from_slice(prefix);
     spans.append(&mut row.spans);
-    Line { spans, fill: row.fill }
+    Line { spans, fill: row.fill, picture: row.picture }
 }
 
 /// The row with spaces behind it, up to `columns`.

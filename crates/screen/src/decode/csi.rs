@@ -69,7 +69,10 @@ fn private(text: &str, last: u8) -> Option<Decoded> {
     let numbers = Numbers::new(text.trim_end_matches('$'));
     let answer = match last {
         b'u' => Answer::Kitty,
-        b'c' => Answer::Attributes,
+        b'c' => Answer::Attributes { sixel: (1..numbers.count()).any(|at| numbers.first(at) == 4) },
+        b'S' if numbers.first(0) == 1 && numbers.count() == 3 && numbers.first(1) == 0 => {
+            Answer::SixelColors(short(numbers.first(2)))
+        }
         b'y' if text.ends_with('$') => {
             Answer::Mode { mode: short(numbers.first(0)), known: matches!(numbers.first(1), 1..=3) }
         }
@@ -92,6 +95,10 @@ fn plain(numbers: &Numbers<'_>, last: u8, cursor_report: bool) -> Option<Decoded
         b't' if numbers.first(0) == 8 => {
             let (rows, columns) = (short(numbers.first(1)), short(numbers.first(2)));
             return Some(Decoded::Answer(Answer::Size(columns, rows)));
+        }
+        b't' if numbers.first(0) == 6 && numbers.count() == 3 => {
+            let (height, width) = (short(numbers.first(1)), short(numbers.first(2)));
+            return Some(Decoded::Answer(Answer::Cell(width, height)));
         }
         b'R' if cursor_report && numbers.count() == 2 => {
             let (row, column) = (short(numbers.first(0)), short(numbers.first(1)));

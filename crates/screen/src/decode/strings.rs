@@ -1,5 +1,5 @@
 //! Answers that are strings: colours and the clipboard (OSC), the terminal's name
-//! (DCS).
+//! (DCS), whether it draws pictures (APC).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -79,6 +79,23 @@ pub(super) fn dcs(bytes: &[u8], searched: usize) -> Step {
             let name = bytes.get(2..at).unwrap_or_default().strip_prefix(b">|");
             let name = name.map(|name| String::from_utf8_lossy(name).into_owned());
             Step::Done(at + length, name.map(|name| Decoded::Answer(Answer::Version(name))))
+        }
+        End::Cut(at) => Step::Done(at, None),
+        End::NotYet => Step::More,
+    }
+}
+
+/// Whether this, behind `ESC _`, is the beginning of an answer: `Gi=1;`.
+pub(super) fn is_graphics(body: &[u8]) -> bool {
+    body.iter().zip(b"Gi=1").all(|(a, b)| a == b)
+}
+
+/// `ESC _`, and a text up to ST.
+pub(super) fn apc(bytes: &[u8], searched: usize) -> Step {
+    match end(bytes, searched.max(2), LENGTH_CAP) {
+        End::At(at, length) => {
+            let knows = bytes.get(2..at).is_some_and(|text| text.ends_with(b";OK"));
+            Step::Done(at + length, Some(Decoded::Answer(Answer::KittyGraphics(knows))))
         }
         End::Cut(at) => Step::Done(at, None),
         End::NotYet => Step::More,

@@ -140,11 +140,40 @@ fn answers_between_keys_are_no_keys() {
         Answer::ModifyOtherKeys(2),
         Answer::Mode { mode: 2026, known: true },
         Answer::Mode { mode: 2031, known: false },
-        Answer::Attributes,
+        Answer::Attributes { sixel: false },
         Answer::ColorScheme,
         Answer::Size(80, 24),
     ];
     assert_eq!(answers, expected.map(Decoded::Answer));
+}
+
+#[test]
+fn what_is_said_of_pictures_is_no_key() {
+    let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
+    let mut out = Vec::new();
+    let bytes = b"a\x1b_b\x1b_Gi=1;OK\x1b\\c\x1b[?63;1;4;22c\x1b[?1;0;256S\x1b[6;20;10t\x1b_Gi=1;d";
+    for byte in bytes {
+        decoder.feed(&[*byte], &mut out);
+    }
+    let typed = |char| key(Key::plain(KeyCode::Char(char))).unwrap();
+    let alt = |char| key(Key::with(KeyCode::Char(char), Modifiers::ALT)).unwrap();
+    let mut expected = vec![typed('a'), alt('_'), typed('b')];
+    expected.push(Decoded::Answer(Answer::KittyGraphics(true)));
+    expected.push(typed('c'));
+    expected.push(Decoded::Answer(Answer::Attributes { sixel: true }));
+    expected.push(Decoded::Answer(Answer::SixelColors(256)));
+    expected.push(Decoded::Answer(Answer::Cell(10, 20)));
+    // Nothing of the kind is expected any more.
+    expected.push(alt('_'));
+    expected.extend("Gi=1;d".chars().map(typed));
+    assert_eq!(out, expected);
+
+    let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
+    let mut out = Vec::new();
+    decoder.feed(b"\x1b_", &mut out);
+    assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_millis(25))));
+    decoder.give_up(&mut out);
+    assert_eq!(out, [alt('_')]);
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! Whatever is drawn: the terminal shows the end of the document, and keeps every
 //! committed row exactly once and in order.
 
-use parallax_screen::{Attributes, Color, ColorDepth, Frame, Line, Look, Region, Span, Style};
+use std::sync::Arc;
+
+use parallax_screen::{
+    Attributes, Color, ColorDepth, Drawing, Frame, Graphics, Line, Look, Picture, Region, Span,
+    Style,
+};
 use proptest::prelude::*;
 
 use crate::emulators::Emulators;
@@ -43,7 +48,7 @@ fn line() -> impl Strategy<Value = Line> {
     let span = (text, prop_oneof![2 => Just(Style::PLAIN), 1 => style()])
         .prop_map(|(text, style)| Span::styled(text, style));
     (prop::collection::vec(span, 0..3), prop::option::weighted(0.1, style()))
-        .prop_map(|(spans, fill)| Line { spans, fill })
+        .prop_map(|(spans, fill)| Line { spans, fill, picture: None })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -182,6 +187,67 @@ fn numbered(name: &str, from: usize, count: usize) -> Vec<String> {
 
 fn lines(rows: &[String]) -> Vec<Line> {
     rows.iter().cloned().map(Line::raw).collect()
+}
+
+/// A picture of so many rows.
+fn picture(rows: usize, graphics: Graphics) -> Arc<Picture> {
+    let mut png = Vec::new();
+    let height = u32::try_from(rows).unwrap() * 20;
+    let mut writer = png::Encoder::new(&mut png, 15, height).write_header().unwrap();
+    writer.write_image_data(&vec![99; rows * 20 * 15]).unwrap();
+    writer.finish().unwrap();
+    let drawing = Drawing { graphics, cell: (10, 20), colors: 256 };
+    Arc::new(Picture::new(&png, &drawing, (9, rows)).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pictures_stand_on_rows_of_their_own(
+        height in 5..14_usize,
+        graphics in prop::sample::select(
+            &[Graphics::Kitty, Graphics::Iterm, Graphics::Sixel][..]),
+        steps in prop::collection::vec(
+            (0..4_usize, prop::option::of(1..9_usize), 0..30_usize, 1..5_usize), 1..10),
+    ) {
+        let mut emulators = Emulators::new(40, height);
+        let mut region = Region::new(40, height, LOOK);
+        let mut document = Vec::new();
+        for (step, (before, rows, after, live)) in steps.into_iter().enumerate() {
+            let mut commit = lines(&numbered(&format!("{step}before"), 0, before));
+            let first = document.len() + commit.len();
+            if let Some(rows) = rows {
+                let picture = picture(rows, graphics);
+                prop_assert_eq!(picture.size(), (2, rows));
+                commit.extend(picture.lines(3));
+            }
+            commit.extend(lines(&numbered(&format!("{step}after"), 0, after)));
+            let live = lines(&numbered(&format!("{step}live"), 0, live));
+            let cursor = Some((0, u16::try_from(live.len() - 1).unwrap()));
+            let bytes = region.frame(&Frame { commit: &commit, live: &live, cursor });
+            // Where the cursor is when a picture begins.
+            let text = std::str::from_utf8(&bytes).unwrap();
+            let mut pieces = text.split("\x1b7");
+            emulators.feed(pieces.next().unwrap().as_bytes());
+            let mut drawn = 0;
+            for piece in pieces {
+                for (name, seen) in emulators.seen() {
+                    prop_assert_eq!(seen.cursor, (3, first), "{}", name);
+                }
+                drawn += 1;
+                prop_assert!(piece.contains("\x1b8"));
+                emulators.feed(format!("\x1b7{piece}").as_bytes());
+            }
+            prop_assert_eq!(drawn, usize::from(rows.is_some_and(|rows| rows < height)));
+            document.extend(commit.iter().map(|line| line.text().trim().to_owned()));
+            let all: Vec<String> = document.iter().cloned().chain(live.iter().map(Line::text)).collect();
+            for (name, seen) in emulators.seen() {
+                prop_assert_eq!(&seen.rows, &all, "{}", name);
+                prop_assert_eq!(seen.cursor, (0, all.len() - 1), "{}", name);
+            }
+        }
+    }
 }
 
 proptest! {

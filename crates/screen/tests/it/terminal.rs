@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use parallax_screen::{Frame, Input, InputEvent, Key, KeyCode, Line, Screen, ScreenOptions};
+use parallax_screen::{
+    Drawing, Frame, Graphics, Input, InputEvent, Key, KeyCode, Line, Screen, ScreenOptions,
+};
 use portable_pty::{MasterPty, PtySize, native_pty_system};
 
 /// The terminal's end of a pair.
@@ -121,6 +123,37 @@ async fn the_terminal_is_asked_once_and_its_answers_are_no_keys() {
         assert!(last.contains(mode), "{mode:?} in {last:?}");
     }
     assert_eq!(modes(&device), before);
+}
+
+#[tokio::test]
+async fn what_draws_pictures_is_asked_how() {
+    let mut terminal = Terminal::new();
+    let (screen, mut input) = terminal.open(ScreenOptions::default());
+    let asked = terminal.read_until("\x1b[?7l");
+    let graphics = asked.find("\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\");
+    assert!(graphics.is_some_and(|at| at < asked.find("\x1b[c").unwrap()), "{asked:?}");
+    assert_eq!(screen.drawing(None), None);
+
+    terminal.types("\x1b[?63;1;4cx");
+    assert_eq!(input.next().await, Some(typed('x')));
+    terminal.read_until("\x1b[?1;1;0S\x1b[16t");
+    let sixels = |colors, cell| Some(Drawing { graphics: Graphics::Sixel, cell, colors });
+    assert_eq!(screen.drawing(None), sixels(256, (10, 20)));
+    terminal.types("\x1b[?1;0;16S\x1b[6;30;12ty");
+    assert_eq!(input.next().await, Some(typed('y')));
+    assert_eq!(screen.drawing(None), sixels(16, (12, 30)));
+    let wanted = screen.drawing(Some(Graphics::Kitty)).map(|drawing| drawing.graphics);
+    assert_eq!(wanted, Some(Graphics::Kitty));
+
+    // Without pictures nothing of this is asked.
+    drop(screen);
+    let mut terminal = Terminal::new();
+    let options = ScreenOptions { pictures: false, ..ScreenOptions::default() };
+    let (_screen, mut input) = terminal.open(options);
+    terminal.types("\x1b[?63;1;4cx");
+    assert_eq!(input.next().await, Some(typed('x')));
+    let asked = terminal.read_until("\x1b[?7l");
+    assert!(!asked.contains("\x1b_G") && !asked.contains("\x1b[16t"), "{asked:?}");
 }
 
 #[tokio::test]

@@ -417,7 +417,7 @@ pub(crate) fn cut(line: Line, width: usize) -> Line {
             break;
         }
     }
-    Line { spans, fill: line.fill }
+    Line { spans, fill: line.fill, picture: None }
 }
 
 /// The same, with a `…` where something is missing.

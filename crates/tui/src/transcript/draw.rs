@@ -284,5 +284,5 @@ pub(super) fn cut(row: &Line, width: usize) -> Line {
             break;
         }
     }
-    Line { spans, fill: row.fill }
+    Line { spans, fill: row.fill, picture: None }
 }

@@ -76,7 +76,7 @@ impl Needle {
             }
             begin = end;
         }
-        Line { spans, fill: row.fill }
+        Line { spans, ..row.clone() }
     }
 }
 

@@ -1,0 +1,157 @@
+//! Files to pixels.
+
+use std::io::Cursor;
+
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+
+use super::pixels::Pixels;
+use super::{MOST_BYTES, MOST_PIXELS, PictureError, PictureHead};
+
+/// What a decoder may take for itself.
+const MOST_MEMORY: usize = 192 << 20;
+
+/// Formats that are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum PictureKind {
+    Png,
+    Jpeg,
+    Gif,
+    Webp,
+}
+
+impl PictureKind {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Png => "PNG",
+            Self::Jpeg => "JPEG",
+            Self::Gif => "GIF",
+            Self::Webp => "WebP",
+        }
+    }
+
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Self::Gif),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::Webp),
+            _ => None,
+        }
+    }
+}
+
+/// What a file is, and how large.
+pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
+    let kind = PictureKind::of(bytes).ok_or(PictureError::Unknown)?;
+    if bytes.len() > MOST_BYTES {
+        return Err(PictureError::TooLong);
+    }
+    let cut = || PictureError::Damaged("it is cut off".to_owned());
+    let (width, height) = match kind {
+        PictureKind::Png => {
+            let side = |at: usize| {
+                let four = bytes.get(at..at + 4)?.try_into().ok()?;
+                Some(u32::from_be_bytes(four))
+            };
+            side(16).zip(side(20)).ok_or_else(cut)?
+        }
+        PictureKind::Gif => {
+            let side = |at: usize| {
+                let two = bytes.get(at..at + 2)?.try_into().ok()?;
+                Some(u32::from(u16::from_le_bytes(two)))
+            };
+            side(6).zip(side(8)).ok_or_else(cut)?
+        }
+        PictureKind::Jpeg => {
+            let mut decoder = jpeg(bytes);
+            decoder.decode_headers().map_err(damaged)?;
+            let (width, height) = decoder.dimensions().ok_or_else(cut)?;
+            (u32::try_from(width).unwrap_or(u32::MAX), u32::try_from(height).unwrap_or(u32::MAX))
+        }
+        PictureKind::Webp => webp(bytes)?.dimensions(),
+    };
+    if width == 0 || height == 0 {
+        return Err(PictureError::Empty);
+    }
+    if u64::from(width) * u64::from(height) > MOST_PIXELS {
+        return Err(PictureError::TooLarge(width, height));
+    }
+    Ok(PictureHead { kind, width, height })
+}
+
+/// The pixels of a file: of an animation, its first picture.
+pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, PictureError> {
+    let PictureHead { kind, width, height } = head(bytes)?;
+    let size = (width as usize, height as usize);
+    let (data, channels) = match kind {
+        PictureKind::Png => png(bytes)?,
+        PictureKind::Jpeg => (jpeg(bytes).decode().map_err(damaged)?, 3),
+        PictureKind::Gif => (gif(bytes, size)?, 4),
+        PictureKind::Webp => {
+            let mut decoder = webp(bytes)?;
+            let length = decoder.output_buffer_size().ok_or(PictureError::TooMuch)?;
+            let mut data = vec![0; length];
+            decoder.read_image(&mut data).map_err(damaged)?;
+            (data, if decoder.has_alpha() { 4 } else { 3 })
+        }
+    };
+    Pixels::new(size, data, channels)
+        .ok_or_else(|| PictureError::Damaged("it has too few pixels".to_owned()))
+}
+
+fn damaged(error: impl std::fmt::Display) -> PictureError {
+    PictureError::Damaged(error.to_string())
+}
+
+fn png(bytes: &[u8]) -> Result<(Vec<u8>, usize), PictureError> {
+    let limits = png::Limits { bytes: MOST_MEMORY };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(damaged)?;
+    let length = reader.output_buffer_size().ok_or(PictureError::TooMuch)?;
+    let mut data = vec![0; length];
+    let info = reader.next_frame(&mut data).map_err(damaged)?;
+    data.truncate(info.buffer_size());
+    Ok((data, info.color_type.samples()))
+}
+
+fn jpeg(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
+    let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::RGB);
+    JpegDecoder::new_with_options(ZCursor::new(bytes), options)
+}
+
+fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureError> {
+    let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(damaged)?;
+    decoder.set_memory_limit(MOST_MEMORY);
+    Ok(decoder)
+}
+
+/// The first frame, where it stands in the whole.
+fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, PictureError> {
+    let mut options = gif::DecodeOptions::new();
+    options.set_color_output(gif::ColorOutput::RGBA);
+    let limit = std::num::NonZeroU64::new(MOST_MEMORY as u64).ok_or(PictureError::TooMuch)?;
+    options.set_memory_limit(gif::MemoryLimit::Bytes(limit));
+    let mut decoder = options.read_info(bytes).map_err(damaged)?;
+    let frame = decoder.read_next_frame().map_err(damaged)?;
+    let Some(frame) = frame else { return Err(PictureError::Empty) };
+    let (left, top) = (usize::from(frame.left), usize::from(frame.top));
+    let mut data = vec![0; width * height * 4];
+    let row_bytes = usize::from(frame.width).max(1) * 4;
+    for (y, row) in frame.buffer.chunks_exact(row_bytes).enumerate() {
+        let kept = row.len().min(width.saturating_sub(left) * 4);
+        let from = ((top + y) * width + left) * 4;
+        if top + y < height
+            && let Some(target) = data.get_mut(from..from + kept)
+            && let Some(row) = row.get(..kept)
+        {
+            target.copy_from_slice(row);
+        }
+    }
+    Ok(data)
+}
