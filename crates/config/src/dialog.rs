@@ -79,6 +79,7 @@ const SHOWN: &[(&str, &str, Counts)] = &[
     ("ui.showLineNumbers", "Line numbers in code", Now),
     ("ui.showCitations", "Sources under an answer", Now),
     ("ui.useAlternateBuffer", "Full-screen mode", Restart),
+    ("ui.inlineImages", "Pictures in the terminal", Now),
     ("ui.inlineThinkingMode", "Show thoughts", Now),
     ("ui.accessibility.screenReader", "Screen reader mode", Restart),
     ("model.name", "Model", Restart),

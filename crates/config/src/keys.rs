@@ -146,6 +146,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("ui.customWittyPhrases", Texts, "[]", "Phrases of your own for that"),
     key("ui.inlineThinkingMode", Choice(&["off", "full"]), "\"off\"", "Show thoughts"),
+    key(
+        "ui.inlineImages",
+        Choice(&["auto", "off", "kitty", "iterm", "sixel"]),
+        "\"auto\"",
+        "How pictures are drawn in the terminal (ours)",
+    ),
     key("ui.errorVerbosity", Choice(&["low", "full"]), "\"low\"", "How much of an error is shown"),
     key("ui.accessibility.screenReader", Flag, "false", "Plain lines for screen readers"),
     key("ide.enabled", Flag, "false", "No effect here: there is no link to editors"),

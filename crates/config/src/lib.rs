@@ -80,4 +80,4 @@ pub use settings::{
 };
 pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};
 pub use trust::{Trust, TrustReason};
-pub use ui::{FooterItem, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};
+pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};

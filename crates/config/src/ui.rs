@@ -16,6 +16,8 @@ pub struct UiSettings {
     pub custom_themes: Object,
     /// `ui.useAlternateBuffer`.
     pub alternate_buffer: bool,
+    /// `ui.inlineImages`.
+    pub inline_images: InlineImages,
     /// `ui.hideTips`.
     pub hide_tips: bool,
     /// `ui.hideBanner`.
@@ -117,6 +119,22 @@ pub enum NotificationMethod {
     Osc777,
     /// The bell.
     Bell,
+}
+
+/// How pictures are drawn in the terminal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InlineImages {
+    /// As the terminal says, if at all.
+    #[default]
+    Auto,
+    /// Not at all.
+    Off,
+    /// The kitty graphics protocol.
+    Kitty,
+    /// Inline images of iTerm2.
+    Iterm,
+    /// Sixels.
+    Sixel,
 }
 
 /// One thing in the footer.
@@ -270,6 +288,13 @@ impl UiSettings {
                 .cloned()
                 .unwrap_or_default(),
             alternate_buffer: flag("ui.useAlternateBuffer"),
+            inline_images: match settings.text("ui.inlineImages").as_deref() {
+                Some("off") => InlineImages::Off,
+                Some("kitty") => InlineImages::Kitty,
+                Some("iterm") => InlineImages::Iterm,
+                Some("sixel") => InlineImages::Sixel,
+                _ => InlineImages::Auto,
+            },
             hide_tips: flag("ui.hideTips"),
             hide_banner: flag("ui.hideBanner"),
             hide_context_summary: flag("ui.hideContextSummary"),

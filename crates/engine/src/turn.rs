@@ -5,6 +5,7 @@ use parallax_protocol::event::{
     EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level, SteerFate,
 };
 use parallax_protocol::ids::{CallId, ItemId};
+use parallax_protocol::image::Image;
 use parallax_protocol::op::Prompt;
 use parallax_protocol::store::{Record, ResultRecord, RoundRecord, assemble_round};
 use parallax_protocol::{CancellationToken, Object};
@@ -224,6 +225,7 @@ impl Session {
             Some(context) => format!("{context}\n\n{}", prompt.text),
             None => prompt.text,
         }));
+        self.tell_images(&prompt.attachments, None);
         parts.extend(prompt.attachments);
         self.prompts.add(self.turn, self.history.len(), &shown);
         let (display, turn) = (Some(shown), Some(self.turn));
@@ -248,11 +250,19 @@ impl Session {
                 start: ItemStart::User { text: text.clone() },
             });
             self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
+            self.tell_images(&attachments, None);
             parts.push(Part::text(text.clone()));
             parts.extend(attachments);
             said.push(text);
         }
         said
+    }
+
+    /// Tells of the pictures among parts; those without a name of their own get this one.
+    pub(crate) fn tell_images(&self, parts: &[Part], name: Option<&str>) {
+        for image in Image::among(parts, name) {
+            self.hub.send(EventBody::Image(image));
+        }
     }
 
     /// Makes the history ready for a user content: every call answered, the

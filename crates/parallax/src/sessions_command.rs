@@ -175,6 +175,9 @@ fn item_json(item: &PastItem) -> Value {
         PastItem::Tool { name, args, status, output, .. } => json!({
             "type": "tool", "name": name, "args": args, "status": status, "output": output,
         }),
+        PastItem::Image(image) => {
+            json!({"type": "image", "name": image.name, "mimeType": image.mime_type})
+        }
         PastItem::Ended { reason, detail } => {
             json!({"type": "ended", "reason": reason, "detail": detail})
         }
@@ -195,7 +198,7 @@ fn write_item(text: &mut String, item: &PastItem) {
                 let _ = writeln!(text, "    {}", one_line(line));
             }
         }
-        PastItem::Thought { .. } => {}
+        PastItem::Image(_) | PastItem::Thought { .. } => {}
         PastItem::Ended { reason, detail } => {
             let detail = detail.as_deref().map(|it| format!(": {}", one_line(it)));
             let _ = write!(text, "\n  ({reason}{})\n", detail.unwrap_or_default());

@@ -10,6 +10,7 @@ use crate::agent::AgentProgress;
 pub use crate::budget::{BudgetKind, BudgetScope, BudgetSpent};
 use crate::context::ContextPicture;
 use crate::ids::{AskId, CallId, ItemId, SessionId, SteerId};
+use crate::image::Image;
 use crate::model::{Citation, Retry, Usage};
 use crate::op::AskOutcome;
 use crate::permissions::Permissions;
@@ -101,6 +102,9 @@ pub enum EventBody {
     ModelCall(ModelCall),
     /// Where the answer that was just told has its words from, each source once.
     Sources(Vec<Citation>),
+    /// A picture, where it stands among the items: behind the prompt, the call or the
+    /// answer that it came with.
+    Image(Image),
     /// How full the model's context is.
     ContextUsed(ContextUsed),
     /// What fills the model's context, when it was asked for.

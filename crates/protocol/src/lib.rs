@@ -11,6 +11,7 @@ pub mod context;
 pub mod event;
 pub mod hooks;
 pub mod ids;
+pub mod image;
 mod lenient;
 pub mod model;
 pub mod op;

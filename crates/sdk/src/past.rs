@@ -3,6 +3,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView, Role};
+use parallax_protocol::image::Image;
 use parallax_protocol::store::{CallTold, ContentRecord, Record, ResultRecord, RoundRecord};
 use serde_json::Value;
 
@@ -68,6 +69,8 @@ pub enum PastItem {
         /// What a person was told beside that, where it was kept.
         told: Option<Box<CallTold>>,
     },
+    /// A picture that came with what stands before it.
+    Image(Image),
     /// A turn ended otherwise than with an answer.
     Ended {
         /// Why ([`Record::TurnEnd`]).
@@ -172,6 +175,7 @@ impl Teller {
                 self.items.push(PastItem::User { text, before, turn, time, read });
                 self.is_prompted = true;
             }
+            self.images(record, None);
             return;
         }
         if let Some(command) = &record.command {
@@ -210,6 +214,16 @@ impl Teller {
             }
         }
         self.say(&mut text, record.partial);
+        self.items.extend(Image::among(&content.parts, None).into_iter().map(PastItem::Image));
+    }
+
+    /// The pictures of a content, if it has any.
+    fn images(&mut self, record: &ContentRecord, name: Option<&str>) {
+        if record.wire.json().contains("\"inlineData\"")
+            && let Ok(content) = record.wire.open()
+        {
+            self.items.extend(Image::among(&content.parts, name).into_iter().map(PastItem::Image));
+        }
     }
 
     fn say(&mut self, text: &mut String, partial: bool) {
@@ -231,6 +245,11 @@ impl Teller {
         display.clone_from(&result.display);
         *told = result.told.clone().map(Box::new);
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
+        let title = told.as_ref().map(|told| told.title.clone());
+        if status.as_deref() == Some("success") {
+            let images = Image::among(&parts, title.as_deref());
+            self.items.extend(images.into_iter().map(PastItem::Image));
+        }
     }
 
     /// Results as a content, in the order of the calls.

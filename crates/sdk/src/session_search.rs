@@ -117,7 +117,7 @@ pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
             | PastItem::Steer { text: said }
             | PastItem::Thought { text: said }
             | PastItem::Text { text: said, .. } => add(text, &said),
-            PastItem::Ended { .. } => {}
+            PastItem::Image(_) | PastItem::Ended { .. } => {}
             PastItem::Shell { command, output, .. } => {
                 add(text, &command);
                 add(text, crate::sessions::cut(&output, MOST_OF_OUTPUT));

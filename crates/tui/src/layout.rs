@@ -101,6 +101,15 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// A size in bytes, as people say it.
+pub(crate) fn bytes(size: usize) -> String {
+    match size {
+        0..1_000 => count(size, "byte"),
+        1_000..1_000_000 => format!("{} KB", size.div_ceil(1_000)),
+        _ => format!("{}.{} MB", size / 1_000_000, size / 100_000 % 10),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

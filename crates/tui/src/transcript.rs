@@ -19,6 +19,7 @@ mod load;
 mod output;
 mod page;
 mod past;
+mod picture;
 mod progress_row;
 mod query;
 mod release;
@@ -36,6 +37,7 @@ pub(crate) use describe::{display_name, without_verb};
 pub use find::Needle;
 pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};
+pub(crate) use picture::Prepared;
 
 use draw::Shape;
 use item::Item;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, FunctionCall, PartView};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::image::Image;
 use parallax_protocol::model::Citation;
 
 use super::Reply;
@@ -47,10 +48,14 @@ impl Session {
                 replaces: None,
             })
             .collect();
+        let images = Image::among(&content.parts, None);
         if let Some(item) = item {
             let text = Arc::new(text_of(content));
             self.hub
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
+        }
+        for image in images {
+            self.hub.send(EventBody::Image(image));
         }
         if cut {
             let text = "the answer was cut at the model's output limit (`MAX_TOKENS`)";

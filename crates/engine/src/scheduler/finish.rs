@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, ToolStatus};
+use parallax_protocol::image::Image;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::store::{CallTold, Record, ResultRecord};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
@@ -126,6 +127,10 @@ impl Session {
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = board.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
+        let images = match status {
+            ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&finish.title)),
+            ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
+        };
         let response = respond(
             &Answered {
                 wire_id: call.wire_id.as_deref(),
@@ -168,6 +173,9 @@ impl Session {
                 duration_ms: finish.duration_ms,
             })),
         });
+        for image in images {
+            self.hub.send(EventBody::Image(image));
+        }
         if let Some(slot) = board.slots.get_mut(index) {
             *slot = Some(response);
         }

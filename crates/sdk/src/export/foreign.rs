@@ -55,7 +55,7 @@ pub(super) fn claude(session: &LoadedSession) -> String {
                 lines.line("user", &json!({"role": "user", "content": [result]}), &time);
             }
             // Their thoughts are signed, and without that they are refused; ends have no form.
-            PastItem::Thought { .. } | PastItem::Ended { .. } => {}
+            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
         }
     }
     lines.text
@@ -129,7 +129,7 @@ pub(super) fn codex(session: &LoadedSession) -> String {
                 line("response_item", result, &time);
             }
             // Their thoughts are sealed by the service; ends have no form.
-            PastItem::Thought { .. } | PastItem::Ended { .. } => {}
+            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
         }
     }
     text

@@ -161,6 +161,7 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Colo
             }
             page.push_str("</section>\n");
         }
+        PastItem::Image(_) => {}
         PastItem::Ended { reason, detail } => {
             let how = Escaped(detail.as_deref().unwrap_or(reason));
             let _ = writeln!(page, "<p class=\"cut\">The turn ended here: {how}</p>");

@@ -13,7 +13,7 @@ pub fn markdown(items: &[PastItem]) -> String {
     for item in items {
         let now = match item {
             PastItem::User { .. } | PastItem::Steer { .. } | PastItem::Shell { .. } => "USER",
-            PastItem::Thought { .. } | PastItem::Ended { .. } => continue,
+            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => continue,
             PastItem::Text { .. } | PastItem::Tool { .. } => "MODEL",
         };
         if now != speaker {
@@ -41,7 +41,7 @@ pub fn markdown(items: &[PastItem]) -> String {
                 let ran = json!({"command": command, "code": code, "output": output});
                 let _ = write!(text, "{}\n\n", fenced(&ran));
             }
-            PastItem::Thought { .. } | PastItem::Ended { .. } => {}
+            PastItem::Image(_) | PastItem::Thought { .. } | PastItem::Ended { .. } => {}
         }
     }
     text

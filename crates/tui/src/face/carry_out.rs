@@ -8,15 +8,17 @@ use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::expand::read_names;
+use parallax_sdk::settings::InlineImages;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
-use parallax_screen::{Frame, Progress, Terminal};
+use parallax_screen::{Frame, Graphics, Progress, Terminal};
 
 use super::{Deliver, Face, Left};
 use crate::app::App;
 use crate::copied::Copied;
 use crate::effect::{Effect, Job, Then};
 use crate::signals::Signals;
+use crate::transcript::Prepared;
 
 /// How long a session's end may take where nothing can be drawn meanwhile.
 const SHORT_FAREWELL: Duration = Duration::from_secs(5);
@@ -48,6 +50,7 @@ impl Face {
     /// Carries out everything that is wanted now.
     pub(super) async fn carry_out(&mut self) {
         loop {
+            self.look_at_picture();
             let effects = self.app.take_effects();
             if effects.is_empty() {
                 return;
@@ -322,6 +325,24 @@ impl Face {
         self.app.copied(copied);
     }
 
+    /// Has the next picture made ready on a thread of its own, one after another.
+    fn look_at_picture(&mut self) {
+        let Some((id, image)) = self.app.transcript.unseen_picture() else { return };
+        let drawing = match self.app.settings.inline_images {
+            _ if self.app.settings.screen_reader => None,
+            InlineImages::Off => None,
+            InlineImages::Auto => self.screen.drawing(None),
+            InlineImages::Kitty => self.screen.drawing(Some(Graphics::Kitty)),
+            InlineImages::Iterm => self.screen.drawing(Some(Graphics::Iterm)),
+            InlineImages::Sixel => self.screen.drawing(Some(Graphics::Sixel)),
+        };
+        let window = self.screen.size();
+        self.run(Box::new(move || {
+            let prepared = Prepared::new(&image, drawing.as_ref(), window);
+            Box::new(move |app| app.transcript.picture_seen(id, &image, prepared))
+        }));
+    }
+
     fn paste_clipboard(&mut self) {
         let Some(launch) = &self.app.launch else { return };
         let folder = launch.images_folder();
@@ -366,6 +387,7 @@ impl Face {
     pub(super) async fn close(mut self, left: Left, signals: &mut Signals) {
         self.end_turn().await;
         self.app.close_pager();
+        self.app.transcript.settle_pictures();
         let last = self.app.farewell(self.delete);
         if self.app.has_title() {
             // It told of a program that is no more.

@@ -8,6 +8,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::mcp_view::{Answer, Asker, Question, WantedSignIn};
+use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::{Prepared, TrustQuestion};
 use parallax_sdk::{Launch, OpenSession, SessionChoice};
 use tokio::sync::mpsc;
@@ -41,8 +42,12 @@ impl Face {
             Layout::Full => Mode::Alternate,
             Layout::Inline => Mode::Inline,
         };
-        let screen_options =
-            ScreenOptions { mode, mouse: layout == Layout::Full, ..ScreenOptions::default() };
+        let screen_options = ScreenOptions {
+            mode,
+            mouse: layout == Layout::Full,
+            pictures: ui.inline_images != InlineImages::Off,
+            ..ScreenOptions::default()
+        };
         let (screen, input) = Screen::open(screen_options).map_err(|error| Failure {
             kind: FailureKind::Input,
             message: format!("the terminal cannot be used: {error}"),

@@ -137,6 +137,7 @@ impl<'a> Draw<'a> {
                 let style = self.theme.secondary;
                 (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
             }
+            Item::Picture(shown) => (shown.caption(self), Shape::Notice),
             Item::Sources(sources) => (source_rows::rows(sources, self), Shape::Block),
             Item::Rows(rows) => {
                 (rows.iter().flat_map(|row| self.wrapped(row)).collect(), Shape::Block)
@@ -162,7 +163,7 @@ impl<'a> Draw<'a> {
             Item::Thought { text, .. } if text.trim().is_empty() => None,
             Item::Rows(rows) if rows.is_empty() => None,
             Item::Tool(tool) => Some(tool_rows::shape(tool, self.options.whole_results)),
-            Item::Notice { .. } | Item::Remark { .. } => Some(Shape::Notice),
+            Item::Notice { .. } | Item::Remark { .. } | Item::Picture(_) => Some(Shape::Notice),
             _ => Some(Shape::Block),
         }
     }

@@ -76,7 +76,7 @@ impl Needle {
             }
             begin = end;
         }
-        Line { spans, ..row.clone() }
+        Line { spans, fill: row.fill, picture: None }
     }
 }
 

@@ -9,6 +9,7 @@ use parallax_protocol::shell::Screen;
 use super::answer::Answer;
 use super::item::{Item, LocalItem, Shell};
 use super::output::Output;
+use super::picture::Shown;
 use super::tool::Tool;
 use super::{Transcript, words};
 
@@ -86,6 +87,9 @@ impl Transcript {
             EventBody::Restored(undone) => {
                 let (level, text) = words::restored(undone);
                 self.items.push(Item::notice(level, text));
+            }
+            EventBody::Image(image) => {
+                self.items.push(Item::Picture(Box::new(Shown::new(image.clone()))));
             }
             // What these tell stands elsewhere on the screen, or comes as an
             // item of its own.

@@ -9,6 +9,7 @@ use parallax_screen::Line;
 
 use super::answer::Answer;
 use super::output::Output;
+use super::picture::Shown;
 use super::tool::Tool;
 
 /// An item that the face adds by itself.
@@ -88,6 +89,7 @@ pub(super) enum Item {
     },
     Rows(Arc<[Line]>),
     Sources(Arc<[Citation]>),
+    Picture(Box<Shown>),
 }
 
 /// A command that a person ran.
@@ -165,6 +167,7 @@ impl Item {
             Self::Thought { open, .. } => *open,
             Self::Tool(tool) => tool.is_open(),
             Self::Shell(shell) => shell.running,
+            Self::Picture(shown) => shown.is_open(),
             _ => false,
         }
     }

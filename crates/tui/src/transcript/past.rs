@@ -7,12 +7,14 @@ use parallax_sdk::past::PastItem;
 use super::Transcript;
 use super::answer::Answer;
 use super::item::{Item, LocalItem};
+use super::picture::Shown;
 use super::tool::Tool;
 use super::words;
 
 impl Transcript {
     /// Adds what happened in earlier runs. Nothing is rendered until it is seen.
     pub fn resume(&mut self, items: Vec<PastItem>) {
+        let before = self.items.len();
         for item in items {
             let item = match item {
                 PastItem::User { text, read, .. } => {
@@ -38,6 +40,7 @@ impl Transcript {
                     }
                     Item::Tool(Box::new(tool))
                 }
+                PastItem::Image(image) => Item::Picture(Box::new(Shown::new(image))),
                 PastItem::Ended { reason, detail } => {
                     match words::ended_before(&reason, detail.as_deref()) {
                         Some((level, text)) => Item::notice(level, text),
@@ -47,11 +50,13 @@ impl Transcript {
             };
             self.items.push(item);
         }
+        self.settle_old_pictures(before);
     }
 
     /// The session is over: nothing of it is under way any more.
     pub fn end_session(&mut self) {
         self.close_open();
+        self.settle_pictures();
         for item in &mut self.items {
             if let Item::Shell(shell) = item {
                 shell.running = false;

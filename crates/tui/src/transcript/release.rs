@@ -26,6 +26,7 @@ impl Transcript {
                     first = !answer.is_given();
                     (answer.take_finished(&draw), Shape::Block)
                 }
+                Item::Picture(shown) => (shown.take(&draw), Shape::Notice),
                 item => draw.item(item),
             };
             if !more.is_empty() {
