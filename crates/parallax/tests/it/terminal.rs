@@ -8,6 +8,7 @@ mod extending;
 mod first_run;
 mod footer;
 mod leaving;
+mod pictures;
 mod questions;
 pub(crate) mod seat;
 mod sessions;

@@ -9,10 +9,10 @@ const COLORS: usize = 1 << (3 * BITS);
 /// What is less opaque is not drawn.
 const OPAQUE: u8 = 128;
 
-/// The colours, and which one stands for which.
+/// The colours, and which one is the nearest to which.
 pub(super) struct Palette {
     pub colors: Vec<[u8; 3]>,
-    by_key: Vec<u8>,
+    nearest: Vec<Option<u8>>,
 }
 
 /// Colours of the picture that are near each other.
@@ -77,20 +77,58 @@ impl Palette {
             let Some(half) = half else { break };
             groups.push(half);
         }
-        let mut by_key = vec![0; COLORS];
-        for (index, group) in groups.iter().enumerate() {
-            for (key, ..) in &group.members {
-                if let Some(entry) = by_key.get_mut(*key) {
-                    *entry = u8::try_from(index).unwrap_or(u8::MAX);
-                }
-            }
-        }
-        Self { colors: groups.iter().map(Group::mean).collect(), by_key }
+        Self { colors: groups.iter().map(Group::mean).collect(), nearest: vec![None; COLORS] }
     }
 
-    /// Which colour is drawn for a pixel, if any.
-    pub fn index(&self, pixel: Pixel) -> Option<u8> {
-        is_drawn(&pixel).then(|| self.by_key.get(key(pixel)).copied()).flatten()
+    /// Which colour is drawn for each pixel, if any. What a pixel misses is made good by
+    /// those to its right and below it (Floyd and Steinberg).
+    pub fn drawn(&mut self, pixels: &Pixels) -> Vec<Option<u8>> {
+        let (width, height) = pixels.size();
+        let mut drawn = Vec::with_capacity(width * height);
+        // A column more at each side, for what falls beside the picture.
+        let (mut here, mut below) = (vec![[0_i32; 3]; width + 2], vec![[0_i32; 3]; width + 2]);
+        for y in 0..height {
+            for x in 0..width {
+                let pixel = pixels.at(x, y);
+                if !is_drawn(&pixel) {
+                    drawn.push(None);
+                    continue;
+                }
+                let missing = here[x + 1];
+                let level = |part: usize| i32::from(pixel[part]) + missing[part] / 16;
+                let wanted = [0, 1, 2].map(|part| level(part).clamp(0, 255));
+                let (index, color) = self.nearest(wanted);
+                drawn.push(Some(index));
+                for part in 0..3 {
+                    let missed = wanted[part] - i32::from(color[part]);
+                    here[x + 2][part] += missed * 7;
+                    below[x][part] += missed * 3;
+                    below[x + 1][part] += missed * 5;
+                    below[x + 2][part] += missed;
+                }
+            }
+            std::mem::swap(&mut here, &mut below);
+            below.fill([0; 3]);
+        }
+        drawn
+    }
+
+    fn nearest(&mut self, wanted: [i32; 3]) -> (u8, [u8; 3]) {
+        let [red, green, blue] = wanted.map(|level| u8::try_from(level).unwrap_or(255));
+        let key = key([red, green, blue, 255]);
+        let index = self.nearest.get(key).copied().flatten().unwrap_or_else(|| {
+            let distance = |color: &[u8; 3]| {
+                let parts = wanted.iter().zip(color);
+                parts.map(|(wanted, level)| (wanted - i32::from(*level)).pow(2)).sum::<i32>()
+            };
+            let colors = self.colors.iter().enumerate();
+            let found = colors.min_by_key(|(_, color)| distance(color)).map_or(0, |(at, _)| at);
+            u8::try_from(found).unwrap_or(u8::MAX)
+        });
+        if let Some(known) = self.nearest.get_mut(key) {
+            *known = Some(index);
+        }
+        (index, self.colors.get(usize::from(index)).copied().unwrap_or_default())
     }
 }
 

@@ -14,7 +14,8 @@ const RUN: usize = 4;
 /// The pixels in at most so many colours. What is clear stays as it is on the screen.
 pub(super) fn encode(pixels: &Pixels, colors: usize) -> Vec<u8> {
     let (width, height) = pixels.size();
-    let palette = Palette::of(pixels, colors);
+    let mut palette = Palette::of(pixels, colors);
+    let drawn = palette.drawn(pixels);
     let mut out = format!("\x1bP0;1;0q\"1;1;{width};{height}").into_bytes();
     for (index, color) in palette.colors.iter().enumerate() {
         let [red, green, blue] = color.map(|level| (u32::from(level) * 100 + 127) / 255);
@@ -24,7 +25,7 @@ pub(super) fn encode(pixels: &Pixels, colors: usize) -> Vec<u8> {
         let mut rows: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
         for y in top..(top + BAND).min(height) {
             for x in 0..width {
-                let Some(color) = palette.index(pixels.at(x, y)) else { continue };
+                let Some(color) = drawn.get(y * width + x).copied().flatten() else { continue };
                 let row = rows.entry(color).or_insert_with(|| vec![0; width]);
                 if let Some(sixel) = row.get_mut(x) {
                     *sixel |= 1 << (y - top);

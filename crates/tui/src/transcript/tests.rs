@@ -529,3 +529,27 @@ fn what_was_said_with_a_refusal_stands_under_the_call_also_when_resumed() {
     }]);
     assert_eq!(resumed.take(), live);
 }
+
+#[test]
+fn what_stands_behind_a_picture_waits_until_somebody_has_looked_at_it() {
+    let mut show = Show::default();
+    let image = |name: &str, mime: &str| parallax_protocol::image::Image {
+        name: Some(name.to_owned()),
+        mime_type: mime.to_owned(),
+        data: "R0lGODlhAAAAAA==".into(),
+    };
+    show.event(EventBody::Image(image("a\x1b[31m\n.gif", "image/gif")));
+    show.event(EventBody::Image(image("b.svg", "image/svg+xml")));
+    show.text("t", "After.", false);
+    assert!(show.take().is_empty());
+    let (first, picture) = show.transcript.unseen_picture().unwrap();
+    assert!(show.transcript.unseen_picture().is_none(), "one after another");
+    let seen = Prepared::new(&picture, None, (80, 24));
+    show.transcript.picture_seen(first, &picture, seen);
+    let rows = show.take();
+    assert_eq!(rows, ["▣ a .gif · image/gif, 10 bytes · not shown: it has no pixels"]);
+    // At the end nobody waits any more.
+    show.transcript.settle_pictures();
+    show.given.clear();
+    assert_eq!(show.take(), ["▣ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);
+}

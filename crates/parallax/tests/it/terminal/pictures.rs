@@ -1,0 +1,111 @@
+//! Pictures in the conversation.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use testkit::pty::Key;
+
+use super::seat::{COMPOSER, Seat, Start};
+use crate::support::World;
+
+/// 20×40, red.
+const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAABQAAAAoCAIAAABxU02MAAAAIklEQVR42u3LMQ0AAAwEofNvuvXwMwkrXc2\
+                   SZVmWZVmWVw+gnx0OG6dhggAAAABJRU5ErkJggg==";
+/// What is said of it.
+const HEAD: &str = "PNG, 20×40, 91 bytes";
+
+fn world(script: &str, setting: &str) -> World {
+    let world = World::new(&script.replace("RED", RED));
+    let settings = format!(r#"{{"ui":{{"inlineImages":"{setting}"}}}}"#);
+    world.home.write_home(".gemini/settings.json", &settings).expect("settings");
+    std::fs::write(world.home.project().join("shot.png"), STANDARD.decode(RED).expect("base64"))
+        .expect("a picture");
+    world
+}
+
+/// The files that were sent by the kitty protocol.
+fn sent(seat: &Seat) -> Vec<Vec<u8>> {
+    let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
+    let sequences = output.split("\x1b_G").skip(1).map(|rest| rest.split_once("\x1b\\").unwrap().0);
+    let shown = sequences.filter(|sequence| sequence.starts_with("a=T,"));
+    shown.map(|it| STANDARD.decode(it.split_once(';').unwrap().1).expect("base64")).collect()
+}
+
+/// The rows that tell of pictures.
+fn told(seat: &Seat) -> Vec<String> {
+    let lines = seat.lines();
+    let told = lines.iter().map(|line| line.trim()).filter(|line| line.contains(HEAD));
+    told.map(str::to_owned).collect()
+}
+
+#[test]
+fn pictures_are_drawn_once_where_they_came() {
+    let script = r#"[
+        {"text":"Seen."},
+        {"calls":[{"name":"read_file","args":{"file_path":"shot.png"}}]},
+        {"text":"Read."},
+        {"parts":[{"text":"Drawn."},{"inlineData":{"mimeType":"image/png","data":"RED"}}]}]"#;
+    let start = Start::sized(100, 40);
+    let seat = Seat::in_world(world(script, "kitty"), &start);
+    seat.types("look at @shot.png now");
+    seat.sees("now");
+    seat.press(Key::Enter);
+    seat.sees("Seen.");
+    seat.prompts("read it");
+    seat.sees("Read.");
+    seat.prompts("draw one");
+    seat.sees("Drawn.");
+    seat.sees(COMPOSER);
+    seat.settles();
+    let expected =
+        [format!("▣ shot.png · {HEAD}"), format!("▣ Read shot.png · {HEAD}"), format!("▣ {HEAD}")];
+    assert_eq!(told(&seat), expected, "{:#?}", seat.lines());
+    let pictures = sent(&seat);
+    assert_eq!(pictures.len(), 3);
+    assert!(pictures.iter().all(|file| file.starts_with(b"\x89PNG\r\n\x1a\n")));
+    // Two rows are kept for each, and nothing else has moved into them.
+    let lines = seat.lines();
+    for (at, _) in lines.iter().enumerate().filter(|(_, line)| line.contains(HEAD)) {
+        let below: Vec<&str> = lines[at + 1..at + 3].iter().map(|line| line.trim()).collect();
+        assert_eq!(below, ["", ""], "{lines:#?}");
+    }
+
+    seat.prompts("/quit");
+    seat.ends();
+    let world = World::in_home(seat.world.home, "[]");
+    let seat = Seat::in_world(world, &start.arguments(&["--resume", "latest"]));
+    seat.settles();
+    assert_eq!(told(&seat), expected, "{:#?}", seat.lines());
+    assert_eq!(sent(&seat), pictures);
+}
+
+#[test]
+fn where_none_can_be_drawn_a_row_tells_of_them() {
+    for (setting, arguments, row) in [
+        ("off", &[][..], format!("▣ shot.png · {HEAD}")),
+        ("auto", &[], format!("▣ shot.png · {HEAD}")),
+        ("kitty", &["--screen-reader"], format!("Picture: shot.png · {HEAD}")),
+    ] {
+        let start = Start::sized(100, 40).arguments(arguments);
+        let seat = Seat::in_world(world(r#"[{"text":"Seen."}]"#, setting), &start);
+        seat.types("look at @shot.png now");
+        seat.sees("now");
+        seat.press(Key::Enter);
+        seat.sees("Seen.");
+        seat.sees(&row);
+        assert_eq!(sent(&seat).len(), 0, "{setting}");
+    }
+}
+
+#[test]
+fn a_damaged_picture_is_told_and_stops_nothing() {
+    let world = world(r#"[{"text":"Seen."}]"#, "sixel");
+    let cut = &STANDARD.decode(RED).expect("base64")[..60];
+    std::fs::write(world.home.project().join("shot.png"), cut).expect("a picture");
+    let seat = Seat::in_world(world, &Start::sized(100, 40));
+    seat.types("look at @shot.png now");
+    seat.sees("now");
+    seat.press(Key::Enter);
+    seat.sees("▣ shot.png · PNG, 20×40, 60 bytes · not shown: damaged");
+    seat.sees("Seen.");
+    seat.sees(COMPOSER);
+}
