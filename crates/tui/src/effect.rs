@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::Op;
+use parallax_screen::Drawing;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::trust::TrustAnswer;
 use parallax_sdk::{LaunchOptions, SessionChoice};
@@ -34,6 +35,8 @@ pub(crate) enum Effect {
     Expand(Box<parallax_sdk::custom_commands::Prepared>, CancellationToken),
     /// Ask the open session something that it knows at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
+    /// Ask the terminal's screen what it draws pictures with.
+    AskPictures(Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>),
     /// Do blocking work.
     Run(Job),
     /// Do blocking work that has something to tell while it goes on.

@@ -1,7 +1,8 @@
 //! Commands that tell how things stand: version, help, changes, memory, rules,
 //! tools, numbers.
 
-use parallax_screen::{Line, wrap};
+use parallax_screen::{Drawing, Graphics, Line, wrap};
+use parallax_sdk::about::About;
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
@@ -21,29 +22,46 @@ impl App {
     pub(super) fn about(&mut self) {
         let session = self.session.clone();
         self.ask(Launch::about, move |app, about| {
-            let row = |label: &str, value: String| {
-                Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
-            };
-            let (asked, means) = &about.model;
-            let mut model =
-                if asked == means { asked.clone() } else { format!("{asked} ({means})") };
-            if let Some(answers) = app.facts.routed.as_ref().filter(|routed| *routed != means) {
-                model.push_str(&format!("; {answers} answers now (`/model why`)"));
-            }
-            let mut rows = vec![
-                Line::styled("Parallax", app.theme.accent.bold()),
-                row("version", about.version.clone()),
-                row("model", model),
-                row("sandbox", about.sandbox.clone()),
-                row("system", about.os.clone()),
-                row("sign-in", about.auth.clone()),
-                row("session", session),
-            ];
-            if let Some(commit) = about.commit {
-                rows.insert(2, row("commit", commit.to_owned()));
-            }
-            app.say(rows);
+            app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
+                app.tell_about(about, session, drawing);
+            })));
         });
+    }
+
+    fn tell_about(&mut self, about: About, session: String, drawing: Option<Drawing>) {
+        let row = |label: &str, value: String| {
+            Line::styled(format!("{label:<10}"), self.theme.secondary).and(value, self.theme.text)
+        };
+        let (asked, means) = &about.model;
+        let mut model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
+        if let Some(answers) = self.facts.routed.as_ref().filter(|routed| *routed != means) {
+            model.push_str(&format!("; {answers} answers now (`/model why`)"));
+        }
+        let pictures = match drawing {
+            Some(Drawing { graphics, cell: (width, height), .. }) => {
+                let name = match graphics {
+                    Graphics::Kitty => "kitty graphics",
+                    Graphics::Iterm => "inline images of iTerm2",
+                    Graphics::Sixel => "sixels",
+                };
+                format!("drawn by {name}, cells of {width}×{height} pixels")
+            }
+            None => "told in a row (`ui.inlineImages`)".to_owned(),
+        };
+        let mut rows = vec![
+            Line::styled("Parallax", self.theme.accent.bold()),
+            row("version", about.version.clone()),
+            row("model", model),
+            row("sandbox", about.sandbox.clone()),
+            row("system", about.os.clone()),
+            row("pictures", pictures),
+            row("sign-in", about.auth.clone()),
+            row("session", session),
+        ];
+        if let Some(commit) = about.commit {
+            rows.insert(2, row("commit", commit.to_owned()));
+        }
+        self.say(rows);
     }
 
     pub(super) fn bug(&mut self, title: &str) {

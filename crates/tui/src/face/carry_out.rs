@@ -11,7 +11,7 @@ use parallax_sdk::expand::read_names;
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::{SessionChoice, clipboard, editor};
 
-use parallax_screen::{Frame, Graphics, Progress, Terminal};
+use parallax_screen::{Drawing, Frame, Graphics, Progress, Terminal};
 
 use super::{Deliver, Face, Left};
 use crate::app::App;
@@ -66,6 +66,10 @@ impl Face {
         match effect {
             Effect::Send(op) => self.send(op).await,
             Effect::Prompt { text, steer, ask } => self.expand(text, steer, ask).await,
+            Effect::AskPictures(then) => {
+                let drawing = self.drawing();
+                then(&mut self.app, drawing);
+            }
             Effect::AllowReading(paths) => {
                 if let Some(session) = &self.session {
                     paths.iter().for_each(|path| session.expander.allow(path));
@@ -325,17 +329,22 @@ impl Face {
         self.app.copied(copied);
     }
 
-    /// Has the next picture made ready on a thread of its own, one after another.
-    fn look_at_picture(&mut self) {
-        let Some((id, image)) = self.app.transcript.unseen_picture() else { return };
-        let drawing = match self.app.settings.inline_images {
+    /// What pictures are drawn with, as far as the terminal has answered.
+    fn drawing(&self) -> Option<Drawing> {
+        match self.app.settings.inline_images {
             _ if self.app.settings.screen_reader => None,
             InlineImages::Off => None,
             InlineImages::Auto => self.screen.drawing(None),
             InlineImages::Kitty => self.screen.drawing(Some(Graphics::Kitty)),
             InlineImages::Iterm => self.screen.drawing(Some(Graphics::Iterm)),
             InlineImages::Sixel => self.screen.drawing(Some(Graphics::Sixel)),
-        };
+        }
+    }
+
+    /// Has the next picture made ready on a thread of its own, one after another.
+    fn look_at_picture(&mut self) {
+        let Some((id, image)) = self.app.transcript.unseen_picture() else { return };
+        let drawing = self.drawing();
         let window = self.screen.size();
         self.run(Box::new(move || {
             let prepared = Prepared::new(&image, drawing.as_ref(), window);

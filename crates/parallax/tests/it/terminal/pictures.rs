@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use testkit::pty::Key;
+use testkit::pty::{Answers, Key};
 
 use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
@@ -43,7 +43,9 @@ fn pictures_are_drawn_once_where_they_came() {
         {"text":"Seen."},
         {"calls":[{"name":"read_file","args":{"file_path":"shot.png"}}]},
         {"text":"Read."},
-        {"parts":[{"text":"Drawn."},{"inlineData":{"mimeType":"image/png","data":"RED"}}]}]"#;
+        {"chunks":[
+            {"parts":[{"text":"Drawn."},{"inlineData":{"mimeType":"image/png","data":"RED"}}]},
+            {"finish":"STOP"}]}]"#;
     let start = Start::sized(100, 40);
     let seat = Seat::in_world(world(script, "kitty"), &start);
     seat.types("look at @shot.png now");
@@ -85,7 +87,7 @@ fn where_none_can_be_drawn_a_row_tells_of_them() {
         ("auto", &[], format!("▣ shot.png · {HEAD}")),
         ("kitty", &["--screen-reader"], format!("Picture: shot.png · {HEAD}")),
     ] {
-        let start = Start::sized(100, 40).arguments(arguments);
+        let start = Start::sized(100, 40).arguments(arguments).answering(Answers::basic());
         let seat = Seat::in_world(world(r#"[{"text":"Seen."}]"#, setting), &start);
         seat.types("look at @shot.png now");
         seat.sees("now");
