@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::line::Line;
 use crate::paint::Vertical;
 use crate::plain::Plain;
-use crate::region::{Frame, Painted, Region, upward};
+use crate::region::{ERASE_BELOW, Frame, Painted, Region, upward};
 use crate::row::Row;
 use crate::screen::Mode;
 use crate::shared::{Resize, Shared};
@@ -65,6 +65,8 @@ pub(crate) struct Canvas {
     /// The frame whose place has not been told yet.
     sent: Option<Sent>,
     broken: Option<Broken>,
+    /// How many rows the window has from the cursor's one on, where the terminal tells.
+    below: Option<usize>,
     /// The newest finished rows that stand above the region, as they were painted.
     /// Only where the terminal tells where frames come to.
     finished: VecDeque<Line>,
@@ -98,6 +100,8 @@ struct Sent {
     commit: Vec<Line>,
     /// It only brings the cursor to the first painted row.
     is_way_up: bool,
+    /// How many rows the window had from the cursor's one on, before it changed.
+    below: Option<usize>,
 }
 
 /// What a frame for another size has left.
@@ -109,9 +113,43 @@ struct Broken {
     up: isize,
     /// How many rows above the first painted one were written over.
     damaged: usize,
+    /// How many of the painted rows have left at the window's top.
+    left: usize,
 }
 
 impl Sent {
+    /// How many of the painted rows have left a window at its top in which this way up
+    /// came to an end.
+    fn gone(&self, place: Place) -> usize {
+        let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
+        let up = match self.moves.first() {
+            Some(Vertical::Up(rows)) => *rows,
+            _ => 0,
+        };
+        let pushed = match self.below {
+            Some(below) if place.row == 0 => self.before.pushed_out(below, columns, rows),
+            _ => 0,
+        };
+        match pushed {
+            0 => up.saturating_sub(place.row.into()),
+            pushed => up + pushed,
+        }
+    }
+
+    /// Where a frame that came to the window it was made for has left the cursor: so many
+    /// rows above the window's end.
+    fn below(&self, place: Place) -> usize {
+        let rows = usize::from(place.size.1);
+        let mut end = rows.saturating_sub(place.row.into());
+        for step in &self.moves {
+            end = match *step {
+                Vertical::Up(count) => (end + count).min(rows),
+                Vertical::Down(count) | Vertical::Feed(count) => end.saturating_sub(count).max(1),
+            };
+        }
+        end
+    }
+
     /// Follows the frame's moves in the window that it came to.
     fn replayed(&self, place: Place) -> Broken {
         let (columns, rows) = place.size;
@@ -135,13 +173,14 @@ impl Sent {
             }
             highest = highest.min(cursor);
         }
+        let left = usize::try_from(-top).unwrap_or(0);
         let top = top.max(0);
         let damaged = match self.is_way_up {
             // It wrote nothing.
             true => 0,
             false => usize::try_from(top - highest.max(0)).unwrap_or(0),
         };
-        Broken { columns, up: cursor - top, damaged }
+        Broken { columns, up: cursor - top, damaged, left }
     }
 }
 
@@ -157,6 +196,7 @@ impl Canvas {
             frames: 0,
             sent: None,
             broken: None,
+            below: None,
             finished: VecDeque::new(),
             covered: None,
         }
@@ -248,17 +288,22 @@ impl Canvas {
         self.frames += 1;
         let at = Instant::now();
         let frame = self.frames;
-        self.sent = Some(Sent { frame, at, size, before, moves, commit, is_way_up });
+        let below = self.below.take();
+        self.sent = Some(Sent { frame, at, size, before, moves, commit, is_way_up, below });
     }
 
     /// How many rows the cursor is below the first painted one, in a window that has
     /// become `columns` wide.
     fn rows_up(&mut self, columns: usize, reflows: bool) -> isize {
         match self.broken.take() {
-            Some(broken) if usize::from(broken.columns) == columns => broken.up,
+            Some(broken) if usize::from(broken.columns) == columns => {
+                // What has gone may have come back since.
+                let gone = self.region.painted().gone_rows(columns);
+                broken.up + isize::try_from(gone).unwrap_or(0)
+            }
             _ => {
                 let rows = self.region.painted().rows_above_cursor(columns, reflows);
-                isize::try_from(rows + self.region.gone(columns)).unwrap_or(0)
+                isize::try_from(rows).unwrap_or(0)
             }
         }
     }
@@ -346,16 +391,23 @@ impl Canvas {
             let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
             if place.size == sent.size {
                 if sent.is_way_up {
-                    let (columns, rows) = place.size;
-                    self.region.begin_anew(columns.into(), rows.into());
+                    let (columns, rows) = (place.size.0.into(), place.size.1.into());
+                    self.region.begin_anew(columns, rows);
+                    self.region.left(&sent.before, sent.gone(*place), columns);
                     shared.painted(place.size);
+                    if shared.is_restless() {
+                        // Else the rows that wait for the size to rest would be pushed out.
+                        // If the terminal is gone, the next frame says so.
+                        let _ = shared.tty.write(ERASE_BELOW);
+                    }
                 }
+                self.below = Some(sent.below(*place));
                 self.keep(sent.commit);
             } else {
                 let mut broken = sent.replayed(*place);
                 let damaged = self.damaged(&mut broken, sent.size.0);
+                self.region.left(&sent.before, broken.left, place.size.0.into());
                 self.broken = Some(broken);
-                self.region.strayed();
                 self.held.splice(0..0, damaged.into_iter().chain(sent.commit));
                 shared.window_changed();
             }
@@ -434,6 +486,7 @@ impl Canvas {
     /// Begins anew in the cursor's row.
     pub fn enter(&mut self, (columns, rows): (u16, u16)) {
         self.entered = true;
+        self.below = None;
         // What stands above now is somebody else's.
         self.finished.clear();
         self.region.restart(columns.into(), rows.into());

@@ -18,7 +18,7 @@ use crate::row::Row;
 /// Erases the cursor's row and all below. Not in one go from the first column: in the
 /// window's first row tmux takes that for clearing the screen, and keeps all that was
 /// on it in its scrollback.
-const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
+pub(crate) const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
 
 /// What is to be shown.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,10 +49,18 @@ pub struct Region {
     moves: Vec<Vertical>,
     /// Nothing is known about the cursor's row and those below it.
     fresh: bool,
-    /// Rows that were painted and that a lower window pushed out at its top: they
-    /// stand in the scrollback, next above the region. A window that grows may bring
-    /// them back.
-    gone: usize,
+    gone: Gone,
+}
+
+/// Rows that were painted and that a smaller window pushed out at its top: they stand in
+/// the scrollback, next above the region. A window that grows may bring them back. They
+/// are kept whole, for another width makes another number of rows of them.
+#[derive(Debug, Clone, Default)]
+struct Gone {
+    rows: Vec<Arc<Row>>,
+    /// The last one is the first part of a row that the terminal had wrapped: with what
+    /// stands in the region's first row it is one to the terminal.
+    split: bool,
 }
 
 impl Region {
@@ -68,13 +76,20 @@ impl Region {
             visible: true,
             moves: Vec::new(),
             fresh: true,
-            gone: 0,
+            gone: Gone::default(),
         }
     }
 
     /// What is painted now.
     pub(crate) fn painted(&self) -> Painted {
-        Painted { rows: self.rows.clone(), y: self.y, x: self.x }
+        Painted {
+            columns: self.columns,
+            height: self.height,
+            gone: self.gone.clone(),
+            rows: self.rows.clone(),
+            y: self.y,
+            x: self.x,
+        }
     }
 
     /// The cursor's moves in the last frame.
@@ -116,7 +131,7 @@ impl Region {
 
         if committed > 0 {
             // They stand between the region and what has gone.
-            self.gone = 0;
+            self.gone = Gone::default();
         }
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
         if self.fresh {
@@ -257,36 +272,36 @@ impl Region {
     /// it begins anew there. What is above stays, the rest goes with the next frame.
     /// `reflows`: the terminal wraps rows that have become too long.
     pub fn resize(&mut self, columns: usize, height: usize, reflows: bool) -> Vec<u8> {
-        let up = self.painted().rows_above_cursor(columns, reflows) + self.gone(columns);
+        let painted = self.painted();
+        let up = painted.rows_above_cursor(columns, reflows);
+        // The terminal keeps the cursor in the window: at least what is further above
+        // it than that has left. What a window grew by may have come back.
+        let missing = match columns == self.columns {
+            true => {
+                let gone = painted.gone_rows(columns);
+                let grown = height.saturating_sub(self.height);
+                gone.saturating_sub(grown) + self.y.saturating_sub(height.max(1) - 1)
+            }
+            // How rows were wrapped is a guess, and no row of others may be erased.
+            false => 0,
+        };
         self.begin_anew(columns, height);
+        self.left(&painted, missing, columns);
         upward(isize::try_from(up).unwrap_or(0))
     }
 
     /// Begins anew in the cursor's row, which is known to be the region's first, in a
     /// window of another size. What is there and below goes with the next frame.
     pub(crate) fn begin_anew(&mut self, columns: usize, height: usize) {
-        let (visible, height) = (self.visible, height.max(1));
-        // The terminal keeps the cursor in the window: at least what is further above
-        // it than that has left. What a window grew by may have come back.
-        let gone = self.gone(columns).saturating_sub(height.saturating_sub(self.height));
-        let left = match columns == self.columns {
-            true => self.y.saturating_sub(height - 1),
-            // How rows were wrapped is a guess, and no row of others may be erased.
-            false => 0,
-        };
+        let visible = self.visible;
         self.restart(columns, height);
-        (self.visible, self.gone) = (visible, gone + left);
+        self.visible = visible;
     }
 
-    /// How many rows of ours may stand next above the region, in a window that has
-    /// become `columns` wide.
-    pub(crate) fn gone(&self, columns: usize) -> usize {
-        if columns == self.columns { self.gone } else { 0 }
-    }
-
-    /// The region is not where it was thought to be.
-    pub(crate) fn strayed(&mut self) {
-        self.gone = 0;
+    /// So many of the rows that a window of `columns` makes of what was painted stand in
+    /// the scrollback, next above the region.
+    pub(crate) fn left(&mut self, painted: &Painted, rows: usize, columns: usize) {
+        self.gone = painted.first(rows, columns);
     }
 
     /// Begins anew in the cursor's row, wherever something else has left it.
@@ -314,22 +329,86 @@ struct Placed<'a> {
 /// Rows on the terminal, and its cursor in them.
 #[derive(Debug)]
 pub(crate) struct Painted {
+    columns: usize,
+    height: usize,
+    gone: Gone,
     rows: Vec<Arc<Row>>,
     y: usize,
     x: Option<usize>,
 }
 
 impl Painted {
-    /// How many rows the cursor is below the first one in a window that has become
-    /// `columns` wide.
+    /// How many rows the cursor is below the first one, those that have gone included, in
+    /// a window that has become `columns` wide.
     pub fn rows_above_cursor(&self, columns: usize, reflows: bool) -> usize {
         if !reflows {
-            return self.y;
+            let gone = if columns == self.columns { self.gone.rows.len() } else { 0 };
+            return gone + self.y;
         }
-        let above: usize =
-            self.rows.iter().take(self.y).map(|row| row.reflowed_height(columns)).sum();
-        let own = self.rows.get(self.y).map_or(1, |row| row.reflowed_height(columns));
-        above + (self.x.unwrap_or(0) / columns.max(1)).min(own - 1)
+        let rows = self.document();
+        // The cursor's row is one of the document's, but may begin within it.
+        let (before, own) = match (self.y, self.gone.split) {
+            (0, true) => (self.gone.rows.len().saturating_sub(1), self.gone.last_len()),
+            (y, split) => ((self.gone.rows.len() + y).saturating_sub(usize::from(split)), 0),
+        };
+        let above: usize = rows.iter().take(before).map(|row| row.reflowed_height(columns)).sum();
+        let height = rows.get(before).map_or(1, |row| row.reflowed_height(columns));
+        above + ((own + self.x.unwrap_or(0)) / columns.max(1)).min(height - 1)
+    }
+
+    /// How many rows of a window of `columns` those are that have gone.
+    pub fn gone_rows(&self, columns: usize) -> usize {
+        self.gone.rows.iter().map(|row| row.reflowed_height(columns)).sum()
+    }
+
+    /// How many rows from the cursor's one on have left at the top of a window that has
+    /// got this size, where there were `below` rows from the cursor's one to the window's
+    /// end. tmux drops what is below the cursor in a lower window first, then it wraps
+    /// what has become too long and shows the end of it.
+    pub fn pushed_out(&self, below: usize, columns: usize, height: usize) -> usize {
+        let lower = self.height.saturating_sub(height);
+        let kept = below - lower.min(below.saturating_sub(1));
+        let rows = self.rows.iter().skip(self.y).take(kept);
+        let blank = kept.saturating_sub(self.rows.len().saturating_sub(self.y));
+        let wrapped: usize = rows.map(|row| row.reflowed_height(columns)).sum();
+        (wrapped + blank).saturating_sub(height)
+    }
+
+    /// All rows as the terminal knows them, those that have gone first.
+    fn document(&self) -> Vec<Arc<Row>> {
+        let mut rows = self.gone.rows.clone();
+        let mut painted = self.rows.iter();
+        if self.gone.split
+            && let (Some(begun), Some(rest)) = (rows.last_mut(), painted.next())
+        {
+            *begun = Arc::new(begun.followed_by(rest));
+        }
+        rows.extend(painted.cloned());
+        rows
+    }
+
+    /// The first `count` rows that a window of `columns` makes of it.
+    fn first(&self, mut count: usize, columns: usize) -> Gone {
+        let mut gone = Gone::default();
+        for row in self.document() {
+            let height = row.reflowed_height(columns);
+            if height > count {
+                gone.split = count > 0;
+                if gone.split {
+                    gone.rows.push(Arc::new(row.first_rows(count, columns)));
+                }
+                break;
+            }
+            count -= height;
+            gone.rows.push(row);
+        }
+        gone
+    }
+}
+
+impl Gone {
+    fn last_len(&self) -> usize {
+        self.rows.last().map_or(0, |row| row.len())
     }
 }
 

@@ -77,19 +77,41 @@ impl Row {
     /// How many rows of a window of `columns` a terminal that reflows makes of
     /// this row.
     pub fn reflowed_height(&self, columns: usize) -> usize {
+        1 + self.breaks(columns).count()
+    }
+
+    /// The cells that fill the first `count` of these rows.
+    pub fn first_rows(&self, count: usize, columns: usize) -> Self {
+        let end = match count.checked_sub(1) {
+            Some(last) => self.breaks(columns).nth(last).unwrap_or(self.cells.len()),
+            None => 0,
+        };
+        Self { cells: self.cells.iter().take(end).cloned().collect() }
+    }
+
+    /// This row and another in one.
+    pub fn followed_by(&self, other: &Self) -> Self {
+        Self { cells: self.cells.iter().chain(&other.cells).cloned().collect() }
+    }
+
+    /// At which cells a terminal that reflows begins another row.
+    fn breaks(&self, columns: usize) -> impl Iterator<Item = usize> {
         let columns = columns.max(1);
-        let (mut rows, mut used, mut at) = (1, 0, 0);
-        while at < self.cells.len() {
-            let wide = self.cells.get(at + 1).is_some_and(|cell| cell.glyph == Glyph::Tail);
-            let width = if wide { 2 } else { 1 };
-            if used + width > columns && used > 0 {
-                rows += 1;
-                used = 0;
+        let (mut used, mut at) = (0, 0);
+        std::iter::from_fn(move || {
+            while at < self.cells.len() {
+                let wide = self.cells.get(at + 1).is_some_and(|cell| cell.glyph == Glyph::Tail);
+                let width = if wide { 2 } else { 1 };
+                let here = at;
+                let breaks = used + width > columns && used > 0;
+                used = if breaks { width } else { used + width };
+                at += width;
+                if breaks {
+                    return Some(here);
+                }
             }
-            used += width;
-            at += width;
-        }
-        rows
+            None
+        })
     }
 
     /// Columns in which the rows differ: about what painting one over the other
@@ -201,5 +223,7 @@ mod tests {
         assert_eq!(Row::new(&Line::raw("12345678"), 10).reflowed_height(4), 2);
         assert_eq!(Row::new(&Line::raw("123456789"), 10).reflowed_height(4), 3);
         assert_eq!(Row::new(&Line::raw("漢字漢"), 10).reflowed_height(3), 3);
+        let begun = |count| text(&Row::new(&Line::raw("漢字漢"), 10).first_rows(count, 3));
+        assert_eq!([0, 1, 2, 3, 4].map(begun), ["", "漢", "漢字", "漢字漢", "漢字漢"]);
     }
 }

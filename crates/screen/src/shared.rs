@@ -383,6 +383,11 @@ impl Shared {
         self.state().unrest.may(Instant::now())
     }
 
+    /// Whether frames wait because the window changes all the time.
+    pub fn is_restless(&self) -> bool {
+        self.state().unrest.lasts()
+    }
+
     pub fn resize_deadline(&self) -> Option<Instant> {
         match self.state().resize {
             Resize::Asked(since) => Some(since + RESIZE_PATIENCE),

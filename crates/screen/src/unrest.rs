@@ -41,6 +41,11 @@ impl Unrest {
         self.last = Some(now);
     }
 
+    /// Whether frames wait for the end of the changes.
+    pub fn lasts(&self) -> bool {
+        self.waits_since.is_some()
+    }
+
     /// What may be painted now.
     pub fn may(&mut self, now: Instant) -> May {
         let (Some(since), Some(last)) = (self.waits_since, self.last) else { return May::All };

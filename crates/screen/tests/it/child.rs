@@ -12,6 +12,8 @@ use parallax_screen::{
 pub const NAME: &str = "child::streams_until_q";
 /// The name of the program that only stands there.
 pub const STANDING: &str = "child::stands_until_q";
+/// The name of the program that fills the window and shows no cursor.
+pub const ASKING: &str = "child::asks_until_q";
 /// The variable with the number of finished rows above it.
 pub const ABOVE: &str = "ROWS_ABOVE";
 /// Words in each line; a word is unique.
@@ -130,6 +132,41 @@ async fn stand() -> std::io::Result<()> {
         live.extend(below);
         screen.frame(Frame { commit: &commit, live: &live, cursor: Some(cursor) })?;
         commit.clear();
+    }
+    screen.close(&[Line::raw("END")])
+}
+
+#[test]
+#[ignore = "run by other tests, in a terminal of its own"]
+fn asks_until_q() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ask()).unwrap();
+}
+
+/// Finished rows, and a question over nearly the whole window. Nothing moves but with it.
+async fn ask() -> std::io::Result<()> {
+    let (mut screen, mut input) = Screen::open(ScreenOptions::default())?;
+    let mut commit: Vec<Line> = (0..50).map(|row| Line::raw(format!("ABOVE{row}."))).collect();
+    let (mut columns, mut height) = screen.size();
+    loop {
+        let width = usize::from(columns);
+        let mut live = vec![Line::EMPTY, Line::raw("ASKED"), Line::raw("─".repeat(width - 1))];
+        let shown = usize::from(height).saturating_sub(6);
+        let wide = |row| Line::raw(format!("ROW{row}. {}", "-".repeat((width - 7).min(70))));
+        live.extend((0..shown).map(wide));
+        live.push(Line::raw(format!("FOOTER {columns}x{height}.")));
+        let shown = screen.frame(Frame { commit: &commit, live: &live, cursor: None })?;
+        commit.clear();
+        tokio::select! {
+            event = input.next() => match event {
+                Some(InputEvent::Key(key)) if key.code == KeyCode::Char('q') => break,
+                Some(InputEvent::Resize(width, rows)) => (columns, height) = (width, rows),
+                Some(InputEvent::Closed) | None => return Ok(()),
+                Some(_) => {}
+            },
+            // It is tried again when the window rests.
+            () = tokio::time::sleep(Duration::from_millis(50)), if !shown => {}
+        }
     }
     screen.close(&[Line::raw("END")])
 }

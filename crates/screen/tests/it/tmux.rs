@@ -165,3 +165,38 @@ fn live_rows_at_the_windows_top_leave_nothing_behind() {
         }
     }
 }
+
+/// What a smaller window pushes out of a question is taken off when the window grows; no
+/// finished row goes with it.
+#[test]
+fn a_question_leaves_nothing_in_a_window_that_shrank_and_grew() {
+    let Some(tmux) = Tmux::start(120, 40, child::ASKING) else {
+        println!("no tmux here: not tested");
+        return;
+    };
+    tmux.wait_for("FOOTER 120x40.");
+    let drag = [(110, 36), (95, 32), (80, 28), (70, 24), (60, 20), (75, 25), (90, 30), (110, 36)];
+    let steps: [&[(u16, u16)]; 5] =
+        [&[(60, 20)], &[(120, 20), (60, 20), (60, 40)], &[(20, 5), (80, 24)], &drag, &[(60, 20)]];
+    for (number, steps) in steps.into_iter().enumerate() {
+        for (columns, rows) in steps {
+            tmux.resize(*columns, *rows);
+            if number == 3 {
+                std::thread::sleep(Duration::from_millis(120));
+            } else {
+                tmux.wait_for(&format!("FOOTER {columns}x{rows}."));
+                std::thread::sleep(Duration::from_millis(700));
+            }
+        }
+        tmux.resize(120, 40);
+        tmux.wait_for("FOOTER 120x40.");
+        std::thread::sleep(Duration::from_millis(200));
+        let contents = tmux.contents();
+        let above = (0..50).map(|row| format!("ABOVE{row}."));
+        let rows = (0..34).map(|row| format!("ROW{row}."));
+        for word in above.chain(rows).chain(["ASKED".to_owned(), "FOOTER".to_owned()]) {
+            assert_eq!(contents.matches(&word).count(), 1, "{number}: {word} in:\n{contents}");
+        }
+        assert_eq!(contents.matches('─').count(), 119, "{number}:\n{contents}");
+    }
+}
