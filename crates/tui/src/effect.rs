@@ -21,6 +21,8 @@ pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
 pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
 /// What is done with the app and a text that came from outside (an editor).
 pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
+/// What is done with the app and with what draws pictures, if anything does.
+pub(crate) type WithDrawing = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
 
 /// What the app wants done.
 pub(crate) enum Effect {
@@ -36,7 +38,7 @@ pub(crate) enum Effect {
     /// Ask the open session something that it knows at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
     /// Ask the terminal's screen what it draws pictures with.
-    AskPictures(Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>),
+    AskPictures(WithDrawing),
     /// Do blocking work.
     Run(Job),
     /// Do blocking work that has something to tell while it goes on.
