@@ -104,7 +104,7 @@ impl Shown {
             text.push_str(&format!(" · not shown: {}", clean::one_row(problem)));
         }
         let style = draw.theme.secondary;
-        draw.hanging(draw.sign("▣", "Picture:"), draw.theme.symbol, &text, style)
+        draw.hanging(draw.sign("↳", "Picture:"), draw.theme.symbol, &text, style)
     }
 
     /// All its rows, once.

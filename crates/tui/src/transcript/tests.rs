@@ -547,9 +547,9 @@ fn what_stands_behind_a_picture_waits_until_somebody_has_looked_at_it() {
     let seen = Prepared::new(&picture, None, (80, 24));
     show.transcript.picture_seen(first, &picture, seen);
     let rows = show.take();
-    assert_eq!(rows, ["▣ a .gif · image/gif, 10 bytes · not shown: it has no pixels"]);
+    assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: it has no pixels"]);
     // At the end nobody waits any more.
     show.transcript.settle_pictures();
     show.given.clear();
-    assert_eq!(show.take(), ["▣ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);
+    assert_eq!(show.take(), ["↳ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);
 }

@@ -59,7 +59,7 @@ fn pictures_are_drawn_once_where_they_came() {
     seat.sees(COMPOSER);
     seat.settles();
     let expected =
-        [format!("▣ shot.png · {HEAD}"), format!("▣ Read shot.png · {HEAD}"), format!("▣ {HEAD}")];
+        [format!("↳ shot.png · {HEAD}"), format!("↳ Read shot.png · {HEAD}"), format!("↳ {HEAD}")];
     assert_eq!(told(&seat), expected, "{:#?}", seat.lines());
     let pictures = sent(&seat);
     assert_eq!(pictures.len(), 3);
@@ -83,8 +83,8 @@ fn pictures_are_drawn_once_where_they_came() {
 #[test]
 fn where_none_can_be_drawn_a_row_tells_of_them() {
     for (setting, arguments, row) in [
-        ("off", &[][..], format!("▣ shot.png · {HEAD}")),
-        ("auto", &[], format!("▣ shot.png · {HEAD}")),
+        ("off", &[][..], format!("↳ shot.png · {HEAD}")),
+        ("auto", &[], format!("↳ shot.png · {HEAD}")),
         ("kitty", &["--screen-reader"], format!("Picture: shot.png · {HEAD}")),
     ] {
         let start = Start::sized(100, 40).arguments(arguments).answering(Answers::basic());
@@ -107,7 +107,7 @@ fn a_damaged_picture_is_told_and_stops_nothing() {
     seat.types("look at @shot.png now");
     seat.sees("now");
     seat.press(Key::Enter);
-    seat.sees("▣ shot.png · PNG, 20×40, 60 bytes · not shown: damaged");
+    seat.sees("↳ shot.png · PNG, 20×40, 60 bytes · not shown: damaged");
     seat.sees("Seen.");
     seat.sees(COMPOSER);
 }
