@@ -364,6 +364,7 @@ mod tests {
             max_attempts: None,
             gives_way: false,
             is_retry: false,
+            taken: None,
         }
     }
 

@@ -130,7 +130,7 @@ fn marked(mark: &str) -> Vec<Pid> {
 
 fn wait_for_end(pid: Pid) {
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    let timeout = rustix::event::Timespec { tv_sec: 2, tv_nsec: 0 };
+    let timeout = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "{pid:?} lives on");
 }
