@@ -11,6 +11,7 @@
 
 mod administrator;
 mod agents;
+mod bash_stubs;
 mod budget;
 mod commands;
 mod container;

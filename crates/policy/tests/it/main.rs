@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod bash_lines;
 #[cfg(test)]
-mod bash_stubs;
-#[cfg(test)]
 mod drafts;
 #[cfg(test)]
 mod files;

@@ -1,7 +1,8 @@
-//! Random lines, run by the real bash with a PATH of stubs that note their
-//! name: whatever was started must be among what the analysis found.
+//! Random lines, run by the real bash in the sandbox with a PATH of stubs that note
+//! their name: whatever was started must be among what the analysis found.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,6 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use parallax_policy::bash::analyse;
+use parallax_sandbox::{Launcher, Plan};
+
+use crate::support::PROGRAM;
 
 /// The names that can run. `p*` only note that they ran; the others are
 /// programs of the system that start what stands behind them.
@@ -327,7 +331,7 @@ impl Dice {
     }
 }
 
-/// A folder whose `bin` is all of PATH.
+/// A folder whose `bin` is all of PATH, and of which lines write `home` and `log`.
 struct Yard {
     root: PathBuf,
     batch: std::cell::Cell<usize>,
@@ -335,7 +339,8 @@ struct Yard {
 
 impl Yard {
     fn new() -> Self {
-        let root = std::env::temp_dir().join(format!("parallax-stubs-{}", std::process::id()));
+        let temporary = std::env::temp_dir().canonicalize().unwrap();
+        let root = temporary.join(format!("parallax-stubs-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::create_dir_all(root.join("home")).unwrap();
@@ -362,8 +367,15 @@ impl Yard {
         Self { root, batch: std::cell::Cell::default() }
     }
 
+    /// What the lines get: the network of nobody, and two folders to write.
+    fn plan(&self) -> Plan {
+        let mut plan = Plan::new(self.root.join("private"));
+        plan.writable = vec![self.root.join("home"), self.root.join("log")];
+        plan.readable = vec![self.root.clone()];
+        plan
+    }
+
     /// The stubs that bash started.
-    #[expect(clippy::disallowed_methods, reason = "the real bash is what the test compares with")]
     fn run(&self, lines: &[String]) -> Vec<BTreeSet<String>> {
         // One shell runs many lines, each in a bash of its own, with a marker between.
         let mut script = String::from("ulimit -t 2 -u 4000 -f 2000\n");
@@ -379,15 +391,20 @@ impl Yard {
         }
         // What runs in the background ends before the log is read.
         script.push_str("wait\n");
-        let mut command = Command::new("/bin/bash");
-        command.arg("--norc").arg("-c").arg(&script).env_clear();
+        let words = ["--norc".into(), "-c".into(), OsString::from(&script)];
+        let (program, arguments) = Launcher::from_program(PROGRAM.into())
+            .command(&self.plan(), OsStr::new("/bin/bash"), &words)
+            .unwrap();
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear();
         command.env("PATH", self.root.join("bin")).env("HOME", self.root.join("home"));
         for (number, line) in lines.iter().enumerate() {
             command.env(format!("L{number}"), line);
         }
         command.current_dir(self.root.join("home"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().unwrap();
+        // 121 would say that there is no sandbox here.
+        assert_ne!(command.status().unwrap().code(), Some(i32::from(parallax_sandbox::REFUSED)));
         std::thread::sleep(Duration::from_millis(3));
         (0..lines.len())
             .map(|number| {
