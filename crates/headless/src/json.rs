@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
+use crate::beside::Beside;
 use crate::face::{Face, More, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
-use crate::output::{Pending, Tone};
+use crate::output::Pending;
 use crate::text::tool_error;
 use crate::wire;
 use parallax_sdk::stats::Stats;
@@ -30,11 +31,7 @@ pub(crate) struct JsonFace {
     transcript: Option<Transcript>,
     /// How far the answer is written, while the end is being written.
     written: Option<usize>,
-    /// What people are told beside the document when the run ends well: where it
-    /// fails, standard error holds the error and nothing else.
-    beside: Vec<String>,
-    quiet: bool,
-    colour: bool,
+    beside: Beside,
 }
 
 impl JsonFace {
@@ -47,16 +44,7 @@ impl JsonFace {
                 .verbose_json
                 .then(|| Transcript { display_prompt, ..Transcript::default() }),
             written: None,
-            beside: Vec::new(),
-            quiet: options.quiet,
-            colour: options.stderr_colour,
-        }
-    }
-
-    /// For people, beside the document.
-    fn say(&mut self, text: String) {
-        if !self.quiet && self.beside.len() < MAX_WARNINGS {
-            self.beside.push(text);
+            beside: Beside::new(options),
         }
     }
 
@@ -104,7 +92,7 @@ impl Face for JsonFace {
             }
             EventBody::ItemDone { done: ItemDone::Tool(done), .. } => {
                 if let Some(line) = tool_error(done) {
-                    self.say(line);
+                    self.beside.say(line);
                 }
             }
             EventBody::Retry(retry) => self.warn(retry_words(retry)),
@@ -120,7 +108,7 @@ impl Face for JsonFace {
 
     fn notice(&mut self, level: Level, text: &str, _pending: &mut Pending) {
         if level == Level::Info {
-            self.say(text.to_owned());
+            self.beside.say(text.to_owned());
         }
         self.warn(text.to_owned());
     }
@@ -147,11 +135,7 @@ impl Face for JsonFace {
             return More::Yes;
         }
         out.push(b'"');
-        if outcome.error.is_none() {
-            for line in std::mem::take(&mut self.beside) {
-                pending.say(Tone::Note, self.colour, &line);
-            }
-        }
+        self.beside.tell(outcome, pending);
         if let Some(warning) = &outcome.warning {
             self.warn(warning.clone());
         }

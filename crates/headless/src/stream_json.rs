@@ -21,11 +21,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
+use crate::beside::Beside;
 use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
-use crate::output::{Pending, Tone};
+use crate::output::Pending;
 use crate::text::tool_error;
 use crate::timestamp::Clock;
 use crate::wire;
@@ -37,8 +38,7 @@ pub(crate) struct StreamFace {
     model: String,
     warnings: Vec<String>,
     display_prompt: Option<String>,
-    quiet: bool,
-    colour: bool,
+    beside: Beside,
     version_2: bool,
     /// The prompt of the running turn, until its own user item has come by.
     prompt_item: Option<String>,
@@ -237,8 +237,7 @@ impl StreamFace {
             model: options.model.clone(),
             warnings: options.warnings.clone(),
             display_prompt,
-            quiet: options.quiet,
-            colour: options.stderr_colour,
+            beside: Beside::new(options),
             version_2: options.stream_version >= 2,
             prompt_item: None,
             items: TextItems::default(),
@@ -314,9 +313,8 @@ impl StreamFace {
     }
 
     fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut Pending) {
-        // Also beside the lines: scripts look for these words there.
-        if let Some(line) = tool_error(done).filter(|_| !self.quiet) {
-            pending.say(Tone::Note, self.colour, &line);
+        if let Some(line) = tool_error(done) {
+            self.beside.say(line);
         }
         let open = self.tools.open.iter().position(|open| open.item == *item);
         let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
@@ -511,6 +509,7 @@ impl Face for StreamFace {
     }
 
     fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+        self.beside.tell(outcome, pending);
         self.message.finish();
         self.release_results(pending);
         self.tools.open.clear();
@@ -605,7 +604,8 @@ mod tests {
             .model_call("m1", 100, 40, 7)
             .text(&["Done"])
             .done());
-        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        let failed = "Error executing tool b: gone\n";
+        assert_eq!((done.code, done.stderr.as_str()), (0, failed));
         let expected = json!([
             {"type": "init", "session_id": "s1", "model": "auto"},
             {"type": "message", "role": "user", "content": "typed"},
