@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parallax_protocol::agent::Agents;
+use parallax_protocol::agent::{Agents, KeptWork};
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::{FolderContext, ResultPlace, Source};
@@ -260,6 +260,8 @@ pub(crate) struct Session {
     pub(crate) role: Option<AgentRole>,
     /// What it shares with the sub-agents that it starts.
     pub(crate) family: Option<Arc<Family>>,
+    /// Work of sub-agents that an earlier process left.
+    pub(crate) kept_work: Vec<KeptWork>,
     /// Ids that the server gave to calls, to notice one that comes twice.
     pub(crate) known_ids: HashSet<String>,
 }
@@ -358,6 +360,7 @@ pub(crate) fn launch(
         items: 0,
         role,
         family,
+        kept_work: Vec::new(),
         known_ids: std::collections::HashSet::new(),
     };
     session.inbox.family.clone_from(&session.family);
@@ -426,9 +429,15 @@ impl Session {
             if let Some(family) = &self.family {
                 family.begin_turn(self.turn);
                 let agents = Arc::clone(&family.agents);
-                let refreshing = tokio::task::spawn_blocking(move || agents.refresh());
-                if let Err(error) = self.inbox.during(refreshing).await {
-                    tracing::warn!(%error, "definitions of agents are not looked at");
+                // What an earlier process left; who was interrupted in this one has said so.
+                let looks = turn == 1 && self.history.len() > 0;
+                let refreshing = tokio::task::spawn_blocking(move || {
+                    agents.refresh();
+                    if looks { agents.kept() } else { Vec::new() }
+                });
+                match self.inbox.during(refreshing).await {
+                    Ok(kept) => self.kept_work = kept,
+                    Err(error) => tracing::warn!(%error, "agents are not looked at"),
                 }
             }
             let cancel = match &self.role {

@@ -1,5 +1,6 @@
 //! From a prompt to its last answer: ask the model, run its calls, again.
 
+use parallax_protocol::agent::KeptWork;
 use parallax_protocol::content::{Content, Part, Role};
 use parallax_protocol::event::{
     EndReason, EventBody, Failure, FailureKind, ItemDone, ItemStart, Level, SteerFate,
@@ -11,7 +12,7 @@ use parallax_protocol::store::{Record, ResultRecord, RoundRecord, assemble_round
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::RawValue;
 
-use crate::agents::AgentRole;
+use crate::agents::{AgentRole, INVOKE_AGENT, how_to_go_on};
 use crate::ask::Reply;
 use crate::board::{Call, Finished, Round};
 use crate::history::{Remarks, now};
@@ -290,7 +291,7 @@ impl Session {
                 results.push(result);
                 continue;
             }
-            let Some(wire) = lost_result(call) else { continue };
+            let Some(wire) = lost_result(call, self.kept_of(index).as_deref()) else { continue };
             self.history.record(&Record::Result(ResultRecord {
                 time: now(),
                 call: CallId::new(call.0.clone().unwrap_or_else(|| format!("{}_{index}", call.1))),
@@ -312,6 +313,24 @@ impl Session {
             declined: false,
         };
         self.close_round(round, &[], Vec::new());
+    }
+
+    /// How a call of the newest content is gone on with, when it started an agent whose
+    /// work is kept.
+    fn kept_of(&self, index: usize) -> Option<String> {
+        if self.kept_work.is_empty() {
+            return None;
+        }
+        let last = self.history.contents().last()?.open().ok()?;
+        let call = last.calls().nth(index)?;
+        let text = |name: &str| call.args?.get(name)?.as_str().map(str::trim);
+        let (agent, task, resumed) = (text("agent_name")?, text("prompt")?, text("resume"));
+        let is_it = |kept: &&KeptWork| match resumed {
+            Some(id) => kept.id == id,
+            None => kept.agent == agent && kept.task == task,
+        };
+        let kept = self.kept_work.iter().find(is_it).filter(|_| call.name == INVOKE_AGENT)?;
+        Some(how_to_go_on(&kept.id))
     }
 
     /// The calls of the newest content, which nobody answered.
@@ -341,10 +360,14 @@ impl Session {
 }
 
 /// The answer to a call whose result is lost (the program was killed).
-fn lost_result(call: &(Option<String>, String)) -> Option<Box<RawValue>> {
+fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Box<RawValue>> {
     let mut response = Object::new();
-    let text = "[Operation Cancelled] The run was interrupted before this call finished; its result is lost.";
-    response.insert("error".into(), serde_json::Value::String(text.into()));
+    let mut text = "[Operation Cancelled] The run was interrupted before this call finished; its result is lost.".to_owned();
+    if let Some(more) = more {
+        text.push(' ');
+        text.push_str(more);
+    }
+    response.insert("error".into(), serde_json::Value::String(text));
     let part = Part::function_response(call.0.as_deref(), &call.1, response, Vec::new());
     serde_json::value::to_raw_value(&[part]).ok()
 }

@@ -1,13 +1,17 @@
 //! Sub-agents: agents that a session starts for a piece of work. Each has a
 //! history and tools of its own; only its result comes back.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use crate::content::Sealed;
 use crate::event::ToolStatus;
+use crate::store::{CompactionRecord, Store};
 use crate::tool::Tool;
 use crate::{BoxFuture, Object};
 
@@ -59,12 +63,51 @@ pub struct SessionTools {
     pub deferred: Vec<Arc<dyn Tool>>,
 }
 
+/// The journal of one piece of work of an agent. It is let go when the work is done, so that
+/// what is left of one was interrupted.
+pub struct AgentJournal {
+    /// What it is called by, for who goes on with it.
+    pub id: String,
+    /// Where it is written.
+    pub store: Arc<dyn Store>,
+    /// What the agent was told at first; `None`: the work begins.
+    pub task: Option<String>,
+    /// What was said so far.
+    pub contents: Vec<Sealed>,
+    /// What is sent in the place of the first of it.
+    pub compactions: Vec<CompactionRecord>,
+    /// The results of a round that was not finished.
+    pub pending: BTreeMap<usize, Box<RawValue>>,
+}
+
+/// A piece of work that was interrupted and can be gone on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptWork {
+    /// What it is called by.
+    pub id: String,
+    /// Whose it is.
+    pub agent: String,
+    /// What the agent was told at first.
+    pub task: String,
+}
+
 /// The agents that a session can start.
 pub trait Agents: Send + Sync {
     /// Those that there are now, in a stable order.
     fn list(&self) -> Vec<Arc<AgentDefinition>>;
     /// Reads definitions anew whose files changed. Blocking; called before a prompt.
     fn refresh(&self) {}
+    /// Begins the journal of a piece of work, or opens the one of that id; `None` where
+    /// nothing is kept, or there is none. Blocking.
+    fn journal(&self, _agent: &str, _id: Option<&str>) -> Option<AgentJournal> {
+        None
+    }
+    /// The work that was interrupted. Blocking.
+    fn kept(&self) -> Vec<KeptWork> {
+        Vec::new()
+    }
+    /// The work is done: its journal goes. Blocking.
+    fn forget(&self, _id: &str) {}
     /// Makes what one of them works with on that prompt. `tools` are those of the session that
     /// starts it; `result` takes what it hands over. Blocking.
     fn equip(
@@ -155,6 +198,9 @@ impl AgentEnd {
 pub struct AgentProgress {
     /// Its name.
     pub agent: String,
+    /// Whether it goes on with work that was interrupted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// Model requests it made.
     pub turns: u32,
     /// Calls that are done.

@@ -4,10 +4,11 @@
 mod agent_setting;
 mod built_in;
 mod internal_docs;
+mod journals;
 mod prompt;
 mod servers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -21,7 +22,8 @@ use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentKit, AgentResult, Agents, CloseAgent, SessionTools,
+    AgentDefinition, AgentJournal, AgentKit, AgentResult, Agents, CloseAgent, KeptWork,
+    SessionTools,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::tool::Tool;
@@ -31,6 +33,7 @@ use parallax_tools::get_internal_docs::GetInternalDocs;
 use parallax_tools::read_many_files::ReadManyFiles;
 use serde_json::Value;
 
+use self::journals::Journals;
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 use crate::skills;
@@ -149,6 +152,7 @@ impl Launch {
         processes: Processes,
         sandbox: Option<SandboxOptions>,
         versions: &Option<Arc<Versions>>,
+        artifacts: &Path,
     ) -> (Option<Arc<SessionAgents>>, Vec<String>) {
         if !self.config.settings.flag("experimental.enableAgents") {
             return (None, Vec::new());
@@ -166,6 +170,10 @@ impl Launch {
             processes,
             sandbox,
             versions: versions.clone(),
+            journals: (!self.options.ephemeral).then(|| {
+                let project = self.options.directory.display().to_string();
+                Journals::new(artifacts.join("agents"), project)
+            }),
             judged: rules(&set),
             stamp: Mutex::new(self.agent_stamp()),
             state: RwLock::new(State::of(set)),
@@ -232,6 +240,8 @@ pub struct SessionAgents {
     /// For servers of theirs that are to be confined.
     sandbox: Option<SandboxOptions>,
     versions: Option<Arc<Versions>>,
+    /// Where their work is written down; `None`: nowhere.
+    journals: Option<Journals>,
     /// The rules of agents when the session began.
     judged: Vec<RuleFile>,
     /// What the files were when they were read last.
@@ -403,6 +413,24 @@ impl Agents for SessionAgents {
         }
         if let Err(failure) = self.reload() {
             tracing::warn!(why = failure.message, "the agents stay as they were");
+        }
+    }
+
+    fn journal(&self, agent: &str, id: Option<&str>) -> Option<AgentJournal> {
+        let journals = self.journals.as_ref()?;
+        match id {
+            Some(id) => journals.open(agent, id),
+            None => journals.begin(agent),
+        }
+    }
+
+    fn kept(&self) -> Vec<KeptWork> {
+        self.journals.as_ref().map(Journals::kept).unwrap_or_default()
+    }
+
+    fn forget(&self, id: &str) {
+        if let Some(journals) = &self.journals {
+            journals.forget(id);
         }
     }
 

@@ -237,6 +237,7 @@ impl Launch {
             toolbox.processes(),
             shell.sandbox.clone(),
             &versions,
+            &artifacts,
         );
         warnings.extend(notices);
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();

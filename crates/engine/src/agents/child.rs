@@ -30,6 +30,9 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 /// Characters of a result that the calling model gets; the whole of a longer
 /// one goes to a file.
 const RESULT: usize = 40_000;
+/// What an agent that goes on reads first.
+const GO_ON: &str = "[Your work was interrupted; this goes on where it was. A call without a result \
+                     was cut off.]\n\n";
 /// What requests of sub-agents are for, in statistics.
 const SUBAGENT: &str = "subagent";
 
@@ -59,6 +62,14 @@ pub(super) struct Child {
     result: AgentResult,
     picture: Picture,
     open: HashSet<AskId>,
+    /// The words of the calling model, without what hooks add: the work is known by them.
+    task: Option<String>,
+    /// The work that it is to go on with.
+    resume: Option<String>,
+    /// What its journal is called by.
+    journal: Option<String>,
+    /// What a calling model goes on with the work by, once it was interrupted.
+    kept: Option<String>,
 }
 
 impl Child {
@@ -66,11 +77,13 @@ impl Child {
         family: Arc<Family>,
         agent: Arc<AgentDefinition>,
         item: ItemId,
+        resume: Option<String>,
         cancel: CancellationToken,
     ) -> Self {
         let picture = Picture::new(&agent.name);
         let result = AgentResult::default();
-        Self { family, agent, item, cancel, result, picture, open: HashSet::new() }
+        let (open, task, journal, kept) = (HashSet::new(), None, None, None);
+        Self { family, agent, item, cancel, result, picture, open, task, resume, journal, kept }
     }
 
     /// Does the work; always gives a result that the calling model can read.
@@ -88,6 +101,7 @@ impl Child {
     }
 
     async fn run(&mut self, mut prompt: String) -> Ending {
+        self.task = Some(prompt.clone());
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
         if let Some(why) = hooked.stop.as_deref().or(hooked.denial()) {
@@ -123,13 +137,16 @@ impl Child {
         outcome
     }
 
-    async fn run_hooked(&mut self, prompt: String) -> Ending {
+    async fn run_hooked(&mut self, mut prompt: String) -> Ending {
         let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, close) = match self.options(&prompt).await {
             Ok(equipped) => equipped,
             Err(ending) => return ending,
         };
+        if self.resume.is_some() {
+            prompt.insert_str(0, GO_ON);
+        }
         let keep = options.room.keep_output.clone();
         let hub = EventHub::new();
         let mut events = hub.subscribe();
@@ -144,6 +161,7 @@ impl Child {
         if let Some(close) = close {
             close().await;
         }
+        self.keep_or_forget(&ending).await;
         if ending.text.len() > RESULT {
             let name = self.agent.name.clone();
             let cutting = tokio::task::spawn_blocking(move || {
@@ -163,31 +181,80 @@ impl Child {
         ending
     }
 
-    async fn options(&self, prompt: &str) -> Result<(SessionOptions, Option<CloseAgent>), Ending> {
+    /// Work that was interrupted can be gone on with; of what came to its end only the
+    /// result is kept.
+    async fn keep_or_forget(&mut self, ending: &Ending) {
+        let Some(id) = self.journal.take() else { return };
+        let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
+        if is_cut_off && self.picture.has_begun() {
+            self.kept = Some(id);
+            return;
+        }
+        let family = Arc::clone(&self.family);
+        let forgetting = tokio::task::spawn_blocking(move || family.agents.forget(&id));
+        if let Err(error) = forgetting.await {
+            tracing::warn!(%error, "the journal of an agent stays");
+        }
+    }
+
+    async fn options(
+        &mut self,
+        prompt: &str,
+    ) -> Result<(SessionOptions, Option<CloseAgent>), Ending> {
         let mut options = self.family.options();
         let (family, agent) = (Arc::clone(&self.family), Arc::clone(&self.agent));
         let (result, prompt) = (self.result.clone(), prompt.to_owned());
+        let resume = self.resume.clone();
         let mut equipping = tokio::task::spawn_blocking(move || {
-            family.agents.equip(&agent, &prompt, family.tools(), result)
+            let journal = family.agents.journal(&agent.name, resume.as_deref());
+            // What it is to do is what it was told at first.
+            let task = journal.as_ref().and_then(|journal| journal.task.clone());
+            let task = task.unwrap_or(prompt);
+            (family.agents.equip(&agent, &task, family.tools(), result), journal)
         });
         // Its servers may take their time.
-        let kit = tokio::select! {
+        let (kit, journal) = tokio::select! {
             kit = &mut equipping => kit.map_err(|error| Ending {
                 end: AgentEnd::Error,
                 text: format!("the agent cannot start: {error}"),
             })?,
             () = self.cancel.cancelled() => {
                 tokio::spawn(async move {
-                    if let Ok(AgentKit { close: Some(close), .. }) = equipping.await {
+                    if let Ok((AgentKit { close: Some(close), .. }, _)) = equipping.await {
                         close().await;
                     }
                 });
                 return Err(aborted());
             }
         };
+        options.preface = kit.preface;
+        match (journal, &self.resume) {
+            (Some(journal), resume) => {
+                if resume.is_some() {
+                    self.picture.resume();
+                    options.preface = None;
+                }
+                options.store = journal.store;
+                options.history = journal.contents;
+                options.compactions = journal.compactions;
+                options.pending = journal.pending;
+                self.journal = Some(journal.id);
+            }
+            (None, Some(id)) => {
+                if let Some(close) = kit.close {
+                    close().await;
+                }
+                let (end, agent) = (AgentEnd::Error, &self.agent.name);
+                let text = format!(
+                    "no interrupted work of `{agent}` is kept as `{id}`: call it without \
+                     `resume` to begin anew"
+                );
+                return Err(Ending { end, text });
+            }
+            (None, None) => {}
+        }
         options.tools = kit.tools;
         options.system = Box::new(move |_, _| Arc::clone(&kit.system));
-        options.preface = kit.preface;
         options.max_turns = Some(self.agent.max_turns);
         if self.agent.may_delegate {
             options.agents = Some(Arc::clone(&self.family.agents));
@@ -244,7 +311,8 @@ impl Child {
         handle: &SessionHandle,
         events: &mut EventReader,
     ) -> Turn {
-        let prompt = Prompt { text, ..Prompt::default() };
+        let typed = self.task.clone();
+        let prompt = Prompt { text, typed, ..Prompt::default() };
         if handle.ops.send(Op::Prompt(prompt)).await.is_err() {
             return Turn::Gone;
         }
@@ -364,7 +432,7 @@ impl Child {
     fn outcome(mut self, ending: Ending) -> Outcome {
         let Ending { end, text } = ending;
         let progress = self.picture.ended(end, &text);
-        let data = json!({
+        let mut data = json!({
             "agent": self.agent.name,
             "result": text,
             "terminate_reason": end.as_str(),
@@ -372,11 +440,15 @@ impl Child {
             "duration_ms": progress.duration_ms,
             "total_tokens": progress.tokens,
         });
-        let answer = format!(
+        let mut answer = format!(
             "Subagent '{}' finished.\nTermination Reason: {}\nResult:\n{text}",
             self.agent.name,
             end.as_str(),
         );
+        if let Some(id) = &self.kept {
+            answer.push_str(&format!("\n{}", how_to_go_on(id)));
+            data["resume"] = json!(id);
+        }
         let mut outcome = match end {
             AgentEnd::Goal => Outcome::text(answer),
             _ => Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, answer)),
@@ -385,6 +457,14 @@ impl Child {
         outcome.data = Some(data);
         outcome
     }
+}
+
+/// How the calling model goes on with work that was interrupted.
+pub(crate) fn how_to_go_on(id: &str) -> String {
+    format!(
+        "Its work so far is kept: call `invoke_agent` with `resume`: \"{id}\" and it goes on \
+         where it was."
+    )
 }
 
 fn aborted() -> Ending {

@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use super::child::Child;
 use super::family::Family;
 
+/// The name that it is called by.
+pub(crate) const INVOKE_AGENT: &str = "invoke_agent";
+
 pub(crate) struct InvokeAgent {
     spec: ToolSpec,
     family: Arc<Family>,
@@ -22,7 +25,7 @@ pub(crate) struct InvokeAgent {
 impl InvokeAgent {
     pub(crate) fn new(family: Arc<Family>) -> Self {
         let spec = ToolSpec {
-            name: "invoke_agent".into(),
+            name: INVOKE_AGENT.into(),
             display_name: "InvokeAgent".into(),
             description: include_str!("invoke_agent.md").trim().into(),
             parameters: json!({
@@ -36,6 +39,12 @@ impl InvokeAgent {
                         "type": "string",
                         "description": "The whole task, with all that the agent must know: it \
                                         sees nothing of this conversation."
+                    },
+                    "resume": {
+                        "type": "string",
+                        "description": "The id of work of this agent that was interrupted, as \
+                                        its result names it: it goes on with that, and `prompt` \
+                                        says what else it must know."
                     }
                 },
                 "required": ["agent_name", "prompt"]
@@ -65,6 +74,7 @@ impl Tool for InvokeAgent {
             })
         };
         let (name, prompt) = (text("agent_name")?, text("prompt")?);
+        let resume = text("resume").ok().map(str::to_owned);
         let agents = self.family.agents.list();
         let Some(agent) = agents.iter().find(|agent| agent.name == name).cloned() else {
             let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -82,6 +92,7 @@ impl Tool for InvokeAgent {
             family: Arc::clone(&self.family),
             agent,
             prompt: prompt.to_owned(),
+            resume,
             item: ItemId::new(format!("tool-{}", scope.call)),
             effects: Effects::default(),
         }))
@@ -92,6 +103,8 @@ struct Call {
     family: Arc<Family>,
     agent: Arc<AgentDefinition>,
     prompt: String,
+    /// The work that it goes on with.
+    resume: Option<String>,
     item: ItemId,
     effects: Effects,
 }
@@ -107,7 +120,7 @@ impl Invocation for Call {
     }
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
-        let Self { family, agent, prompt, item, .. } = *self;
-        Box::pin(Child::new(family, agent, item, run.cancel).work(prompt))
+        let Self { family, agent, prompt, resume, item, .. } = *self;
+        Box::pin(Child::new(family, agent, item, resume, run.cancel).work(prompt))
     }
 }

@@ -30,6 +30,16 @@ impl Picture {
         Self { progress, begun: Instant::now(), items: Vec::new(), text: String::new() }
     }
 
+    /// It goes on with what was interrupted.
+    pub(super) fn resume(&mut self) {
+        self.progress.resumed = true;
+    }
+
+    /// Whether there is something to go on with.
+    pub(super) fn has_begun(&self) -> bool {
+        self.progress.resumed || self.progress.turns > 0
+    }
+
     /// Takes an event; `true` when the picture is another one.
     pub(super) fn take(&mut self, body: &EventBody) -> bool {
         match body {

@@ -11,6 +11,7 @@
 
 mod administrator;
 mod agents;
+mod agents_resumed;
 mod bash_stubs;
 mod budget;
 mod commands;

@@ -152,6 +152,9 @@ fn facts(progress: &AgentProgress) -> String {
     if progress.end.is_some() {
         facts.push(seconds(progress.duration_ms));
     }
+    if progress.resumed {
+        facts.insert(0, "resumed".to_owned());
+    }
     facts.join(" · ")
 }
 

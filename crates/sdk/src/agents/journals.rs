@@ -1,0 +1,137 @@
+//! The journals of sub-agents at work, beside what else their session keeps. One is removed
+//! when the work is done: what is there was interrupted.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parallax_protocol::agent::{AgentJournal, KeptWork};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::store::SessionHead;
+use parallax_store::Journal;
+
+/// Work that is kept for one session; of more the oldest goes.
+const MOST: usize = 8;
+/// Numbers that are tried for a new one.
+const NUMBERS: usize = 1_000;
+
+/// Where the journals of a session's agents are.
+pub(super) struct Journals {
+    folder: PathBuf,
+    project: String,
+}
+
+impl Journals {
+    /// Those in this folder, which need not be there yet.
+    pub(super) fn new(folder: PathBuf, project: String) -> Self {
+        Self { folder, project }
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.jsonl"))
+    }
+
+    /// What there is, the oldest first.
+    fn ids(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut found: Vec<(SystemTime, String)> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let changed = entry.metadata().and_then(|facts| facts.modified()).ok()?;
+                Some((changed, name.strip_suffix(".jsonl")?.to_owned()))
+            })
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Work that nobody is at.
+    pub(super) fn kept(&self) -> Vec<KeptWork> {
+        let kept = |id: String| {
+            let loaded = parallax_store::load(&self.path(&id)).ok()?;
+            let agent = id.rsplit_once('-')?.0.to_owned();
+            let task = loaded.prompts.first()?.text.clone();
+            Some(KeptWork { id, agent, task })
+        };
+        self.ids().into_iter().filter(|id| self.is_free(id)).filter_map(kept).collect()
+    }
+
+    /// Begins one for the agent.
+    pub(super) fn begin(&self, agent: &str) -> Option<AgentJournal> {
+        self.make_room();
+        let fresh = |number: usize| {
+            let id = format!("{agent}-{number}");
+            let head = SessionHead {
+                version: 1,
+                session_id: SessionId::new(id.clone()),
+                project: self.project.clone(),
+                start_time: parallax_store::timestamp(),
+                forked_from: None,
+            };
+            let journal = Journal::create(self.path(&id), head);
+            Some((id, journal.reserve().map(|()| journal)))
+        };
+        let is_taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AlreadyExists;
+        let (id, journal) = (1..=NUMBERS)
+            .filter_map(fresh)
+            .find(|(_, journal)| !journal.as_ref().is_err_and(is_taken))?;
+        let journal = journal
+            .inspect_err(|error| tracing::warn!(%error, "the work of an agent is not kept"))
+            .ok()?;
+        Some(AgentJournal {
+            id,
+            store: Arc::new(journal),
+            task: None,
+            contents: Vec::new(),
+            compactions: Vec::new(),
+            pending: std::collections::BTreeMap::new(),
+        })
+    }
+
+    /// Opens what the agent left; `None` when there is no such thing, somebody is at it,
+    /// or it cannot be used.
+    pub(super) fn open(&self, agent: &str, id: &str) -> Option<AgentJournal> {
+        // A name of ours, so that no path comes from the model.
+        let number = id.strip_prefix(agent)?.strip_prefix('-')?;
+        number.parse::<usize>().ok()?;
+        let (journal, loaded) = Journal::open_append(self.path(id))
+            .inspect_err(|error| tracing::warn!(%error, "the work of an agent is not there"))
+            .ok()?;
+        if !parallax_store::is_sound(&loaded.contents) {
+            return None;
+        }
+        let results = loaded.pending.map(|round| round.results).unwrap_or_default();
+        Some(AgentJournal {
+            id: id.to_owned(),
+            store: Arc::new(journal),
+            task: loaded.prompts.first().map(|prompt| prompt.text.clone()),
+            contents: loaded.contents,
+            compactions: loaded.compactions,
+            pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
+        })
+    }
+
+    /// Removes one whose work is done.
+    pub(super) fn forget(&self, id: &str) {
+        if let Err(error) = std::fs::remove_file(self.path(id))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, id, "the journal of an agent stays");
+        }
+    }
+
+    /// Lets the oldest go until there is room for another.
+    fn make_room(&self) {
+        let ids = self.ids();
+        let too_many = (ids.len() + 1).saturating_sub(MOST);
+        for id in ids.iter().filter(|id| self.is_free(id)).take(too_many) {
+            self.forget(id);
+        }
+    }
+
+    /// Whether nobody is at it.
+    fn is_free(&self, id: &str) -> bool {
+        File::open(self.path(id)).is_ok_and(|file| file.try_lock().is_ok())
+    }
+}
