@@ -21,7 +21,7 @@ pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
 pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
 /// What is done with the app and a text that came from outside (an editor).
 pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
-/// What is done with the app and with what draws pictures, if anything does.
+/// What is done with the app and with what pictures are drawn with.
 pub(crate) type WithDrawing = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
 
 /// What the app wants done.
