@@ -4,6 +4,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Question};
 use parallax_protocol::ids::AskId;
 use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
 use parallax_protocol::tool::{Outcome, Preview, ToolError, ToolErrorKind, ToolKind};
 
@@ -27,6 +28,20 @@ impl Default for Approvals {
     }
 }
 
+/// What a command is asked about that ran and lacked something: it may have failed
+/// for another reason, and what was hidden is told to the model.
+fn asked_again(lacked: &Permissions) -> String {
+    let shown = match lacked.file_system.read.is_empty() || lacked.outside {
+        true => "",
+        false => "; what it reads there is hidden from commands, and the model sees what it prints",
+    };
+    format!(
+        "The sandbox refused this command something on its way. Yes runs it once more, with {} and \
+         nothing else{shown}",
+        lacked.leave()
+    )
+}
+
 impl Session {
     /// Puts the question whether a prepared call may run.
     pub(crate) async fn put(&mut self, board: &mut Board<'_>, call: &Call, prepared: Prepared) {
@@ -44,9 +59,7 @@ impl Session {
         };
         prepared.outcomes = self.outcomes(question, &prepared);
         if is_expansion {
-            let wanted = prepared.effects.permissions.leave();
-            prepared.verdict.why =
-                format!("The sandbox refused this command; to run again it needs {wanted}");
+            prepared.verdict.why = asked_again(&prepared.effects.permissions);
         }
         let not_undoable = match &self.checkpoints {
             Some(checkpoints) if !is_expansion && is_command(spec.kind, &prepared.effects) => {

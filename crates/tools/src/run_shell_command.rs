@@ -240,8 +240,7 @@ impl RunShellCommand {
                 let subject =
                     Subject { line, roots: &roots, layers: true, mode, permissions: &permissions };
                 let plan = confinement::plan(sandbox, &subject).plan;
-                let files = foreseen::files(line, directory, &sandbox.home, plan);
-                let foreseen = Permissions { file_system: files, ..Permissions::default() };
+                let foreseen = foreseen::permissions(line, directory, &sandbox.home, plan);
                 permissions = permissions.and(&foreseen);
             }
             if scope.mode != ApprovalMode::Yolo {

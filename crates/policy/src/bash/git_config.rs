@@ -51,7 +51,10 @@ pub fn writes_git_configuration(command: &Command) -> bool {
                     && operands_of(call.rest).get(2).is_some_and(is_remote)
         }
         // In a repository it writes the values that hold on this disk again.
-        "init" => operands_of(call.rest).is_empty() && !has(&["--separate-git-dir"]),
+        "init" => {
+            let here = |folder: &&str| matches!(*folder, "." | "./");
+            operands_of(call.rest).iter().all(here) && !has(&["--separate-git-dir"])
+        }
         "submodule" => match first {
             Some("update") => has(&["--init"]),
             Some(first) => {
@@ -199,6 +202,7 @@ mod tests {
             "git -c core.pager=cat config user.name me",
             "git submodule update --init",
             "cd src && git remote add x y",
+            "git init . --initial-branch=x",
             "git worktree add --track -b z1 wz up/main",
             "git worktree add -b z2 wz2 up/main",
             "git worktree add ../a/b origin/main",

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{self, Command, Line, Redirection, RedirectionKind, Word};
 use parallax_protocol::paths::lexical;
-use parallax_protocol::permissions::FilePermissions;
+use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::Plan;
 
-use super::confined::{Ran, exact};
+use super::confined::{Ran, exact, is_too_wide};
 use super::refusal::{Access, Confinement};
 use super::repository;
 
@@ -58,12 +58,15 @@ const OF_FOLDERS: [&str; 7] = ["install", "ln", "mkdir", "mv", "rm", "rmdir", "u
 /// Paths that are asked for at once.
 const MOST: usize = 8;
 
-/// The files that the line's words name and the plan closes. Blocking: it looks
-/// whether they are there.
-pub(super) fn files(line: &Line, directory: &Path, home: &Path, plan: Plan) -> FilePermissions {
+/// The files that the line's words name and the plan closes, or leave to run outside
+/// where leave for files would not do. Blocking: it looks whether they are there.
+pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan) -> Permissions {
     let mut found = FilePermissions::default();
+    let mut outside = false;
     let moved_home = assigns_home(line);
-    let Some(directory) = working_folder(line, directory, home, moved_home) else { return found };
+    let Some(directory) = working_folder(line, directory, home, moved_home) else {
+        return Permissions::default();
+    };
     let directory = directory.as_path();
     let ran = Ran { plan, missed_network: false };
     let mut note = |word: &Word, access: Access| {
@@ -107,22 +110,40 @@ pub(super) fn files(line: &Line, directory: &Path, home: &Path, plan: Plan) -> F
             command.arguments().iter().filter(is_folder).for_each(|word| note(word, Access::Read));
         }
     }
-    for word in
-        line.commands.iter().filter(|command| changes_folder(command)).flat_map(bash::written)
-    {
-        let Some(path) = place(&word, directory, home, moved_home) else { continue };
-        // In the workspace a file is closed for itself, and opened for itself.
-        let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
-        let closed = folder.filter(|folder| ran.refuses(folder, Access::Write));
-        let list = &mut found.write;
-        if let Some(folder) = closed.and_then(|folder| exact(folder, home))
-            && !list.contains(&folder)
-            && list.len() < MOST
-        {
-            list.push(folder);
+    for command in line.commands.iter().filter(|command| changes_folder(command)) {
+        for word in bash::written(command) {
+            let Some(path) = place(&word, directory, home, moved_home) else { continue };
+            // In the workspace a file is closed for itself, and opened for itself.
+            let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
+            let Some(closed) = folder.filter(|folder| ran.refuses(folder, Access::Write)) else {
+                continue;
+            };
+            // What is opened for itself is a file system of its own to a hard link.
+            outside |= is_too_wide(closed, home) || is_hard_link(command);
+            let list = &mut found.write;
+            if let Some(folder) = exact(closed, home)
+                && !list.contains(&folder)
+                && list.len() < MOST
+            {
+                list.push(folder);
+            }
         }
     }
-    found
+    match outside {
+        // Nothing is left to be given beside it.
+        true => Permissions { outside, ..Permissions::default() },
+        false => Permissions { file_system: found, ..Permissions::default() },
+    }
+}
+
+/// Whether the command makes hard links.
+fn is_hard_link(command: &Command) -> bool {
+    let symbolic = |word: &Word| {
+        let text = word.text.as_deref().unwrap_or_default();
+        let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        text == "--symbolic" || letters.is_some_and(|letters| letters.contains('s'))
+    };
+    command.name() == Some("ln") && !command.arguments().iter().any(symbolic)
 }
 
 /// The folder that the commands of the line work in, when its text tells: that of
@@ -263,7 +284,11 @@ mod tests {
             plan.writable.push(work.clone());
             plan.read_only.push(work.join(".mcp.json"));
             plan.hidden.extend([work.join(".env"), home.join(".npmrc"), home.join(".ssh")]);
-            let found = files(&bash::analyse(command), &work, &home, plan);
+            let found = permissions(&bash::analyse(command), &work, &home, plan);
+            if found.outside {
+                return ("outside".to_owned(), String::new());
+            }
+            let found = found.file_system;
             let shown = |paths: Vec<PathBuf>| {
                 let short = |path: &PathBuf| path.strip_prefix(&root).map(Path::to_path_buf);
                 let texts = paths.iter().filter_map(|path| short(path).ok());
@@ -284,6 +309,12 @@ mod tests {
             ("mkdir -p ../other/c/d", "", "other"),
             ("rm -rf ../other/d; mv a ../other/b", "", "other"),
             ("rm a; mkdir b", "", ""),
+            // Of a home nobody is given all, and hard links do not lead out of what is open.
+            ("mkdir ~/new", "outside", ""),
+            ("mv a ~/b; rm -rf ~/c", "outside", ""),
+            ("ln a ../other/b", "outside", ""),
+            ("ln -sf a ../other/b", "", "other"),
+            ("ln a b; touch ~/x", "", "home/x"),
             ("cd ../other && touch z", "", "other/z"),
             ("cd ../other && rm z", "", "other"),
             ("(cd ../other); cd x; touch z", "", ""),
