@@ -117,6 +117,45 @@ fn a_plan_is_asked_for_improved_and_followed() {
 }
 
 #[test]
+fn a_hook_is_told_of_a_plan_that_was_agreed_to() {
+    let world = world(&[
+        call("enter_plan_mode", json!({})),
+        write("notes/plans/p.md", "# P\n"),
+        exit("p.md"),
+    ]);
+    let hear = json!([{"hooks": [{"type": "command", "command": "cat >> heard.jsonl"}]}]);
+    let settings = json!({"general": {"plan": {"directory": "notes/plans"}},
+        "hooks": {"PlanApproved": hear}, "hooksConfig": {"moreEvents": true}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let mut face = Conversation::start(&world, &["--stream-version", "2"]);
+    face.prompt("go");
+    for outcome in ["proceed_once", "cancel"] {
+        let ask = face.next("ask");
+        let no = json!({"type": "decide", "id": ask["id"], "outcome": outcome, "feedback": "no"});
+        face.say(&no);
+    }
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(world.read("heard.jsonl"), "", "it was not agreed to");
+    world.home.write("notes/plans/p.md", "# P\n").expect("the plan");
+    assert_eq!(face.end(), Some(0));
+    let world = World::in_home(world.home, &script(&[exit("p.md")]));
+    let mut face =
+        Conversation::start(&world, &["--stream-version", "2", "--approval-mode", "plan"]);
+    face.prompt("go");
+    let ask = face.next("ask");
+    face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.end(), Some(0));
+    let heard: Value = serde_json::from_str(&world.read("heard.jsonl")).expect("one line");
+    assert_eq!(
+        (&heard["hook_event_name"], &heard["mode"]),
+        (&json!("PlanApproved"), &json!("auto_edit"))
+    );
+    let plan = heard["plan_path"].as_str().expect("a path");
+    assert!(plan.ends_with("notes/plans/p.md"), "{plan}");
+}
+
+#[test]
 fn nobody_there_the_work_gets_no_more_than_was_given() {
     let steps = [
         call("enter_plan_mode", json!({})),
