@@ -18,6 +18,7 @@ use crate::theme::Theme;
 
 mod amount;
 mod choices;
+mod low;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -189,10 +190,11 @@ impl QuestionDialog {
         at.is_some()
     }
 
-    /// Turns a page of what would happen; a row of the old one stays in sight.
+    /// Turns a page of what would happen; a row of the old one stays in sight, unless
+    /// there are only a few.
     fn turn(&mut self, down: bool) {
         let (shown, last) = self.page.get();
-        let step = shown.saturating_sub(1).max(1);
+        let step = if shown > 4 { shown - 1 } else { shown.max(1) };
         let at = self.scroll.min(last);
         self.scroll = if down { (at + step).min(last) } else { at.saturating_sub(step) };
     }

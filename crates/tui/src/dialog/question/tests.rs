@@ -321,3 +321,43 @@ fn answers_stay_in_sight_of_a_long_command() {
     press(&mut dialog, Key::plain(KeyCode::PageUp));
     assert_eq!(rows(&dialog), before);
 }
+
+#[test]
+fn a_low_window_says_of_which_file_and_where_in_it_one_is() {
+    let rows = |dialog: &QuestionDialog, width, height| -> Vec<String> {
+        let view = dialog.view(width, height, 1, &Theme::default());
+        view.rows.iter().map(Line::text).collect()
+    };
+    let mut long = ask();
+    long.preview = Some(Preview::Command {
+        command: (0..40).map(|line| format!("echo {line}\n")).collect(),
+        directory: "/p".into(),
+    });
+    for (width, height) in [(39, 8), (19, 5)] {
+        let mut dialog = QuestionDialog::new(long.clone());
+        let before = rows(&dialog, width, height);
+        let echoes = before.iter().filter(|row| row.contains("echo")).count();
+        assert!(echoes > 1 && before.iter().any(|row| row.starts_with("❯ 1.")), "{before:?}");
+        assert!(before[0].contains(&format!(" 1-{echoes}/")), "{before:?}");
+        press(&mut dialog, Key::plain(KeyCode::PageDown));
+        let after = rows(&dialog, width, height);
+        assert!(after[1].trim() == format!("echo {echoes}"), "a page, not a row: {after:?}");
+        for _ in 1..6 {
+            press(&mut dialog, Key::plain(KeyCode::Down));
+            let rows = rows(&dialog, width, height);
+            assert!(rows.len() <= height && rows.iter().any(|row| row.starts_with('❯')));
+        }
+    }
+    let mut edit = ask();
+    edit.question = Question::Edit;
+    edit.preview = Some(Preview::Diff(parallax_protocol::tool::FileDiff {
+        file_path: "/p/src/notes.txt".into(),
+        diff: "@@ -1,2 +1,2 @@\n-one\n+ONE\n-two\n+TWO\n".to_owned(),
+        lines_added: 2,
+        lines_removed: 2,
+        is_new_file: false,
+        texts: None,
+    }));
+    let rows = rows(&QuestionDialog::new(edit), 19, 5);
+    assert!(rows[0].starts_with("? notes.txt"), "{rows:?}");
+}

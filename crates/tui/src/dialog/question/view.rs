@@ -14,6 +14,9 @@ use crate::markdown::{Look, render};
 use crate::theme::Theme;
 use crate::transcript::{display_name, without_verb};
 
+/// Rows of what would happen, and of how much there is of it, at least.
+const LEAST: usize = 4;
+
 impl QuestionDialog {
     /// The rows, `height` at most: the answers are always in sight, what would
     /// happen is scrolled where it does not fit.
@@ -29,18 +32,20 @@ impl QuestionDialog {
         }
         let mut head = self.head(width, waiting, theme);
         let mut body = self.body(width, theme);
-        let (mut foot, cursor) = self.foot(width, theme);
+        let (foot, cursor) = self.foot(width, theme);
         let mut why = self.why(width, theme);
-        // In a low window the answers stay in sight, then what would happen, then
-        // why it is asked.
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
-        if needs(&[&head, &why, &foot]) + body.len().min(3) > height {
-            why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(3)));
+        let is_low = needs(&[&head, &foot]) + body.len().min(LEAST) > height;
+        if is_low && self.typing.is_none() && self.hunks.is_none() {
+            return self.low_view(head, body, (width, height), theme);
         }
-        if needs(&[&head, &foot]) + 1 > height && self.typing.is_none() && self.hunks.is_none() {
-            head.truncate(1);
-            let room = height.saturating_sub(head.len() + usize::from(!body.is_empty())).max(1);
-            foot = self.answers_within(width, room, theme);
+        if is_low {
+            // What is typed stays in sight.
+            head.truncate(height.saturating_sub(foot.len()).max(1));
+        }
+        // The answers are in sight, then what would happen, then why it is asked.
+        if needs(&[&head, &why, &foot]) + body.len().min(LEAST) > height {
+            why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(LEAST)));
         }
         let room = height.saturating_sub(needs(&[&head, &why, &foot]));
         let mut rows = head;
@@ -99,29 +104,7 @@ impl QuestionDialog {
         line
     }
 
-    /// The answers in one row each, those around the cursor; that of the cursor whole, as
-    /// far as there is room.
-    fn answers_within(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
-        let height = height.max(1);
-        let mut rows = Vec::new();
-        let (mut begin, mut end) = (0, 0);
-        for (index, choice) in self.choices.iter().enumerate() {
-            let line = self.answer(index, *choice, theme);
-            if index == self.cursor {
-                begin = rows.len();
-                rows.extend(wrap(&line, width, &[Span::raw("     ")]).into_iter().take(height));
-                end = rows.len();
-            } else {
-                rows.push(cut_marked(line, width));
-            }
-        }
-        // With a choice above it, where that fits.
-        let first = begin.saturating_sub(1).min(rows.len().saturating_sub(height));
-        let first = first.max(end.saturating_sub(height));
-        rows.into_iter().skip(first).take(height).collect()
-    }
-
-    fn answer(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
+    pub(super) fn answer(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
         let chosen = index == self.cursor;
         let sign = if chosen { "❯ " } else { "  " };
         let style = if chosen { theme.selected } else { theme.text };

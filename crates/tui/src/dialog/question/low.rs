@@ -1,0 +1,98 @@
+//! A question in a low window: one row says what is asked, of which file, and where in
+//! what would happen one is; what would happen and the answers share the rest.
+
+use parallax_protocol::tool::Preview;
+use parallax_screen::{Line, Span, text_width, wrap};
+
+use super::QuestionDialog;
+use crate::app::cut_marked;
+use crate::dialog::DialogView;
+use crate::layout::shortened;
+use crate::theme::Theme;
+
+/// A window of this width has room for the names of keys.
+const NAMES_KEYS: usize = 50;
+
+impl QuestionDialog {
+    /// The rows, `height` at most. `head` begins with the question itself.
+    pub(super) fn low_view(
+        &self,
+        mut head: Vec<Line>,
+        body: Vec<Line>,
+        (width, height): (usize, usize),
+        theme: &Theme,
+    ) -> DialogView {
+        let title = head.first().map(Line::text).unwrap_or_default();
+        let mut body: Vec<Line> = head.drain(..).skip(1).chain(body).collect();
+        let rest = height.saturating_sub(1);
+        let answers = self.choices.len();
+        let chosen = self.chosen_rows(width, theme).len();
+        // Half of it for what would happen, but the chosen answer is read whole.
+        let most = rest.saturating_sub(usize::from(!body.is_empty())).max(1);
+        let half = body.len().min(rest.div_ceil(2));
+        let room = rest.saturating_sub(half).max(chosen).clamp(1, most);
+        let foot = self.answers_within(width, room.min(answers - 1 + chosen), theme);
+        let shown = rest.saturating_sub(foot.len()).min(body.len());
+        let last = body.len() - shown;
+        self.page.set((shown, last));
+        let from = self.scroll.min(last);
+        let place = match last {
+            0 => String::new(),
+            _ if width < NAMES_KEYS => format!(" {}-{}/{}", from + 1, from + shown, body.len()),
+            _ => format!(" · {}-{} of {} · page up/down", from + 1, from + shown, body.len()),
+        };
+        let question = shortened(&self.with_file(&title), width.saturating_sub(text_width(&place)));
+        let mut rows = vec![Line::styled(question, theme.text.bold()).and(place, theme.secondary)];
+        rows.extend(body.drain(from..from + shown));
+        rows.extend(foot);
+        rows.truncate(height.max(1));
+        DialogView { rows, cursor: None }
+    }
+
+    /// The question, and before it the file that would change.
+    fn with_file(&self, question: &str) -> String {
+        match &self.ask.preview {
+            Some(Preview::Diff(diff)) => {
+                let name = diff.file_path.file_name().unwrap_or_default().to_string_lossy();
+                let name = crate::clean::one_row(&name).into_owned();
+                question.replacen("? ", &format!("? {name}: "), 1)
+            }
+            _ => question.to_owned(),
+        }
+    }
+
+    /// The answer that the cursor is on, in all its rows.
+    fn chosen_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let choice = self.choices.get(self.cursor).copied();
+        choice.map_or_else(Vec::new, |choice| {
+            wrap(&self.answer(self.cursor, choice, theme), width, &[Span::raw("     ")])
+        })
+    }
+
+    /// The answers in one row each, those around the cursor; that of the cursor whole, as
+    /// far as there is room.
+    fn answers_within(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
+        let height = height.max(1);
+        let mut rows = Vec::new();
+        let (mut begin, mut end) = (0, 0);
+        for (index, choice) in self.choices.iter().enumerate() {
+            if index == self.cursor {
+                begin = rows.len();
+                let mut chosen = self.chosen_rows(width, theme);
+                if chosen.len() > height {
+                    let rest: Vec<Span> =
+                        chosen.drain(height - 1..).flat_map(|row| row.spans).collect();
+                    chosen.push(cut_marked(Line { spans: rest, fill: None }, width));
+                }
+                rows.append(&mut chosen);
+                end = rows.len();
+            } else {
+                rows.push(cut_marked(self.answer(index, *choice, theme), width));
+            }
+        }
+        // With a choice above it, where that fits.
+        let first = begin.saturating_sub(1).min(rows.len().saturating_sub(height));
+        let first = first.max(end.saturating_sub(height));
+        rows.into_iter().skip(first).take(height).collect()
+    }
+}
