@@ -5,10 +5,16 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, Style, text_width, truncate};
 use parallax_sdk::settings::FooterItem;
 
+use crate::layout::shortened;
 use crate::theme::Theme;
 
 /// The sign of a system prompt of the user's own: dark glasses.
 const OWN_PROMPT: &str = "|⌐■_■|";
+
+/// Columns between two items.
+const SEPARATOR: usize = 3;
+/// A model's name is not shortened to less.
+const SHORTEST_MODEL: usize = 8;
 
 /// What the footer tells.
 #[derive(Debug, Clone, Default)]
@@ -82,12 +88,11 @@ pub(crate) fn rows(
     width: usize,
     theme: &Theme,
 ) -> Vec<Line> {
-    let drawn: Vec<(FooterItem, Vec<Span>)> = items
+    let mut drawn: Vec<(FooterItem, Vec<Span>)> = items
         .iter()
         .map(|item| (*item, spans(*item, facts, theme)))
         .filter(|(_, spans)| !spans.is_empty())
         .collect();
-    let separator = 3;
     let mut used = 0;
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
@@ -111,10 +116,11 @@ pub(crate) fn rows(
         }
     }
     names.push(Span::raw(" ".repeat(used)));
+    shorten_model(&mut drawn, used, labels, width);
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
-        let cell = if labels { own.max(text_width(item.label())) } else { own };
-        let gap = if used == 0 { 0 } else { separator };
+        let cell = cell(item, &spans, labels);
+        let gap = if used == 0 { 0 } else { SEPARATOR };
         if used + gap + cell > width {
             break;
         }
@@ -135,6 +141,33 @@ pub(crate) fn rows(
         (_, true) => Vec::new(),
         (true, false) => vec![names, values],
         (false, false) => vec![values],
+    }
+}
+
+/// The columns that an item takes.
+fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
+    let own = spans.iter().map(Span::width).sum();
+    if labels { text_width(item.label()).max(own) } else { own }
+}
+
+/// Where not all fits, the model's name is the first to get shorter: what it loses is known
+/// from `/model`, and whether commands are confined must be seen.
+fn shorten_model(
+    drawn: &mut [(FooterItem, Vec<Span>)],
+    mut used: usize,
+    labels: bool,
+    width: usize,
+) {
+    for (item, spans) in &*drawn {
+        used += if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels);
+    }
+    let Some(excess) = used.checked_sub(width).filter(|excess| *excess > 0) else { return };
+    let model = drawn.iter_mut().find(|(item, _)| *item == FooterItem::ModelName);
+    if let Some((_, spans)) = model
+        && let Some(name) = spans.first_mut()
+    {
+        let room = name.width().saturating_sub(excess).max(SHORTEST_MODEL);
+        name.text = shortened(&name.text, room).into();
     }
 }
 
@@ -319,6 +352,23 @@ mod tests {
             "default · gemini-3-pro · ▰▰▱▱▱▱▱▱ 25% · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main · sandbox · trusted"
         );
         assert_eq!(rows.len(), 1);
+    }
+
+    #[test]
+    fn the_models_name_makes_room_for_whether_commands_are_confined() {
+        let facts = Facts {
+            model: "auto-gemini-3".to_owned(),
+            routed: Some("gemini-3-flash-preview-09-2026".to_owned()),
+            sent: (1_000, 0),
+            branch: None,
+            ..facts()
+        };
+        let row = |width| rows(&facts, &USUAL, false, width, &Theme::default())[0].text();
+        assert_eq!(
+            row(80),
+            "default · auto-gemini-3 → 3-fl… · ▰▰▱▱▱▱▱▱ 25% · 1.0k↑ 1.2k↓ · sandbox · trusted"
+        );
+        assert!(row(120).contains("auto-gemini-3 → 3-flash-preview-09-2026"), "{}", row(120));
     }
 
     #[test]
