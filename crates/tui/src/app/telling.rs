@@ -1,7 +1,7 @@
 //! Commands that tell how things stand: version, help, changes, memory, rules,
 //! tools, numbers.
 
-use parallax_screen::{Drawing, Graphics, Line, wrap};
+use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
 use parallax_sdk::about::About;
 use parallax_sdk::{Launch, OpenSession};
 
@@ -262,12 +262,39 @@ impl App {
         if has_turns {
             rows.extend(self.last_stats());
         }
+        let unsent = self.unsent_rows();
+        rows.extend(unsent);
         let hint = match (deleted, last.filter(kept)) {
             (true, _) => has_turns.then(|| "this session is deleted".to_owned()),
             (false, id) => id.map(|id| format!("go on with: parallax --resume {id}")),
         };
         let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
         rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));
+        rows
+    }
+}
+
+impl App {
+    /// What was written and reached no model: it waited, or came back when its turn was
+    /// ended together with the program.
+    fn unsent_rows(&self) -> Vec<Line> {
+        let written = self.composer.buffer().expanded();
+        let texts = self.beginning.iter().map(String::as_str);
+        let texts = texts.chain(self.early.iter().map(String::as_str));
+        let texts = texts.chain(self.steering.iter().map(|one| one.text.as_str()));
+        let texts = texts.chain(self.queued.iter().map(String::as_str));
+        let texts = texts.chain([written.as_str()]);
+        let mut rows = Vec::new();
+        for text in texts.filter(|text| !text.trim().is_empty()) {
+            if rows.is_empty() {
+                rows.push(Line::styled("Not sent:", self.theme.warning));
+            }
+            for line in crate::clean::lines(text).lines() {
+                let line = crate::clean::expand_tabs(line, &mut 0).into_owned();
+                let line = Line::styled(format!("  {line}"), self.theme.text);
+                rows.extend(wrap(&line, self.width(), &[Span::raw("  ")]));
+            }
+        }
         rows
     }
 }

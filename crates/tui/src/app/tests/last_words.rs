@@ -33,3 +33,20 @@ fn the_last_words_leave_room_to_what_was_said() {
     let low = rows_in(10);
     assert!(!low.iter().any(|row| row.contains("Tokens by turn")), "{low:#?}");
 }
+
+#[test]
+fn what_was_not_sent_is_told_at_the_end() {
+    let mut bench = Bench::new(Layout::Inline);
+    let told = |bench: &mut Bench| -> Vec<String> {
+        bench.app.farewell(false).iter().map(Line::text).collect()
+    };
+    assert!(!told(&mut bench).iter().any(|row| row.contains("Not sent")));
+    bench.app.beginning = Some("hooks still ran".to_owned());
+    bench.app.queued.push("for later\n\u{1b}[2Jand more".to_owned());
+    bench.app.composer.set_text("given back");
+    let rows = told(&mut bench);
+    for text in ["Not sent:", "  hooks still ran", "  for later", "and more", "  given back"] {
+        assert!(rows.iter().any(|row| row.contains(text)), "{text} in {rows:#?}");
+    }
+    assert!(!rows.concat().contains('\u{1b}'));
+}
