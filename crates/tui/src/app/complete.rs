@@ -1,6 +1,7 @@
 //! The list of completions beside the composer: what it knows of, and where
 //! its keys go.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use parallax_screen::Key;
@@ -122,11 +123,7 @@ impl App {
                 .into_iter()
                 .map(|choice| Argument { value: choice.name, description: choice.model })
                 .collect();
-            let set = commands
-                .iter_mut()
-                .find(|command| command.name == "model")
-                .and_then(|model| model.subcommands.iter_mut().find(|sub| sub.name == "set"));
-            if let Some(set) = set {
+            if let Some(set) = subcommand(&mut commands, "model", "set") {
                 set.completer = Some(Arc::new(move |typed| {
                     names.iter().filter(|name| name.value.starts_with(typed)).cloned().collect()
                 }));
@@ -134,13 +131,27 @@ impl App {
         }
         if let Some(launch) = &self.launch {
             let root = launch.options().directory.clone();
-            let add = commands
-                .iter_mut()
-                .find(|command| command.name == "directory")
-                .and_then(|it| it.subcommands.iter_mut().find(|sub| sub.name == "add"));
-            if let Some(add) = add {
-                add.completer = Some(Arc::new(move |typed| folders(&root, typed)));
+            let mut paths = |name: &str, sub: &str, of: fn(&Path, &str) -> Vec<Argument>| {
+                if let Some(command) = subcommand(&mut commands, name, sub) {
+                    let root = root.clone();
+                    command.completer = Some(Arc::new(move |typed| of(&root, typed)));
+                }
+            };
+            paths("directory", "add", folders);
+            paths("permissions", "trust", |root, typed| paths_of(root, typed, true));
+            for name in ["chat", "resume"] {
+                paths(name, "share", |root, typed| paths_of(root, typed, false));
             }
+        }
+        if let Some(accept) = subcommand(&mut commands, "agents", "accept")
+            && let Some(agents) = &self.agents
+        {
+            let set = agents.set();
+            let names = set.unacknowledged.iter().map(|agent| Argument {
+                value: super::lists::clean(&agent.name),
+                description: super::lists::clean(&agent.description),
+            });
+            accept.completer = Some(super::argument_names::one_of(names.collect()));
         }
         self.offer_names(&mut commands);
         self.offer_words(&mut commands);
@@ -150,22 +161,41 @@ impl App {
     }
 }
 
+/// A subcommand in the list of those that are offered.
+fn subcommand<'a>(
+    commands: &'a mut [CommandInfo],
+    name: &str,
+    sub: &str,
+) -> Option<&'a mut CommandInfo> {
+    let command = commands.iter_mut().find(|command| command.name == name)?;
+    command.subcommands.iter_mut().find(|it| it.name == sub)
+}
+
+/// The paths that begin as typed, those of folders without the `/` at their end where
+/// only folders are meant.
+fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
+    let entries = crate::completion::entries(root, typed, MOST_FOLDERS);
+    let fits =
+        |path: &String| (!only_folders || path.ends_with('/')) && !path.contains(char::is_control);
+    let shown = |path: String| match only_folders {
+        true => path.trim_end_matches('/').to_owned(),
+        false => path,
+    };
+    let paths = entries.into_iter().filter(fits).map(shown);
+    paths.map(|value| Argument { value, description: String::new() }).collect()
+}
+
 /// Folders at the end of a list of them, separated by commas.
-fn folders(root: &std::path::Path, typed: &str) -> Vec<Argument> {
+fn folders(root: &Path, typed: &str) -> Vec<Argument> {
     let (before, last) = match typed.rfind(',') {
         Some(at) => typed.split_at(at + 1),
         None => ("", typed),
     };
     let begun = last.trim_start();
     let before = format!("{before}{}", &last[..last.len() - begun.len()]);
-    let entries = crate::completion::entries(root, begun, MOST_FOLDERS);
-    let is_folder = |path: &String| path.ends_with('/') && !path.contains(char::is_control);
-    let folders = entries.into_iter().filter(is_folder);
+    let folders = paths_of(root, begun, true).into_iter();
     folders
-        .map(|path| Argument {
-            value: format!("{before}{}", path.trim_end_matches('/')),
-            description: String::new(),
-        })
+        .map(|folder| Argument { value: format!("{before}{}", folder.value), ..folder })
         .collect()
 }
 
@@ -211,5 +241,7 @@ mod tests {
         assert_eq!(offered("sub/"), ["sub/inner"]);
         assert_eq!(offered("a, su"), ["a, sub"]);
         assert_eq!(offered("nothing"), [] as [&str; 0]);
+        let files = paths_of(root.path(), "su", false);
+        assert_eq!(files.iter().map(|it| &*it.value).collect::<Vec<_>>(), ["sub/", "sum.txt"]);
     }
 }

@@ -23,6 +23,15 @@ fn stray(command: &str, word: &str, near: &[String]) -> String {
     }
 }
 
+/// That no command goes by this name, and which may be meant.
+fn no_command(name: &str, near: &[String]) -> String {
+    let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
+    match names.is_empty() {
+        true => format!("There is no command `/{name}`; `/help` lists them"),
+        false => format!("There is no command `/{name}`; did you mean {}?", names.join(" or ")),
+    }
+}
+
 impl App {
     /// Enter with the agent idle.
     pub(super) fn submitted(&mut self, submission: &Submission) {
@@ -76,9 +85,9 @@ impl App {
                 self.composer.take_back();
                 self.toast("your own commands wait until the agent is done: esc stops it");
             }
-            Parsed::Unknown(name, ..) => {
+            Parsed::Unknown(name, near) => {
                 self.composer.take_back();
-                self.toast(format!("there is no command /{name}"));
+                self.toast(no_command(&name, &near));
             }
             Parsed::Stray { command, word, near } => {
                 self.composer.take_back();
@@ -89,15 +98,7 @@ impl App {
 
     fn unknown(&mut self, text: &str, name: &str, near: &[String]) {
         self.echo(text);
-        let mut message = format!("There is no command `/{name}`");
-        match near {
-            [] => message.push_str("; `/help` lists them"),
-            near => {
-                let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
-                message.push_str(&format!("; did you mean {}?", names.join(" or ")));
-            }
-        }
-        self.error(message);
+        self.error(no_command(name, near));
     }
 
     /// What was typed, into the transcript: commands are told by no event.

@@ -282,8 +282,8 @@ impl App {
             .iter()
             .filter_map(|(command, text)| key(*command).map(|key| (key, *text)))
             .collect();
+        words.extend(self.newline_key().map(|key| (key, "new line")));
         words.extend([
-            (self.newline_key(), "new line"),
             ("@".to_owned(), "a file"),
             ("/".to_owned(), "a command"),
             ("!".to_owned(), "your shell"),
@@ -307,11 +307,11 @@ impl App {
     }
 
     /// A key for a new line that every terminal tells from Enter, where it has
-    /// one.
-    fn newline_key(&self) -> String {
+    /// one; none where all were taken away.
+    fn newline_key(&self) -> Option<String> {
         let keys = self.keymap.keys_in(KeyCommand::Newline, Context::COMPOSER);
         let sure = keys.iter().find(|key| !key.contains("Enter")).or_else(|| keys.first());
-        sure.cloned().unwrap_or_default()
+        sure.cloned()
     }
 
     /// Messages that wait.

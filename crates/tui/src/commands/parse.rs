@@ -7,6 +7,16 @@ use super::table::{CommandSpec, TABLE};
 
 /// Commands that a part of their name means, too.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];
+/// Names that people know from elsewhere, and what does it here.
+const KNOWN_ELSEWHERE: [(&str, &str); 7] = [
+    ("config", "settings"),
+    ("ide", "editor"),
+    ("login", "auth signin"),
+    ("logout", "auth signout"),
+    ("sandbox", "about"),
+    ("trust", "permissions"),
+    ("upgrade", "auth"),
+];
 /// A shorter part is a slip.
 const SHORTEST: usize = 2;
 
@@ -53,6 +63,9 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
         // `/etc/hosts says …` is about a file.
         if name.contains('/') {
             return Parsed::Text;
+        }
+        if let Some((_, here)) = KNOWN_ELSEWHERE.iter().find(|(there, _)| *there == name) {
+            return Parsed::Unknown(name.to_owned(), vec![(*here).to_owned()]);
         }
         let known = TABLE.iter().map(|spec| spec.name).chain(others.iter().map(String::as_str));
         return Parsed::Unknown(name.to_owned(), owned(near(name, known)));
@@ -190,6 +203,17 @@ mod tests {
             assert_eq!(near, names);
         }
         assert_eq!(command("/skills nodesc all"), (Command::Skills, "nodesc all".to_owned()));
+    }
+
+    #[test]
+    fn names_from_elsewhere_lead_to_what_does_it_here() {
+        for (there, here) in KNOWN_ELSEWHERE {
+            let Parsed::Unknown(_, near) = parse(&format!("/{there} x"), &[]) else {
+                panic!("/{there} is known");
+            };
+            assert_eq!(near, [here]);
+            assert!(matches!(parse(&format!("/{here}"), &[]), Parsed::Command(..)), "/{here}");
+        }
     }
 
     #[test]
