@@ -91,6 +91,9 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("experimental.extensionRegistryURI", &[]),
 ];
 
+/// Keys that no project has a say in, whoever accepted its file.
+const THE_USERS: [&str; 1] = ["general.sessionEncryption"];
+
 /// Lists of refusals: a project's would take the place of the user's.
 const REFUSALS: [&str; 2] =
     ["tools.confirmationRequired", "security.environmentVariableRedaction.blocked"];
@@ -121,6 +124,13 @@ pub(crate) fn close(
 ) -> Vec<LooseSettings> {
     let mut loose = Vec::new();
     for file in project {
+        for key in THE_USERS {
+            if look(&file.values, key).is_some() {
+                take(&mut file.values, key);
+                let path = file.path.display();
+                warnings.push(format!("{path}: `{key}` counts only in the user's own settings"));
+            }
+        }
         let mut values = file.values.clone();
         let keys = tighten(&mut values, cwd, outer);
         if keys.is_empty() {

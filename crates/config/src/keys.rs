@@ -102,6 +102,12 @@ pub const KEYS: &[Key] = &[
         "\"prompt\"",
         "What sessions are called: their first prompt, or what a quick model says (ours)",
     ),
+    key(
+        "general.sessionEncryption",
+        Choice(&["off", "keychain", "file"]),
+        "\"off\"",
+        "Whether sessions are encrypted, and where the key lies (ours; not a project's)",
+    ),
     key("general.topicUpdateNarration", Flag, "true", "The model names its topic as it works"),
     key(
         "output.format",

@@ -156,6 +156,19 @@ impl Keychain {
         Ok(found)
     }
 
+    /// The same, whatever was read before: another process may have kept one since.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// There is no store, or it gave no answer.
+    pub fn get_anew(&self, name: impl Into<Name>) -> Result<Option<Secret>, KeychainError> {
+        let name = name.into();
+        if let Some(inner) = &self.inner {
+            inner.known().remove(&name);
+        }
+        self.get(name)
+    }
+
     /// Keeps a secret in the place of what has the name, and reads it back. `label`
     /// is what people see in the programs of the store. Blocking.
     ///

@@ -75,7 +75,7 @@ fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
     if std::fs::create_dir_all(&project).is_err() {
         return;
     }
-    let homes = Homes { parallax: home.join(".parallax"), gemini: home.join(".gemini") };
+    let homes = Homes::new(home.join(".parallax"), home.join(".gemini"));
     for number in 0..200 {
         fill(&homes, &project, &format!("other-{number}"), 20);
     }

@@ -55,7 +55,7 @@ fn content(content: Content, display: Option<String>) -> Record {
 }
 
 fn fill(home: &Path) {
-    let homes = Homes { parallax: home.join(".parallax"), gemini: home.join(".gemini") };
+    let homes = Homes::new(home.join(".parallax"), home.join(".gemini"));
     let mut numbers = Numbers(0x5eed);
     for number in 0..SESSIONS {
         let id = format!("session-{number}");

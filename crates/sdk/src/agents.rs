@@ -172,7 +172,7 @@ impl Launch {
             versions: versions.clone(),
             journals: (!self.options.ephemeral).then(|| {
                 let project = self.options.directory.display().to_string();
-                Journals::new(artifacts.join("agents"), project)
+                Journals::new(artifacts.join("agents"), project, self.homes().keys)
             }),
             judged: rules(&set),
             stamp: Mutex::new(self.agent_stamp()),

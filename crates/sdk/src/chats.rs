@@ -150,7 +150,7 @@ impl Launch {
         if !path.exists() {
             return Err(input("the conversation is empty: there is nothing to save"));
         }
-        parallax_store::load(&path).map_err(input)
+        parallax_store::load(&path, &self.homes().keys).map_err(input)
     }
 }
 

@@ -9,7 +9,7 @@ use parallax_protocol::content::Role;
 use parallax_protocol::op::Restore;
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::FileDiff;
-use parallax_store::{Checkpoints, Foreseen};
+use parallax_store::{Checkpoints, Foreseen, Keys};
 use serde_json::Value;
 
 use crate::open::OpenSession;
@@ -21,6 +21,7 @@ pub use parallax_store::ChangeKind;
 pub struct GoingBack {
     versions: Option<Arc<Checkpoints>>,
     journal: PathBuf,
+    keys: Keys,
     /// Whether single changes can be gone back to (`general.checkpointing.enabled`).
     pub checkpointing: bool,
 }
@@ -57,6 +58,7 @@ impl OpenSession {
         GoingBack {
             versions: self.versions.as_ref().map(|versions| versions.store()),
             journal: self.launch.homes().journal(&self.launch.options.directory, &self.id),
+            keys: self.launch.homes().keys,
             checkpointing: self.launch.config.settings.flag("general.checkpointing.enabled"),
         }
     }
@@ -84,7 +86,8 @@ impl GoingBack {
         if edits.is_empty() {
             return Ok(Vec::new());
         }
-        let session = parallax_store::load(&self.journal).map_err(|error| error.to_string())?;
+        let session =
+            parallax_store::load(&self.journal, &self.keys).map_err(|error| error.to_string())?;
         let mut places = places(&session.records);
         let mut points = Vec::new();
         for edit in edits {

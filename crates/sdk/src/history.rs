@@ -55,13 +55,14 @@ pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
         SessionChoice::WithId(id) => with_id(launch, id),
         SessionChoice::Resume(selector) => resume(launch, selector),
         SessionChoice::Import(path) => {
-            let loaded = parallax_store::import(path).and_then(|it| sound(it, path));
+            let loaded =
+                parallax_store::import(path, &launch.homes().keys).and_then(|it| sound(it, path));
             let loaded = loaded.map_err(input)?;
             Ok(fork(launch, new_id(), loaded, path.display().to_string()))
         }
         SessionChoice::Fork { from, keep } => {
             let entry = found(launch, from)?;
-            let mut loaded = loaded(&entry)?;
+            let mut loaded = loaded(launch, &entry)?;
             if let Some(keep) = keep {
                 loaded.cut(*keep);
             }
@@ -69,7 +70,7 @@ pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
         }
         SessionChoice::ForkBefore { from, prompt } => {
             let entry = found(launch, from)?;
-            let mut loaded = loaded(&entry)?;
+            let mut loaded = loaded(launch, &entry)?;
             loaded.cut(keep_before(&loaded, *prompt)?);
             Ok(fork(launch, new_id(), loaded, entry.id))
         }
@@ -93,7 +94,8 @@ fn journal(launch: &Launch, id: &SessionId, forked_from: Option<String>) -> Jour
         start_time: parallax_store::timestamp(),
         forked_from,
     };
-    Journal::create(launch.homes().journal(project(launch), id), head)
+    let homes = launch.homes();
+    Journal::create(homes.journal(project(launch), id), head).with_keys(&homes.keys)
 }
 
 fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
@@ -164,10 +166,8 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
     if entry.origin != Origin::Parallax {
         return adopt(launch, &entry);
     }
-    match Journal::open_append(&entry.path) {
-        Ok((_, loaded)) if !parallax_store::is_sound(&loaded.contents) => {
-            in_a_copy(launch, &entry, loaded)
-        }
+    match Journal::open_append(&entry.path, &launch.homes().keys) {
+        Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(launch, &entry, loaded),
         Ok((journal, loaded)) => {
             let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.extend(entry.elsewhere.map(|elsewhere| {
@@ -179,7 +179,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             Ok(resumed)
         }
         Err(OpenError::InUse { .. }) => {
-            let loaded = loaded(&entry)?;
+            let loaded = loaded(launch, &entry)?;
             let id = new_id();
             let notice = format!(
                 "the session `{}` is in use by another process: this run continues a copy of it, `{id}`",
@@ -190,7 +190,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             Ok(resumed)
         }
         Err(OpenError::Io { path, source }) if is_not_writable(&source) => {
-            let loaded = loaded(&entry)?;
+            let loaded = loaded(launch, &entry)?;
             let journal = Journal::unwritten(&path, loaded.head.clone());
             let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.insert(
@@ -212,6 +212,11 @@ fn is_not_writable(error: &std::io::Error) -> bool {
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
+/// Whether nothing can be written behind what the file holds.
+fn is_damaged(loaded: &LoadedSession) -> bool {
+    loaded.broken || !parallax_store::is_sound(&loaded.contents)
+}
+
 /// Goes on with a session whose file has holes. The file stays as it is, for
 /// whoever wants to look at it.
 fn in_a_copy(
@@ -224,7 +229,7 @@ fn in_a_copy(
         "the file of the session `{from}` is damaged: this run goes on in a copy, `{id}`, in which \
          what did not fit together was put right"
     );
-    let mended = parallax_store::mended(loaded, &entry.path).map_err(input)?;
+    let mended = sound(loaded, &entry.path).map_err(input)?;
     let mut resumed = fork(launch, id, mended, from);
     resumed.notices.push(notice);
     Ok(resumed)
@@ -236,14 +241,14 @@ fn unreadable(launch: &Launch, selector: &str) -> Option<Failure> {
     if !SessionId::is_valid(selector) || !file.is_file() {
         return None;
     }
-    parallax_store::import(&file).err().map(input)
+    parallax_store::import(&file, &launch.homes().keys).err().map(input)
 }
 
 /// Continues another program's session in a journal of ours. It keeps its id,
 /// so that it is found again under it. Where a journal of ours has that id, the
 /// other program went on apart from us, and this is a session of its own.
 fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
-    let loaded = parallax_store::import(&entry.path).map_err(input)?;
+    let loaded = parallax_store::import(&entry.path, &launch.homes().keys).map_err(input)?;
     if !entry.is_elsewhere() {
         let known = SessionId::is_valid(&entry.id);
         let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
@@ -265,10 +270,12 @@ pub(crate) fn found(launch: &Launch, selector: &str) -> Result<SessionEntry, Fai
 }
 
 /// What its file tells.
-pub(crate) fn loaded(entry: &SessionEntry) -> Result<LoadedSession, Failure> {
+pub(crate) fn loaded(launch: &Launch, entry: &SessionEntry) -> Result<LoadedSession, Failure> {
+    let keys = launch.homes().keys;
+    let path = &entry.path;
     match entry.origin {
-        Origin::Parallax => parallax_store::load(&entry.path).and_then(|it| sound(it, &entry.path)),
-        Origin::GeminiCli | Origin::ParallaxCli => parallax_store::import(&entry.path),
+        Origin::Parallax => parallax_store::load(path, &keys).and_then(|it| sound(it, path)),
+        Origin::GeminiCli | Origin::ParallaxCli => parallax_store::import(path, &keys),
     }
     .map_err(input)
 }
@@ -289,8 +296,9 @@ fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
             "the session `{id}` belongs to another program: resume it, then rewind"
         )));
     }
-    let (journal, mut loaded) = Journal::open_append(&entry.path).map_err(input)?;
-    if !parallax_store::is_sound(&loaded.contents) {
+    let (journal, mut loaded) =
+        Journal::open_append(&entry.path, &launch.homes().keys).map_err(input)?;
+    if is_damaged(&loaded) {
         loaded.cut(keep);
         return in_a_copy(launch, &entry, loaded);
     }
@@ -325,6 +333,9 @@ fn fork(launch: &Launch, asked: SessionId, loaded: LoadedSession, from: String) 
 /// What a session that was loaded begins with.
 fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
     let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
+    let records: Arc<[Record]> = loaded.records.into();
+    let head = SessionHead { session_id: id.clone(), ..loaded.head };
+    journal.began_with(head, Arc::clone(&records));
     Resumed {
         id,
         journal,
@@ -334,8 +345,8 @@ fn taken(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resumed {
         pending: results.into_iter().map(|(index, result)| (index, result.wire)).collect(),
         contents: loaded.contents,
         compactions: loaded.compactions,
-        pins: pins(&loaded.records),
-        records: loaded.records.into(),
+        pins: pins(&*records),
+        records,
         notices: loaded.notices,
     }
 }

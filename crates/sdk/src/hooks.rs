@@ -84,6 +84,8 @@ pub(crate) struct Surroundings {
     pub(crate) shell: ShellOptions,
     pub(crate) session: String,
     pub(crate) journal: PathBuf,
+    /// What opens it.
+    pub(crate) keys: parallax_store::Keys,
     /// Where hooks read what was said; `None`: nowhere.
     pub(crate) transcript: Option<PathBuf>,
     pub(crate) plans: PathBuf,
@@ -186,7 +188,7 @@ impl Launch {
         }
         let around = around();
         let Surroundings { processes, shell, session, plans, versions, trace, .. } = around;
-        let transcript = Transcript::new(around.journal, around.transcript);
+        let transcript = Transcript::new(around.journal, around.keys, around.transcript);
         let project = self.config.cwd.clone();
         let of_project = |hook: &Hook| hook.source == HookSource::Project;
         let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));

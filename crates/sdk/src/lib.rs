@@ -22,6 +22,7 @@ mod discovery;
 pub mod edit_arguments;
 pub mod editor;
 pub mod editors;
+mod encrypted_sessions;
 pub mod expand;
 pub mod export;
 pub mod extending;

@@ -25,6 +25,7 @@ use parallax_protocol::store::{NoStore, Record, Store, directories};
 use crate::agents::{SessionAgents, trusted_servers};
 use crate::custom_commands::{self, Commands};
 use crate::discovery::MoreTools;
+use crate::encrypted_sessions;
 use crate::expand::{Expander, FileSearch};
 use crate::found_context::FoundContext;
 use crate::history;
@@ -165,6 +166,13 @@ impl OpenSession {
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
         self.toolbox.close().await;
+        let (homes, directory) = (self.launch.homes(), self.launch.options.directory.clone());
+        let id = self.id.clone();
+        let clearing = tokio::task::spawn_blocking(move || {
+            encrypted_sessions::clear_memory(&homes, &directory, &id);
+        });
+        // Memory forgets it at the latest when the user signs out.
+        drop(clearing.await);
         let Some(versions) = self.versions else { return Vec::new() };
         let person = self.launch.options.interactive;
         let settling = tokio::task::spawn_blocking(move || versions.settle(had_background, person));
@@ -199,6 +207,7 @@ impl Launch {
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
         warnings.extend(self.extensions_of_no_name());
+        self.check_keys()?;
         let resumed = history::open(&self)?;
         warnings.extend(resumed.notices.iter().cloned());
         let (workspace, artifacts, notices) = self.workspace(&resumed)?;
@@ -287,10 +296,11 @@ impl Launch {
             shell: shell.clone(),
             session: id.as_str().to_owned(),
             journal: self.homes().journal(&self.options.directory, &id),
-            transcript: (!self.options.ephemeral).then(|| artifacts.join(hooks::TRANSCRIPT)),
+            keys: self.homes().keys,
+            transcript: self.keeps_clear_text().then(|| artifacts.join(hooks::TRANSCRIPT)),
             plans: plans.clone(),
             versions: versions.clone(),
-            trace: (!self.options.ephemeral).then(|| artifacts.join(hooks::TRACE)),
+            trace: self.keeps_clear_text().then(|| artifacts.join(hooks::TRACE)),
         })?;
         warnings.extend(notices);
         let hears = |hooks: &Arc<dyn Hooks>| hooks.listens(HookEvent::SessionEnd, false);
@@ -351,7 +361,7 @@ impl Launch {
                 history: resumed.contents,
                 compactions: resumed.compactions,
                 pins: resumed.pins,
-                room: self.room(&artifacts),
+                room: self.room(&artifacts, &id),
                 // What an alias sets goes by its name, with each request.
                 generation: parallax_protocol::Object::new(),
                 max_turns: self.max_turns(),
@@ -443,9 +453,6 @@ impl Launch {
     }
 
     pub(crate) fn homes(&self) -> parallax_store::Homes {
-        parallax_store::Homes {
-            parallax: self.config.homes.parallax.clone(),
-            gemini: self.config.homes.gemini.clone(),
-        }
+        encrypted_sessions::homes(&self.config)
     }
 }

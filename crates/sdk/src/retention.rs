@@ -105,7 +105,9 @@ impl Launch {
         if !parallax_store::is_due(homes, project) {
             return;
         }
-        for session in parallax_store::outdated(&homes.sessions(project), rule, Some(current)) {
+        for session in
+            parallax_store::outdated(&homes.sessions(project), rule, Some(current), &homes.keys)
+        {
             if let Err(error) = parallax_store::discard(homes, &session) {
                 tracing::warn!(%error, session = session.id, "an old session stays");
             }
@@ -132,7 +134,7 @@ impl Launch {
         let mut collected = Collected::default();
         if let Some(rule) = rule {
             for folder in parallax_store::session_folders(&homes) {
-                for session in parallax_store::outdated(&folder, &rule, None) {
+                for session in parallax_store::outdated(&folder, &rule, None, &homes.keys) {
                     match if dry { Ok(()) } else { parallax_store::discard(&homes, &session) } {
                         Ok(()) => collected.sessions.push(removed(session)),
                         Err(error) => {
@@ -145,7 +147,10 @@ impl Launch {
         if !dry {
             collected.emptied = parallax_store::empty_trash(&homes);
             collected.stray_outputs = parallax_store::remove_stray_outputs(&homes, STRAY);
-            collected.indexed = self.index_sessions(false)?.all;
+            // Where it cannot be written, searches go without it.
+            let indexed = self.index_sessions(false);
+            let indexed = indexed.inspect_err(|error| tracing::warn!(error.message, "no index"));
+            collected.indexed = indexed.map_or(0, |indexed| indexed.all);
         }
         Ok(collected)
     }

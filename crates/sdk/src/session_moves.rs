@@ -86,7 +86,7 @@ impl Launch {
         let file = self.options.directory.join(self.expand_home(Path::new(what.trim())));
         if file.is_file() {
             // Before the session that is open is closed for it.
-            parallax_store::import(&file)
+            parallax_store::import(&file, &self.homes().keys)
                 .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
             return Ok(SessionChoice::Import(file));
         }
@@ -106,7 +106,7 @@ impl Launch {
     /// # Errors
     /// When its file cannot be read.
     pub fn session_items(&self, entry: &SessionEntry) -> Result<Vec<PastItem>, Failure> {
-        Ok(past::items(&loaded(entry)?.records))
+        Ok(past::items(&loaded(self, entry)?.records))
     }
 
     /// A session as a document. Blocking.
@@ -114,7 +114,7 @@ impl Launch {
     /// # Errors
     /// When its file cannot be read.
     pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
-        export::export(&loaded(entry)?, &entry.title, form, self.options.colourist)
+        export::export(&loaded(self, entry)?, &entry.title, form, self.options.colourist)
     }
 
     /// Writes a document to a file that is not there yet, readable by its owner
@@ -135,7 +135,7 @@ impl Launch {
     /// When there is no such session or prompt, or the copy cannot be written.
     pub fn fork_session(&self, selector: &str, before: Option<u64>) -> Result<NewSession, Failure> {
         let entry = self.any_session(selector)?;
-        let mut session = loaded(&entry)?;
+        let mut session = loaded(self, &entry)?;
         if let Some(turn) = before {
             session.cut(keep_before(&session, turn)?);
         }
@@ -154,7 +154,7 @@ impl Launch {
     /// When the file holds no session, or the copy cannot be written.
     pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
         let path = self.options.directory.join(self.expand_home(file));
-        let session = parallax_store::import(&path).map_err(input)?;
+        let session = parallax_store::import(&path, &self.homes().keys).map_err(input)?;
         self.new_session(&session, path.display().to_string())
     }
 
@@ -169,7 +169,7 @@ impl Launch {
             start_time: parallax_store::timestamp(),
             forked_from: Some(from),
         };
-        let journal = Journal::create(&path, head);
+        let journal = Journal::create(&path, head).with_keys(&self.homes().keys);
         journal.append_all(session).and_then(|()| journal.sync()).map_err(input)?;
         let (contents, notices) = (session.contents.len(), session.notices.clone());
         Ok(NewSession { id, path, contents, notices })

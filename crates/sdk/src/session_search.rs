@@ -2,7 +2,7 @@
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::{
-    Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery, Step, TurnText,
+    Homes, Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery, Step, TurnText,
 };
 
 use crate::launch::{Launch, failure};
@@ -46,13 +46,21 @@ impl Launch {
         search: &Search,
         watch: &dyn Fn(Step) -> bool,
     ) -> Result<Vec<SearchHit>, Failure> {
-        self.with_index(search.rebuild, watch, |index, _| {
-            index.search(&SearchQuery {
-                text: search.text.clone(),
-                project: search.here.then(|| self.options.directory.clone()),
-                limit: search.limit,
-            })
-        })
+        let query = SearchQuery {
+            text: search.text.clone(),
+            project: search.here.then(|| self.options.directory.clone()),
+            limit: search.limit,
+        };
+        let mut hits = self.with_index(search.rebuild, watch, |index, _| index.search(&query))?;
+        let homes = self.homes();
+        let has_encrypted = SearchIndex::has_encrypted(&homes)
+            .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+        if has_encrypted {
+            hits.extend(in_memory(&homes, &query, true)?);
+            hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
+            hits.truncate(search.limit);
+        }
+        Ok(hits)
     }
 
     /// Brings the search index up to date, and makes it anew before if that is
@@ -99,6 +107,19 @@ impl Launch {
         }
         done.map_err(|error| failure(FailureKind::Input, error.to_string()))
     }
+}
+
+/// Looks for a text in the session files themselves, or in the encrypted ones alone.
+fn in_memory(
+    homes: &Homes,
+    query: &SearchQuery,
+    only_encrypted: bool,
+) -> Result<Vec<SearchHit>, Failure> {
+    let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
+        index.update(homes, &texts, &|_| true)?;
+        index.search(query)
+    });
+    found.map_err(|error| failure(FailureKind::Input, error.to_string()))
 }
 
 /// What was said in a session, turn by turn.

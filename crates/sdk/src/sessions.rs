@@ -7,6 +7,7 @@ use crate::history::{found, loaded};
 use crate::launch::{Launch, failure};
 use crate::past::{self, PastItem};
 
+use parallax_store::Homes;
 pub use parallax_store::{Origin, SessionEntry};
 
 fn input(message: impl std::fmt::Display) -> Failure {
@@ -39,24 +40,24 @@ impl Launch {
         let entry = parallax_store::find(&homes, project, selector).map_err(input)?;
         let id = SessionId::from(entry.id.as_str());
         let mut artifacts = parallax_store::belongings(&homes, project, &entry);
-        artifacts.push(homes.artifacts(project, &id).root().to_owned());
+        artifacts.push(Homes::new(&homes.parallax, "").artifacts(project, &id).root().to_owned());
         parallax_store::delete(&homes, project, &entry, &artifacts).map_err(input)?;
         Ok(entry)
     }
-}
 
-/// How many prompts and answers a session has. Reads the whole file: ask for
-/// what is on the screen. Blocking. `None` when it cannot be read.
-pub fn message_count(entry: &SessionEntry) -> Option<usize> {
-    parallax_store::count_messages(entry)
-}
+    /// How many prompts and answers a session has. Reads the whole file: ask for
+    /// what is on the screen. Blocking. `None` when it cannot be read.
+    pub fn message_count(&self, entry: &SessionEntry) -> Option<usize> {
+        parallax_store::count_messages(entry, &self.homes().keys)
+    }
 
-/// What happened in the last prompts of a session, oldest first. Blocking.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn preview(entry: &SessionEntry, prompts: usize) -> Result<Vec<PastItem>, Failure> {
-    Ok(past::recent(&loaded(entry)?.records, prompts).0)
+    /// What happened in the last prompts of a session, oldest first. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn preview(&self, entry: &SessionEntry, prompts: usize) -> Result<Vec<PastItem>, Failure> {
+        Ok(past::recent(&loaded(self, entry)?.records, prompts).0)
+    }
 }
 
 /// The beginning of a text, at most so many bytes.

@@ -33,7 +33,7 @@ impl Undo {
         let environment = Environment::new(variables);
         let homes = Homes::find(&environment, directory)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        let homes = parallax_store::Homes { parallax: homes.parallax, gemini: homes.gemini };
+        let homes = parallax_store::Homes::new(homes.parallax, homes.gemini);
         let project = parallax_store::project_folder(directory);
         let folder = homes.parallax.join("checkpoints");
         let session = match session {

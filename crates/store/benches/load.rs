@@ -67,13 +67,13 @@ fn load_50_mb(bencher: divan::Bencher<'_, '_>) {
     let Ok(folder) = tempfile::tempdir() else { return };
     let path = folder.path().join("s.jsonl");
     fill(&Journal::create(&path, head("s")), 2500, 20_000);
-    bencher.bench(|| load(&path).map(|session| session.contents.len()));
+    bencher.bench(|| load(&path, &Keys::default()).map(|session| session.contents.len()));
 }
 
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn list_300_sessions(bencher: divan::Bencher<'_, '_>) {
     let Ok(folder) = tempfile::tempdir() else { return };
-    let homes = Homes { parallax: folder.path().join("p"), gemini: folder.path().join("g") };
+    let homes = Homes::new(folder.path().join("p"), folder.path().join("g"));
     let project = PathBuf::from("/project");
     for number in 0..300 {
         let id = format!("s{number}");

@@ -138,7 +138,7 @@ pub fn save_chat(
     // Written beside it, so that a crash leaves the old one whole.
     let new = folder.join(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_file(&new);
-    let journal = Journal::create(&new, session.head.clone());
+    let journal = Journal::create(&new, session.head.clone()).with_keys(&homes.keys);
     let written = journal.append_all(session).and_then(|()| journal.sync());
     drop(journal);
     let moved = written

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+use crate::keys::Keys;
 use crate::load::{Builder, LoadError, LoadedSession, load, read_record};
 
 mod claude;
@@ -63,7 +64,7 @@ pub(crate) struct CallResult {
 ///
 /// # Errors
 /// When the file cannot be read, is too large or holds no conversation.
-pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
+pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     let io = |source| LoadError::Io { path: path.to_owned(), source };
     let none = |why: &str| LoadError::NotASession { path: path.to_owned(), why: why.to_owned() };
     // Before it is opened: opening a pipe waits.
@@ -79,8 +80,10 @@ pub fn import(path: &Path) -> Result<LoadedSession, LoadError> {
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_start_matches('\u{feff}').trim();
     let first = text.lines().next().unwrap_or("");
-    if matches!(read_record(first), Some(Record::Session(_))) {
-        let mut session = load(path)?;
+    let is_ours = crate::cipher::is_encrypted(first.as_bytes())
+        || matches!(read_record(first), Some(Record::Session(_)));
+    if is_ours {
+        let mut session = load(path, keys)?;
         // Who wrote the file does not say what may be spent here, nor which folders
         // are worked in.
         session.records.retain(|record| {

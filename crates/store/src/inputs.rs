@@ -51,11 +51,15 @@ pub fn input_history(homes: &Homes, project: &Path, most: usize) -> Vec<String> 
     texts
 }
 
-/// Appends a text to our log, with one write.
+/// Appends a text to our log, with one write; while sessions are encrypted it is
+/// not kept.
 ///
 /// # Errors
 /// When the log cannot be written.
 pub fn remember_input(homes: &Homes, project: &Path, text: &str) -> io::Result<()> {
+    if homes.keys.encrypts() {
+        return Ok(());
+    }
     append(&log(homes, project), text)
 }
 
@@ -124,11 +128,15 @@ fn joined(text: &str) -> Vec<String> {
     lines
 }
 
-/// Appends a shell line to its log, with one write.
+/// Appends a shell line to its log, with one write; not while sessions are
+/// encrypted.
 ///
 /// # Errors
 /// When the log cannot be written.
 pub fn remember_shell(homes: &Homes, project: &Path, line: &str) -> io::Result<()> {
+    if homes.keys.encrypts() {
+        return Ok(());
+    }
     append(&shell_log(homes, project), line)
 }
 
@@ -242,7 +250,7 @@ mod tests {
     #[test]
     fn shell_lines_of_gemini_cli_are_the_oldest() {
         let home = tempfile::tempdir().expect("a folder");
-        let homes = Homes { parallax: home.path().join("p"), gemini: home.path().join("g") };
+        let homes = Homes::new(home.path().join("p"), home.path().join("g"));
         let theirs = homes.gemini.join("tmp/slug");
         fs::create_dir_all(&theirs).expect("a folder");
         let project = home.path().display().to_string();
@@ -257,7 +265,7 @@ mod tests {
     #[test]
     fn what_is_forgotten_leaves_the_rest() {
         let home = tempfile::tempdir().expect("a folder");
-        let homes = Homes { parallax: home.path().join("p"), gemini: home.path().join("g") };
+        let homes = Homes::new(home.path().join("p"), home.path().join("g"));
         for text in ["one", "two", "one", "three"] {
             remember_input(&homes, home.path(), text).expect("kept");
         }

@@ -1,14 +1,20 @@
 //! Writing a journal: one line a record, one write a line, one writer a file.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+mod file;
+
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
-use crate::load::{LoadError, LoadedSession, load_from};
-use crate::paths::{create_private_dir, set_mode};
+pub use file::record_line;
+pub(crate) use file::{beside, is_no_space};
+
+use crate::keys::Keys;
+use crate::load::{LoadError, LoadedSession};
+use file::JournalFile;
 
 /// A journal that could not be opened for writing.
 #[derive(Debug, thiserror::Error)]
@@ -37,21 +43,24 @@ pub enum OpenError {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    keys: Keys,
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     /// The head, until it is written.
     head: Option<SessionHead>,
     /// The file, locked; `None` until the first record.
-    file: Option<File>,
-    /// The length of the file up to its last whole line.
-    length: u64,
+    file: Option<JournalFile>,
+    /// What the file began with, and what was written since: should another program
+    /// spoil it, it is written anew.
+    began_with: Option<(SessionHead, Arc<[Record]>)>,
+    since: Vec<Record>,
     /// Whether the folder still has to be made durable.
     new_entry: bool,
     /// The file that holds nothing yet but the head, to be removed again.
-    reserved: Option<PathBuf>,
+    reserved: Option<Reserved>,
     /// Recording has stopped for good; the reason was told once.
     off: bool,
     /// What a person should know.
@@ -61,16 +70,15 @@ struct Inner {
 impl Journal {
     /// A new journal. Nothing is written until the first record.
     pub fn create(path: impl Into<PathBuf>, head: SessionHead) -> Self {
-        let inner = Inner {
-            head: Some(head),
-            file: None,
-            length: 0,
-            new_entry: false,
-            reserved: None,
-            off: false,
-            notice: None,
-        };
-        Self { path: path.into(), inner: Mutex::new(inner) }
+        let inner = Inner { head: Some(head), ..Inner::default() };
+        Self { path: path.into(), keys: Keys::default(), inner: Mutex::new(inner) }
+    }
+
+    /// The same, encrypted if the keys say so.
+    #[must_use]
+    pub fn with_keys(mut self, keys: &Keys) -> Self {
+        self.keys = keys.clone();
+        self
     }
 
     /// The journal of a session that goes on though its file cannot be written:
@@ -89,48 +97,37 @@ impl Journal {
     pub fn reserve(&self) -> io::Result<()> {
         let mut inner = self.lock();
         if inner.file.is_none() {
-            inner.file = Some(self.make()?);
+            inner.file = Some(JournalFile::make(&self.path)?);
             inner.new_entry = true;
-            inner.reserved = Some(self.path.clone());
+            inner.reserved = Some(Reserved(Some(self.path.clone())));
         }
         Ok(())
     }
 
     /// Opens a journal to continue it: locks it, reads it, and cuts a torn last
-    /// line off.
+    /// line off. One that is not encrypted becomes so where the keys say that
+    /// journals are; one that is stays so. Behind a [`LoadedSession::broken`] one
+    /// nothing is written.
     ///
     /// # Errors
     /// [`OpenError::InUse`] when another process has it open; others when the
     /// file cannot be read or is no journal.
-    pub fn open_append(path: impl Into<PathBuf>) -> Result<(Self, LoadedSession), OpenError> {
+    pub fn open_append(
+        path: impl Into<PathBuf>,
+        keys: &Keys,
+    ) -> Result<(Self, LoadedSession), OpenError> {
         let path = path.into();
-        let failed = |source| OpenError::Io { path: path.clone(), source };
-        let mut file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path }),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
-        let loaded = load_from(&file, &path)?;
-        let mut length = loaded.good_length;
-        if file.metadata().map_err(failed)?.len() > length {
-            file.set_len(length).map_err(failed)?;
-        }
-        if loaded.unterminated {
-            file.write_all(b"\n").map_err(failed)?;
-            length += 1;
-        }
-        set_mode(&path, 0o600).map_err(failed)?;
-        let inner = Inner {
-            head: None,
-            file: Some(file),
-            length,
-            new_entry: false,
-            reserved: None,
-            off: false,
-            notice: None,
-        };
-        Ok((Self { path, inner: Mutex::new(inner) }, loaded))
+        let (file, loaded) = JournalFile::open(&path, keys)?;
+        let inner = Inner { file: Some(file), off: loaded.broken, ..Inner::default() };
+        Ok((Self { path, keys: keys.clone(), inner: Mutex::new(inner) }, loaded))
+    }
+
+    /// What the file began with that was read or copied into it, for the case that
+    /// it has to be written anew. What was appended before now is among it.
+    pub fn began_with(&self, head: SessionHead, records: Arc<[Record]>) {
+        let mut inner = self.lock();
+        inner.began_with = Some((head, records));
+        inner.since = Vec::new();
     }
 
     /// Where the journal is (or will be).
@@ -168,99 +165,79 @@ impl Journal {
         }
     }
 
-    /// Makes the file, locked from its first moment.
-    fn make(&self) -> io::Result<File> {
-        if let Some(parent) = self.path.parent() {
-            create_private_dir(parent)?;
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&self.path)?;
-        // The umask may have taken the owner's bits away.
-        set_mode(&self.path, 0o600)?;
-        file.try_lock().map_err(io::Error::from)?;
-        Ok(file)
-    }
-
-    /// Somebody may have deleted the file, or the folder with it. What it held is
-    /// still to be read as long as it is open, so it is made anew.
+    /// Another program may have deleted the file, put another in its place or
+    /// written into it. What was recorded is written to a new one then, and what
+    /// the other program made stays beside it.
     fn make_again(&self, inner: &mut Inner) -> io::Result<()> {
-        let Some(old) = inner.file.as_ref().filter(|file| !is_at(file, &self.path)) else {
+        let Some(old) = &inner.file else { return Ok(()) };
+        let is_whole = old.is_whole();
+        if is_whole && is_at(old.file(), &self.path) {
             return Ok(());
-        };
-        let copied = old.try_clone().and_then(|mut old| {
-            let mut new = self.make()?;
-            old.seek(SeekFrom::Start(0))?;
-            let length = io::copy(&mut old.take(inner.length), &mut new)?;
-            Ok((new, length))
-        });
-        let (new, length) = copied.inspect_err(|_| inner.off = true)?;
-        inner.length = length;
+        }
+        let written = (|| {
+            let is_there = fs::symlink_metadata(&self.path).is_ok();
+            if is_there && !is_at(old.file(), &self.path) && is_in_use(&self.path) {
+                return Err(io::Error::other("another process is at work on it"));
+            }
+            let new = if is_there { beside(&self.path) } else { self.path.clone() };
+            let made = if is_whole {
+                // What it held is still to be read as long as it is open.
+                old.copied(&new)?
+            } else {
+                let Some((head, records)) = &inner.began_with else {
+                    return Err(io::Error::other("another program changed it"));
+                };
+                let mut made = JournalFile::make(&new)?;
+                made.encrypt_like(old, head.session_id.as_str(), &self.keys)?;
+                made.append(&Record::Session(head.clone()))?;
+                for record in records.iter().chain(&inner.since) {
+                    made.append(record)?;
+                }
+                made
+            };
+            let mut told = "was deleted while it ran; it was written again";
+            let mut aside = String::new();
+            if is_there {
+                let now = jiff::Timestamp::now().as_millisecond();
+                let kept = self.path.with_extension(format!("{now}.changed"));
+                fs::rename(&self.path, &kept)?;
+                fs::rename(&new, &self.path)?;
+                told = "was changed by another program while it ran; it was written again, whole";
+                aside = format!("; what the other program left is `{}`", kept.display());
+            }
+            let place = self.path.display();
+            Ok((made, format!("the file of this session {told}: `{place}`{aside}")))
+        })();
+        let (new, notice) = written.inspect_err(|_| inner.off = true)?;
         inner.file = Some(new);
         inner.new_entry = true;
-        inner.notice = Some(format!(
-            "the file of this session was deleted while it ran; it was written again: `{}`",
-            self.path.display()
-        ));
+        inner.notice = Some(notice);
         Ok(())
     }
 }
 
-impl Drop for Inner {
+/// A file that holds nothing yet, and goes with this.
+#[derive(Debug)]
+struct Reserved(Option<PathBuf>);
+
+impl Drop for Reserved {
     fn drop(&mut self) {
-        if let Some(path) = &self.reserved {
+        if let Some(path) = &self.0 {
             // Nobody opens an empty file to go on with it.
-            let _ = std::fs::remove_file(path);
-        }
-        // Closing alone is not enough: a child being started at this moment
-        // shares the open file, and with it the lock, until it runs.
-        if let Some(file) = &self.file {
-            let _ = file.unlock();
+            let _ = fs::remove_file(path);
         }
     }
 }
 
 impl Inner {
-    /// Writes one line whole or not at all.
-    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+    /// Writes a record whole or not at all.
+    fn write(&mut self, record: &Record) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        let written = file.write_all(line).map(|()| line.len() as u64);
-        self.written(written)
-    }
-
-    /// Writes a record that is too large to be copied for it. A crash in
-    /// between leaves a torn last line, which the reader drops.
-    fn write_large(&mut self, record: &Record) -> io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let mut out = BufWriter::with_capacity(64 * 1024, &mut *file);
-        let written = serde_json::to_writer(&mut out, record)
-            .map_err(io::Error::from)
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush());
-        // What is left in the buffer of a failed write must not follow it.
-        let _ = out.into_parts();
-        let written = written.and_then(|()| file.metadata()).map(|now| now.len());
-        let written = written.map(|now| now.saturating_sub(self.length));
-        self.written(written)
-    }
-
-    fn written(&mut self, written: io::Result<u64>) -> io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        match written {
-            Ok(bytes) => {
-                self.length += bytes;
-                Ok(())
-            }
-            Err(error) => {
-                // Half a line may be there. If it cannot be taken back nothing
-                // more may be written behind it.
-                let taken_back = file.set_len(self.length).is_ok();
-                self.off = is_no_space(&error) || !taken_back;
-                Err(error)
-            }
-        }
+        file.append(record).inspect_err(|error| {
+            // Half a line may be there. If it could not be taken back nothing more
+            // may be written behind it.
+            self.off = is_no_space(error) || file.is_spoilt();
+        })
     }
 }
 
@@ -277,12 +254,8 @@ impl Store for Journal {
             }
             return Ok(());
         }
-        let line = match is_large(record) {
-            true => None,
-            false => Some(line_of(record).map_err(|error| self.error("write to", &error.into()))?),
-        };
         if inner.file.is_none() {
-            match self.make() {
+            match JournalFile::make(&self.path) {
                 Ok(file) => inner.file = Some(file),
                 Err(error) => {
                     inner.off = is_no_space(&error);
@@ -292,24 +265,29 @@ impl Store for Journal {
             inner.new_entry = true;
         }
         self.make_again(&mut inner).map_err(|error| self.error("make again", &error))?;
-        inner.reserved = None;
         if let Some(head) = inner.head.clone() {
-            let head = line_of(&Record::Session(head))
-                .map_err(|error| self.error("write to", &error.into()))?;
-            inner.write_line(&head).map_err(|error| self.error("write to", &error))?;
+            if let Some(file) = &mut inner.file {
+                let begun = file.encrypt(head.session_id.as_str(), &self.keys);
+                begun.map_err(|error| self.error("encrypt", &error))?;
+            }
+            inner
+                .write(&Record::Session(head.clone()))
+                .map_err(|error| self.error("write to", &error))?;
             inner.head = None;
+            inner.began_with = Some((head, Arc::default()));
         }
-        let written = match line {
-            Some(line) => inner.write_line(&line),
-            None => inner.write_large(record),
-        };
-        written.map_err(|error| self.error("write to", &error))
+        if let Some(mut reserved) = inner.reserved.take() {
+            reserved.0 = None;
+        }
+        inner.write(record).map_err(|error| self.error("write to", &error))?;
+        inner.since.push(record.clone());
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), StoreError> {
         let mut inner = self.lock();
         let Some(file) = inner.file.as_ref().filter(|_| !inner.off) else { return Ok(()) };
-        file.sync_data().map_err(|error| self.error("sync", &error))?;
+        file.file().sync_data().map_err(|error| self.error("sync", &error))?;
         if inner.new_entry {
             #[cfg(unix)]
             if let Some(parent) = self.path.parent() {
@@ -326,11 +304,19 @@ impl Store for Journal {
     }
 }
 
+/// Whether another process has a journal open.
+pub(crate) fn is_in_use(journal: &Path) -> bool {
+    let Ok(file) = File::open(journal) else { return false };
+    let free = file.try_lock().is_ok();
+    let _ = file.unlock();
+    !free
+}
+
 /// Whether an open file is the one that stands at a path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let there = match std::fs::symlink_metadata(path) {
+    let there = match fs::symlink_metadata(path) {
         Ok(there) => there,
         // What else may be wrong says nothing of the file.
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
@@ -342,48 +328,4 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
-}
-
-/// One record as a line. Raw JSON may hold line ends between its tokens; such a
-/// record goes into the file as a JSON string, so that its bytes survive.
-/// Contents from this many bytes on are written without a copy of the line.
-const LARGE: usize = 256 * 1024;
-
-/// Whether a record is written piece by piece. Raw JSON with a line end in it
-/// needs the copy.
-fn is_large(record: &Record) -> bool {
-    match record {
-        Record::Content(content) => {
-            let json = content.wire.json();
-            json.len() > LARGE && !json.contains('\n')
-        }
-        _ => false,
-    }
-}
-
-fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(record)?;
-    if line.contains(&b'\n') {
-        let text = String::from_utf8_lossy(&line).into_owned();
-        line = serde_json::to_vec(&serde_json::json!({ "escaped": text }))?;
-    }
-    line.push(b'\n');
-    Ok(line)
-}
-
-/// One record as the line of a journal, its end included.
-///
-/// # Errors
-/// When it holds what JSON cannot.
-pub fn record_line(record: &Record) -> serde_json::Result<String> {
-    let line = line_of(record)?;
-    // JSON is UTF-8.
-    Ok(String::from_utf8_lossy(&line).into_owned())
-}
-
-fn is_no_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    )
 }

@@ -10,9 +10,12 @@
 
 mod chats;
 mod checkpoints;
+mod cipher;
 mod import;
 mod inputs;
 mod journal;
+mod keys;
+mod lines;
 mod list;
 mod load;
 mod mend;
@@ -31,14 +34,19 @@ pub use checkpoints::{
     Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen, MovedRepository, TurnChanges,
     is_of_lost_repository, latest_session,
 };
+pub use cipher::CipherError;
 pub use import::import;
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
 pub use journal::{Journal, OpenError, record_line};
+pub use keys::{KeyError, KeyPlace, Keys};
+pub use lines::JournalTail;
 pub use list::{Origin, SessionEntry, list, list_all, note_folders};
 pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
 pub use mend::{is_sound, mended};
 pub use moving::{MoveError, move_belongings, move_session};
-pub use outputs::{OUTPUTS_LIMIT, keep_output, trim_outputs};
+pub use outputs::{
+    OUTPUTS_LIMIT, keep_output, keep_output_encrypted, restore_outputs, trim_outputs,
+};
 pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder, project_hash};
 pub use retention::{
     Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,

@@ -12,7 +12,10 @@ use parallax_protocol::store::{ContentRecord, Record, SessionHead};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::cipher::{self, Cipher};
 use crate::import;
+use crate::keys::Keys;
+use crate::lines::{Lines, opened};
 use crate::load::read_record;
 use crate::paths::Homes;
 use crate::session_files::{self, SessionFile, gemini_folders};
@@ -101,24 +104,24 @@ pub(crate) fn age(time: Timestamp) -> String {
 /// All sessions of a project, oldest first. Files that cannot be read or hold
 /// no conversation are left out.
 pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
-    newest_of_each(session_files::of_project(homes, project))
+    newest_of_each(session_files::of_project(homes, project), &homes.keys)
 }
 
 /// The sessions of all projects, oldest first; their numbers are those of the
 /// whole list. As for one project, of two files of one program with one id in one
 /// project the one used last counts.
 pub fn list_all(homes: &Homes) -> Vec<SessionEntry> {
-    newest_of_each(session_files::of_all(homes))
+    newest_of_each(session_files::of_all(homes), &homes.keys)
 }
 
 /// What stands before the id of a record of Gemini CLI in lists, where a journal
 /// of ours with that id does not hold all of it.
 const ELSEWHERE: &str = "gemini-";
 
-fn newest_of_each(files: Vec<SessionFile>) -> Vec<SessionEntry> {
+fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
     type Found = HashMap<(PathBuf, String), SessionEntry>;
     let (mut found, mut theirs) = (Found::new(), Found::new());
-    for entry in files.iter().filter_map(read_entry) {
+    for entry in files.iter().filter_map(|file| read_entry(file, keys)) {
         let place = if entry.origin == Origin::GeminiCli { &mut theirs } else { &mut found };
         let key = (entry.project.clone(), entry.id.clone());
         match place.get(&key) {
@@ -153,10 +156,10 @@ fn newest_of_each(files: Vec<SessionFile>) -> Vec<SessionEntry> {
 }
 
 /// What a list tells of a file; `None` when it holds no conversation.
-pub(crate) fn read_entry(file: &SessionFile) -> Option<SessionEntry> {
+pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry> {
     let project = file.project.clone().unwrap_or_default();
     match file.origin {
-        Origin::Parallax => read_ours(&file.path),
+        Origin::Parallax => read_ours(&file.path, keys),
         Origin::GeminiCli => read_gemini(&file.path, project),
         Origin::ParallaxCli => read_parallax_cli(&file.path),
     }
@@ -223,8 +226,11 @@ impl<'a> About<'a> {
     }
 }
 
-fn read_ours(path: &Path) -> Option<SessionEntry> {
+fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     let mut reader = BufReader::new(File::open(path).ok()?).take(HEAD);
+    if cipher::is_encrypted(reader.fill_buf().ok()?) {
+        return read_encrypted(path, keys);
+    }
     let mut head = None;
     let mut line = Vec::new();
     let mut more = false;
@@ -240,7 +246,7 @@ fn read_ours(path: &Path) -> Option<SessionEntry> {
                 more = true;
                 if let Some(title) = prompt_of(&content) {
                     let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
-                    let title = named(&mut reader, path).unwrap_or(title);
+                    let title = named(&mut reader, path, None).unwrap_or(title);
                     return entry(path, Origin::Parallax, About::of_ours(&head, &title));
                 }
             }
@@ -249,14 +255,67 @@ fn read_ours(path: &Path) -> Option<SessionEntry> {
     }
     // A first prompt that is larger than what is read here.
     let head = head.filter(|_| more || reader.limit() == 0)?;
-    let title = named(&mut reader, path);
+    let title = named(&mut reader, path, None);
     let title = title.as_deref().unwrap_or("(no prompt)");
     entry(path, Origin::Parallax, About::of_ours(&head, title))
 }
 
+/// What is called so in lists as long as its key is not to be had.
+const NOT_OPENED: &str = "(encrypted; its key cannot be read)";
+
+fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
+    let mut file = File::open(path).ok()?;
+    let mut first = Vec::new();
+    BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
+    let Ok(cipher) = opened(&first, path, keys) else {
+        let stem = crate::load::head_of_file(path);
+        return entry(path, Origin::Parallax, About::of_ours(&stem, NOT_OPENED));
+    };
+    file.seek(SeekFrom::Start(0)).ok()?;
+    let mut lines = Lines::new(file.take(HEAD), path, keys);
+    let (mut head, mut title, mut more) = (None, None, false);
+    while let Some(line) = lines.next().ok()? {
+        match std::str::from_utf8(line.text).ok().and_then(read_record) {
+            Some(Record::Session(found)) => head = head.or(Some(found)),
+            Some(Record::Content(content)) => {
+                more = true;
+                title = prompt_of(&content);
+            }
+            _ => {}
+        }
+        if title.is_some() {
+            break;
+        }
+    }
+    let is_long = file_length(path)? > HEAD;
+    let head = head.filter(|_| more || is_long)?;
+    // Names stand soon behind the prompt or near the end; each line opens by itself.
+    let name = named(&mut std::io::empty(), path, Some(&cipher));
+    let mut near = || {
+        let mut names = None;
+        let mut bytes = 0;
+        while let Some(line) = lines.next().ok()?.filter(|_| bytes < NEAR) {
+            bytes += line.bytes;
+            if let Some(Record::Name(name)) =
+                std::str::from_utf8(line.text).ok().and_then(read_record)
+            {
+                names = Some(name.text);
+            }
+        }
+        names
+    };
+    let title = name.or_else(&mut near).or(title);
+    let title = title.as_deref().unwrap_or("(no prompt)");
+    entry(path, Origin::Parallax, About::of_ours(&head, title))
+}
+
+fn file_length(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|facts| facts.len())
+}
+
 /// The name of a session, which stands soon behind its first prompt or near its
 /// end. `reader` is behind the prompt.
-fn named(reader: &mut impl BufRead, path: &Path) -> Option<String> {
+fn named(reader: &mut impl BufRead, path: &Path, cipher: Option<&Cipher>) -> Option<String> {
     let mut near = Vec::new();
     reader.take(NEAR).read_to_end(&mut near).ok()?;
     let mut tail = Vec::new();
@@ -267,6 +326,11 @@ fn named(reader: &mut impl BufRead, path: &Path) -> Option<String> {
     let newest = |bytes: &[u8]| {
         let mut names = bytes.split(|byte| *byte == b'\n').rev();
         names.find_map(|line| {
+            let opened = match cipher {
+                Some(cipher) => Some(cipher.decrypted(line)?.1),
+                None => None,
+            };
+            let line = opened.as_deref().unwrap_or(line);
             let line = line.strip_prefix(b"{\"name\":").map(|_| line)?;
             match read_record(std::str::from_utf8(line).ok()?)? {
                 Record::Name(name) if !name.text.trim().is_empty() => Some(name.text),
@@ -423,7 +487,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
 
 fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     // Small and few files: the importer knows their forms.
-    let session = import::import(path).ok()?;
+    let session = import::import(path, &Keys::default()).ok()?;
     let id = path.file_stem()?.to_string_lossy().into_owned();
     let prompt = session.records.iter().find_map(|record| match record {
         Record::Content(content) => prompt_of(content),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::content::{Role, Sealed};
@@ -15,6 +15,10 @@ use parallax_protocol::store::{
 use parallax_protocol::tool::Display;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::cipher::{Cipher, CipherError};
+use crate::keys::Keys;
+use crate::lines::Lines;
 
 /// Longer lines are skipped, so that a foreign file cannot fill the memory.
 const MAX_LINE: usize = 256 * 1024 * 1024;
@@ -31,6 +35,14 @@ pub enum LoadError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// It is encrypted and cannot be opened.
+    #[error("the session file `{}` is encrypted and cannot be opened: {why}", .path.display())]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: CipherError,
     },
     /// The file holds no session.
     #[error("`{}` holds no session: {why}", .path.display())]
@@ -68,6 +80,9 @@ pub struct LoadedSession {
     pub turns: u64,
     /// What was skipped or repaired, for the person.
     pub notices: Vec<String>,
+    /// Whether lines of an encrypted file were changed, exchanged or taken out: only
+    /// what stands before them counts, and nothing may be written behind.
+    pub broken: bool,
     /// The length of the file up to its last whole record.
     pub(crate) good_length: u64,
     /// Whether that record lacks its line end.
@@ -139,38 +154,44 @@ fn pending_round(
     (!calls.is_empty()).then_some(PendingRound { calls, results })
 }
 
-/// Reads a journal.
+/// Reads a journal. `keys` open it where it is encrypted.
 ///
 /// # Errors
-/// When the file cannot be read or has not one record.
-pub fn load(path: &Path) -> Result<LoadedSession, LoadError> {
+/// When the file cannot be read or opened, or has not one record.
+pub fn load(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     let file =
         File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
-    load_from(file, path)
+    load_from(file, path, keys).map(|(session, _)| session)
 }
 
-/// Reads a journal from an open file.
-pub(crate) fn load_from(file: impl Read, path: &Path) -> Result<LoadedSession, LoadError> {
-    let failed = |source| LoadError::Io { path: path.to_owned(), source };
-    let mut reader = BufReader::with_capacity(256 * 1024, file);
+/// Reads a journal from an open file; with it comes what goes on encrypting it, and
+/// the number of its next record.
+pub(crate) fn load_from(
+    file: impl Read,
+    path: &Path,
+    keys: &Keys,
+) -> Result<(LoadedSession, Option<(Cipher, u64)>), LoadError> {
+    let mut lines = Lines::new(file, path, keys);
     let mut builder = Builder::default();
-    let mut line = Vec::new();
     let mut number = 0usize;
-    loop {
-        let read = read_line(&mut reader, &mut line).map_err(failed)?;
-        if read == 0 {
+    while let Some(line) = lines.next()? {
+        number += 1;
+        if line.strange {
+            builder.broken = true;
+            builder.notice(format!(
+                "record {number} of this encrypted session is not as it was written, or some before \
+                 it are missing: it and all behind it were left out"
+            ));
             break;
         }
-        number += 1;
-        builder.offset += read as u64;
-        let ended = line.last() == Some(&b'\n');
-        let known = builder.line(line.trim_ascii(), number, ended);
-        if ended || known {
+        builder.offset += line.bytes;
+        let known = builder.line(line.text, number, line.ended);
+        if line.ended || known {
             builder.good_length = builder.offset;
-            builder.unterminated = !ended;
+            builder.unterminated = !line.ended;
         }
     }
-    builder.finish(path)
+    Ok((builder.finish(path)?, lines.into_cipher()))
 }
 
 /// Reads one line with its end into `line`; an overlong one is read to its end
@@ -228,6 +249,7 @@ pub(crate) struct Builder {
     shut_down: bool,
     notices: Vec<String>,
     more_notices: usize,
+    broken: bool,
     offset: u64,
     good_length: u64,
     unterminated: bool,
@@ -428,6 +450,7 @@ impl Builder {
             prompts: self.prompts,
             turns: self.turns,
             notices: self.notices,
+            broken: self.broken,
             good_length: self.good_length,
             unterminated: self.unterminated,
         })
@@ -464,7 +487,7 @@ pub(crate) fn read_record(text: &str) -> Option<Record> {
 }
 
 fn is_unknown_kind(text: &str) -> bool {
-    const KNOWN: [&str; 10] = [
+    const KNOWN: [&str; 11] = [
         "session",
         "content",
         "result",
@@ -474,6 +497,7 @@ fn is_unknown_kind(text: &str) -> bool {
         "compaction",
         "compaction_undone",
         "name",
+        "encrypted",
         "escaped",
     ];
     let object: Result<BTreeMap<String, serde::de::IgnoredAny>, _> = serde_json::from_str(text);

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::Record;
 
-use crate::journal::record_line;
+use crate::cipher;
+use crate::journal::{beside, record_line};
+use crate::keys::Keys;
+use crate::lines::opened;
 use crate::list::{Origin, SessionEntry, files};
 use crate::load::{head_of_file, read_line, read_record};
 use crate::paths::{Homes, create_private_dir, project_folder};
@@ -69,9 +72,8 @@ pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<Pa
         return Err(MoveError::There { id: entry.id.clone() });
     }
     create_private_dir(&folder).map_err(|source| failed(&folder, source))?;
-    let beside = folder.join(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    let _ = fs::remove_file(&beside);
-    let written = rewrite(&mut old, &entry.path, &beside, to)
+    let beside = beside(&new);
+    let written = rewrite(&mut old, &entry.path, &beside, to, &homes.keys)
         .and_then(|()| fs::rename(&beside, &new))
         .and_then(|()| fs::remove_file(&entry.path));
     if let Err(source) = written {
@@ -125,10 +127,22 @@ fn bring(old: &Path, new: &Path) -> bool {
 }
 
 /// Copies a journal with another project in its head; all else byte for byte.
-fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path) -> io::Result<()> {
+fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path, keys: &Keys) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(256 * 1024, &mut *old);
     let mut line = Vec::new();
-    let read = read_line(&mut reader, &mut line)?;
+    let mut read = read_line(&mut reader, &mut line)?;
+    let mut opening = Vec::new();
+    let cipher = match cipher::is_encrypted(&line) {
+        true => {
+            let cipher = opened(&line, path, keys).map_err(io::Error::other)?;
+            std::mem::swap(&mut opening, &mut line);
+            read += read_line(&mut reader, &mut line)?;
+            let damaged = || io::Error::other("the beginning of this encrypted session is damaged");
+            line = cipher.decrypted(&line).filter(|(n, _)| *n == 0).ok_or_else(damaged)?.1;
+            Some(cipher)
+        }
+        false => None,
+    };
     let first = std::str::from_utf8(&line).ok().and_then(|text| read_record(text.trim()));
     let (mut head, skipped) = match first {
         Some(Record::Session(head)) => (head, read as u64),
@@ -141,7 +155,17 @@ fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path) -> io::Result<()>
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(new)?;
-    file.write_all(record_line(&Record::Session(head))?.as_bytes())?;
+    let head = record_line(&Record::Session(head))?;
+    match cipher {
+        Some(cipher) => {
+            let no_random = || io::Error::other("the system gives no random bytes");
+            file.write_all(&opening)?;
+            file.write_all(
+                &cipher.encrypted(0, head.trim_end().as_bytes()).ok_or_else(no_random)?,
+            )?;
+        }
+        None => file.write_all(head.as_bytes())?,
+    }
     old.seek(SeekFrom::Start(skipped))?;
     io::copy(&mut old.take(u64::MAX), &mut file)?;
     file.sync_all()

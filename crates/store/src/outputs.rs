@@ -4,6 +4,8 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::cipher::Cipher;
+use crate::keys::Keys;
 use crate::paths::{Homes, OUTPUTS, create_private_dir, path_hash};
 
 /// Writes an output to a file of its own that only its owner can read, and
@@ -31,6 +33,70 @@ pub fn keep_output(folder: &Path, tool: &str, text: &str) -> io::Result<PathBuf>
         Err(error) => Err(error),
     };
     written.map(|()| path)
+}
+
+/// The ending of an output that is kept encrypted.
+const ENCRYPTED: &str = "encrypted";
+
+/// Keeps an output for as long as its session is encrypted: in the clear in
+/// `folder`, which is in memory, and encrypted in `kept`, from where
+/// [`restore_outputs`] brings it back. Gives where it is to be read. Blocking.
+///
+/// # Errors
+/// When it cannot be written or encrypted.
+pub fn keep_output_encrypted(
+    folder: &Path,
+    kept: &Path,
+    keys: &Keys,
+    tool: &str,
+    text: &str,
+) -> io::Result<PathBuf> {
+    let path = keep_output(folder, tool, text)?;
+    create_private_dir(kept)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let key = keys.for_new().map_err(io::Error::other)?;
+    let key = key.ok_or_else(|| io::Error::other("there is no key"))?;
+    let cipher = Cipher::new(&name, &key).map_err(io::Error::other)?;
+    let line = cipher.encrypted(0, text.as_bytes());
+    let line = line.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(kept.join(format!("{name}.{ENCRYPTED}")))?;
+    file.write_all(&[cipher.first_line()?, line].concat())?;
+    Ok(path)
+}
+
+/// Brings the outputs of an encrypted session back into memory. Blocking. What
+/// cannot be opened stays where it is.
+pub fn restore_outputs(kept: &Path, folder: &Path, keys: &Keys) {
+    for entry in std::fs::read_dir(kept).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = path.file_stem().unwrap_or_default().to_owned();
+        if path.extension().is_none_or(|ending| ending != ENCRYPTED) || folder.join(&name).exists()
+        {
+            continue;
+        }
+        let restored = restored(&path, keys).map(|text| {
+            create_private_dir(folder)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            options.open(folder.join(&name))?.write_all(&text)
+        });
+        // The model is told that the file is not there.
+        let _ = restored;
+    }
+}
+
+fn restored(path: &Path, keys: &Keys) -> Option<Vec<u8>> {
+    let bytes = std::fs::read(path).ok()?;
+    let end = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+    let (first, line) = bytes.split_at(end);
+    let cipher = Cipher::open(first, keys).ok()?;
+    Some(cipher.decrypted(line).filter(|(number, _)| *number == 0)?.1)
 }
 
 /// Bytes that the kept outputs of all sessions may have together.
@@ -87,7 +153,7 @@ mod tests {
     #[test]
     fn the_oldest_outputs_go_when_they_are_too_many() {
         let home = tempfile::tempdir().expect("folder");
-        let homes = Homes { parallax: home.path().to_owned(), gemini: home.path().join("g") };
+        let homes = Homes::new(home.path(), home.path().join("g"));
         let folder = |session: &str| home.path().join("tmp/p").join(session).join(OUTPUTS);
         let keep = |session: &str, text: &str, age: u64| {
             let path = keep_output(&folder(session), "x", text).expect("kept");

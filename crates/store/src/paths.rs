@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::ids::SessionId;
 use sha2::{Digest, Sha256};
 
+use crate::keys::Keys;
+
 /// The folder of a session's kept outputs.
 pub(crate) const OUTPUTS: &str = "tool-outputs";
 
@@ -17,9 +19,21 @@ pub struct Homes {
     pub parallax: PathBuf,
     /// `~/.gemini`.
     pub gemini: PathBuf,
+    /// What opens encrypted sessions, and whether new ones are encrypted.
+    pub keys: Keys,
+    /// Where sessions have their temporary folders: in our home, or, while sessions
+    /// are encrypted, in memory.
+    pub temporary: PathBuf,
 }
 
 impl Homes {
+    /// These two, with sessions that are not encrypted.
+    pub fn new(parallax: impl Into<PathBuf>, gemini: impl Into<PathBuf>) -> Self {
+        let parallax = parallax.into();
+        let temporary = parallax.join("tmp");
+        Self { parallax, gemini: gemini.into(), keys: Keys::default(), temporary }
+    }
+
     /// The folder of a project's journals.
     pub fn sessions(&self, project: &Path) -> PathBuf {
         self.parallax.join("sessions").join(project_folder(project))
@@ -43,8 +57,8 @@ impl Homes {
     /// one, and their outputs too.
     pub fn artifacts(&self, project: &Path, session: &SessionId) -> SessionArtifacts {
         let name = file_name(session);
-        let root = self.parallax.join("tmp").join(project_folder(project)).join(name);
-        if !may_be_written(&self.parallax) {
+        let root = self.temporary.join(project_folder(project)).join(name);
+        if !may_be_written(&self.temporary) {
             let elsewhere = std::env::temp_dir().join(format!("parallax-{name}"));
             if is_free_or_own(&elsewhere) {
                 return SessionArtifacts { root: elsewhere };
@@ -52,19 +66,61 @@ impl Homes {
         }
         SessionArtifacts { root }
     }
+
+    /// Where outputs of an encrypted session are kept, encrypted.
+    pub fn encrypted_outputs(&self, project: &Path, session: &SessionId) -> PathBuf {
+        let tmp = self.parallax.join("tmp").join(project_folder(project));
+        tmp.join(file_name(session)).join(OUTPUTS)
+    }
+
+    /// Whether what lies in the temporary folders survives the system.
+    pub fn is_temporary_on_disk(&self) -> bool {
+        self.temporary.starts_with(&self.parallax)
+    }
+
+    /// The homes with temporary folders in memory, where this system has such a
+    /// place: `runtime` is the user's own folder for what lives as long as they are
+    /// signed in (`XDG_RUNTIME_DIR`).
+    #[must_use]
+    pub fn in_memory(mut self, runtime: Option<&Path>) -> Self {
+        let shared = Path::new("/dev/shm");
+        let mut places = runtime.into_iter().chain([shared]);
+        let found = places.find(|place| is_in_memory(place) && is_writable(place));
+        if let Some(place) = found {
+            // Nobody else's home has the same name; the folder is its owner's alone.
+            let name = format!("parallax-{}", &path_hash(&self.parallax)[..12]);
+            self.temporary = place.join(name);
+        }
+        self
+    }
 }
 
-/// Whether something may be made in a folder, or in the one it is to be made in.
+/// Whether a folder is on a file system that is never on a disk.
+#[cfg(target_os = "linux")]
+fn is_in_memory(folder: &Path) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    rustix::fs::statfs(folder).is_ok_and(|facts| facts.f_type == TMPFS)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_: &Path) -> bool {
+    false
+}
+
 #[cfg(unix)]
-fn may_be_written(folder: &Path) -> bool {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
-    let there = folder.ancestors().find(|folder| folder.exists());
-    there.is_some_and(|folder| accessat(CWD, folder, Access::WRITE_OK, AtFlags::EACCESS).is_ok())
+fn is_writable(folder: &Path) -> bool {
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 #[cfg(not(unix))]
-fn may_be_written(_folder: &Path) -> bool {
-    true
+fn is_writable(_: &Path) -> bool {
+    false
+}
+
+/// Whether something may be made in a folder, or in the one it is to be made in.
+fn may_be_written(folder: &Path) -> bool {
+    let there = folder.ancestors().find(|folder| folder.exists());
+    there.is_some_and(is_writable) || cfg!(not(unix))
 }
 
 /// Nobody else has put something there, who could read and change what we write.
@@ -192,7 +248,7 @@ mod tests {
 
     #[test]
     fn ids_with_path_tricks_never_leave_the_folder() {
-        let homes = Homes { parallax: "/p".into(), gemini: "/g".into() };
+        let homes = Homes::new("/p", "/g");
         for id in ["../x", "a/b", "", "."] {
             let path = homes.journal(Path::new("/w"), &SessionId::from(id));
             assert_eq!(path.parent(), Some(homes.sessions(Path::new("/w")).as_path()));

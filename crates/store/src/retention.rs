@@ -1,12 +1,14 @@
 //! Old sessions go: into a folder that keeps them for a week, then for good.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use parallax_protocol::ids::SessionId;
 
+use crate::journal::is_in_use;
+use crate::keys::Keys;
 use crate::list::{Origin, SessionEntry};
 use crate::list::{files, read_entry};
 use crate::moving::changes;
@@ -75,7 +77,12 @@ pub fn session_folders(homes: &Homes) -> Vec<PathBuf> {
 
 /// The sessions of one folder ([`session_folders`]) that are to go, the oldest
 /// first. Those in use and the one named stay.
-pub fn outdated(folder: &Path, rule: &Retention, current: Option<&SessionId>) -> Vec<Discarded> {
+pub fn outdated(
+    folder: &Path,
+    rule: &Retention,
+    current: Option<&SessionId>,
+    keys: &Keys,
+) -> Vec<Discarded> {
     let now = SystemTime::now();
     let mut kept = Vec::new();
     let mut found = Vec::new();
@@ -90,7 +97,7 @@ pub fn outdated(folder: &Path, rule: &Retention, current: Option<&SessionId>) ->
         let bytes = facts.len();
         let stays = age < rule.min_age || current.is_some_and(|id| id.as_str() == stem);
         let file = SessionFile { path: path.clone(), origin: Origin::Parallax, project: None };
-        let entry = if stays { None } else { read_entry(&file) };
+        let entry = if stays { None } else { read_entry(&file, keys) };
         match entry {
             _ if stays => kept.push((modified, None)),
             Some(entry) => {
@@ -116,13 +123,6 @@ pub fn outdated(folder: &Path, rule: &Retention, current: Option<&SessionId>) ->
     }
     found.sort_by_key(|(modified, _)| *modified);
     found.into_iter().map(|(_, one)| one).filter(|one| !is_in_use(&one.path)).collect()
-}
-
-fn is_in_use(journal: &Path) -> bool {
-    let Ok(file) = File::open(journal) else { return false };
-    let free = file.try_lock().is_ok();
-    let _ = file.unlock();
-    !free
 }
 
 /// Moves a session and what belongs to it into the trash.

@@ -2,27 +2,25 @@
 //! in memory.
 
 use std::fs::File;
-use std::io::{self, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::import::import;
+use crate::keys::Keys;
+use crate::lines::Lines;
 use crate::list::{Origin, SessionEntry};
-use crate::load::read_line;
-
-/// Bytes read at a time.
-const CHUNK: usize = 256 * 1024;
+use crate::load::LoadError;
 
 /// How many messages a session has: prompts and answers, without context of the
 /// program's making and without results. Blocking: as long as it takes to read
 /// the file. `None` when it cannot be read.
-pub fn count_messages(entry: &SessionEntry) -> Option<usize> {
+pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
     match entry.origin {
-        Origin::Parallax => count_ours(&entry.path).ok(),
+        Origin::Parallax => count_ours(&entry.path, keys).ok(),
         Origin::GeminiCli | Origin::ParallaxCli => {
-            let session = import(&entry.path).ok()?;
+            let session = import(&entry.path, keys).ok()?;
             let contents = session.contents.iter();
             Some(contents.filter(|c| !c.json().contains("\"functionResponse\"")).count())
         }
@@ -50,17 +48,19 @@ struct Content {
     synthetic: bool,
 }
 
-fn count_ours(path: &Path) -> io::Result<usize> {
-    let mut reader = BufReader::with_capacity(CHUNK, File::open(path)?);
+fn count_ours(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
+    let file =
+        File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
+    let mut lines = Lines::new(file, path, keys);
     // For each content whether it is a message.
     let mut contents: Vec<bool> = Vec::new();
-    let mut line = Vec::new();
-    while read_line(&mut reader, &mut line)? > 0 {
+    while let Some(line) = lines.next()? {
+        let line = line.text;
         // Results are long and say nothing here.
         if line.starts_with(b"{\"result\"") {
             continue;
         }
-        let mut read: Line = serde_json::from_slice(&line).unwrap_or_default();
+        let mut read: Line = serde_json::from_slice(line).unwrap_or_default();
         if let Some(escaped) = read.escaped.take() {
             read = serde_json::from_str(&escaped).unwrap_or_default();
         }

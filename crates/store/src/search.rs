@@ -19,10 +19,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use tempfile::TempDir;
 
+use crate::lines::{can_open, is_encrypted};
 use crate::list::Origin;
+use crate::load::LoadError;
 use crate::paths::{Homes, create_private_dir};
+use crate::session_files::of_all;
 pub use rebuild::Held;
 pub use update::{Indexed, Step, TurnText};
 
@@ -102,33 +104,23 @@ pub struct SearchHit {
 pub struct SearchIndex {
     path: PathBuf,
     connection: Connection,
-    /// Where it lies if our home cannot be written: it goes when it is closed.
-    _passing: Option<TempDir>,
+    /// Whether it is on no disk and goes with this process.
+    in_memory: bool,
+    /// Whether it holds encrypted sessions alone.
+    only_encrypted: bool,
 }
 
 impl SearchIndex {
-    /// Opens the index, and makes it where there is none that can be used; where our
-    /// home cannot be written, one for this time only. Nothing is read into it yet:
-    /// see [`SearchIndex::update`].
+    /// Opens the index, and makes it where there is none that can be used.
+    /// Nothing is read into it yet: see [`SearchIndex::update`].
     ///
     /// # Errors
     /// When the disk refuses.
     pub fn open(homes: &Homes) -> Result<Self, SearchError> {
-        let (path, connection) = match Self::open_in(&homes.parallax.join("index")) {
-            Err(error) if error.is_write_refused() => {
-                let Ok(passing) = tempfile::tempdir() else { return Err(error) };
-                let (path, connection) = Self::open_in(passing.path())?;
-                return Ok(Self { path, connection, _passing: Some(passing) });
-            }
-            opened => opened?,
-        };
-        Ok(Self { path, connection, _passing: None })
-    }
-
-    fn open_in(folder: &Path) -> Result<(PathBuf, Connection), SearchError> {
+        let folder = homes.parallax.join("index");
         let path = folder.join("sessions.sqlite");
         let failed = |source| SearchError::Io { path: path.clone(), source };
-        create_private_dir(folder).map_err(failed)?;
+        create_private_dir(&folder).map_err(failed)?;
         // One at a time: nobody throws away what another has just made.
         let turn = private(&folder.join("lock")).map_err(failed)?;
         wait(PATIENCE, || turn.try_lock()).map_err(failed)?;
@@ -148,7 +140,45 @@ impl SearchIndex {
                 source: io::Error::other("it has the layout of another version"),
             },
         })?;
-        Ok((path, connection))
+        Ok(Self { path, connection, in_memory: false, only_encrypted: false })
+    }
+
+    /// An index that is on no disk and holds nothing yet: of all sessions, where the
+    /// one on the disk cannot be used, or of the encrypted ones, which are in no
+    /// other.
+    ///
+    /// # Errors
+    /// When SQLite refuses.
+    pub fn in_memory(only_encrypted: bool) -> Result<Self, SearchError> {
+        let made = Connection::open_in_memory().and_then(|connection| {
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+            connection.execute_batch(&tables())?;
+            Ok(connection)
+        });
+        let path = PathBuf::from(":memory:");
+        match made {
+            Ok(connection) => Ok(Self { path, connection, in_memory: true, only_encrypted }),
+            Err(source) => Err(SearchError::Database { path, source }),
+        }
+    }
+
+    /// Whether there are encrypted sessions; those are in no index on a disk. Whether
+    /// one of them can be opened is found out, too. Blocking.
+    ///
+    /// # Errors
+    /// Why none of them can.
+    pub fn has_encrypted(homes: &Homes) -> Result<bool, LoadError> {
+        let mut wrong = None;
+        for file in of_all(homes) {
+            if file.origin != Origin::Parallax || !is_encrypted(&file.path) {
+                continue;
+            }
+            match can_open(&file.path, &homes.keys) {
+                Ok(()) => return Ok(true),
+                Err(error) => wrong = Some(error),
+            }
+        }
+        wrong.map_or(Ok(false), Err)
     }
 
     /// Takes a damaged index away: the next that is opened is a new one.
@@ -167,18 +197,6 @@ impl SearchIndex {
 }
 
 impl SearchError {
-    /// Whether nothing can be written where the index is.
-    fn is_write_refused(&self) -> bool {
-        let Self::Io { source, .. } = self else { return false };
-        matches!(
-            source.kind(),
-            io::ErrorKind::ReadOnlyFilesystem
-                | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::StorageFull
-                | io::ErrorKind::QuotaExceeded
-        )
-    }
-
     /// Whether the index is damaged: a new one may do.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Database { source, .. } if is_damage(source))
@@ -269,12 +287,18 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
     if version == VERSION {
         return Ok(connection);
     }
-    let tables: i64 =
+    let there: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables > 0 {
+    if there > 0 {
         return Err(Trouble::Version);
     }
-    connection.execute_batch(&format!(
+    connection.execute_batch(&tables())?;
+    Ok(connection)
+}
+
+/// Makes all tables.
+fn tables() -> String {
+    format!(
         "BEGIN IMMEDIATE;
          CREATE TABLE sessions(
              number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -285,8 +309,7 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
          PRAGMA user_version = {VERSION};
          COMMIT;",
         texts = table_of_texts()
-    ))?;
-    Ok(connection)
+    )
 }
 
 /// Makes the table of texts.

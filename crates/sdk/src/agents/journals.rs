@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use parallax_protocol::agent::{AgentJournal, KeptWork};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::SessionHead;
-use parallax_store::Journal;
+use parallax_store::{Journal, Keys};
 
 /// Work that is kept for one session; of more the oldest goes.
 const MOST: usize = 8;
@@ -20,12 +20,14 @@ const NUMBERS: usize = 1_000;
 pub(super) struct Journals {
     folder: PathBuf,
     project: String,
+    /// What opens and encrypts them.
+    keys: Keys,
 }
 
 impl Journals {
     /// Those in this folder, which need not be there yet.
-    pub(super) fn new(folder: PathBuf, project: String) -> Self {
-        Self { folder, project }
+    pub(super) fn new(folder: PathBuf, project: String, keys: Keys) -> Self {
+        Self { folder, project, keys }
     }
 
     fn path(&self, id: &str) -> PathBuf {
@@ -49,7 +51,7 @@ impl Journals {
     /// Work that nobody is at.
     pub(super) fn kept(&self) -> Vec<KeptWork> {
         let kept = |id: String| {
-            let loaded = parallax_store::load(&self.path(&id)).ok()?;
+            let loaded = parallax_store::load(&self.path(&id), &self.keys).ok()?;
             let agent = id.rsplit_once('-')?.0.to_owned();
             let task = loaded.prompts.first()?.text.clone();
             Some(KeptWork { id, agent, task })
@@ -69,7 +71,7 @@ impl Journals {
                 start_time: parallax_store::timestamp(),
                 forked_from: None,
             };
-            let journal = Journal::create(self.path(&id), head);
+            let journal = Journal::create(self.path(&id), head).with_keys(&self.keys);
             Some((id, journal.reserve().map(|()| journal)))
         };
         let is_taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AlreadyExists;
@@ -95,7 +97,7 @@ impl Journals {
         // A name of ours, so that no path comes from the model.
         let number = id.strip_prefix(agent)?.strip_prefix('-')?;
         number.parse::<usize>().ok()?;
-        let (journal, loaded) = Journal::open_append(self.path(id))
+        let (journal, loaded) = Journal::open_append(self.path(id), &self.keys)
             .inspect_err(|error| tracing::warn!(%error, "the work of an agent is not there"))
             .ok()?;
         if !parallax_store::is_sound(&loaded.contents) {

@@ -116,7 +116,7 @@ impl Launch {
             }
             None => {
                 let project = parallax_store::project_folder(directory);
-                newest(&self.config.homes.parallax.join("tmp").join(project))
+                newest(&self.homes().temporary.join(project))
             }
         };
         let read = path.as_deref().and_then(|path| read(path).ok()).unwrap_or_default();

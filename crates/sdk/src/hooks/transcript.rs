@@ -3,11 +3,12 @@
 //! and only where hooks run: what is new is added before each of them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_protocol::store::{Record, SessionHead};
+use parallax_store::{JournalTail, Keys};
 use serde_json::{Value, json};
 
 use crate::export::Messages;
@@ -24,10 +25,8 @@ pub(super) struct Transcript {
 
 /// What is known of the journal so far.
 struct Making {
-    journal: PathBuf,
+    journal: JournalTail,
     path: PathBuf,
-    /// Bytes of the journal that were read.
-    read: u64,
     messages: Messages,
     /// Messages that were written.
     written: usize,
@@ -37,12 +36,11 @@ struct Making {
 
 impl Transcript {
     /// `path`: where it is to be; `None`: it is not made.
-    pub(super) fn new(journal: PathBuf, path: Option<PathBuf>) -> Self {
+    pub(super) fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, made: None } };
         let making = Making {
-            journal,
+            journal: JournalTail::new(journal, keys),
             path: path.clone(),
-            read: 0,
             messages: Messages::default(),
             written: 0,
             file: None,
@@ -71,26 +69,18 @@ impl Transcript {
 impl Making {
     /// Blocking.
     fn update(&mut self) -> io::Result<()> {
-        let mut journal = match File::open(&self.journal) {
-            Ok(journal) => journal,
-            // It is made with the first prompt.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        journal.seek(SeekFrom::Start(self.read))?;
-        let mut lines = BufReader::new(journal);
-        let mut line = Vec::new();
+        let mut records = Vec::new();
+        self.journal.lines(|line| {
+            // What does not parse is a record of a newer version.
+            records.extend(serde_json::from_slice(line));
+            Ok(())
+        })?;
         let mut out = Vec::new();
-        // A line that is not whole is read with the next update.
-        while lines.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-            self.read += line.len() as u64;
-            match serde_json::from_slice(&line) {
-                Ok(Record::Session(session)) => push(&mut out, &head(&session))?,
-                Ok(record) => self.record(&record, &mut out)?,
-                // A record of a newer version.
-                Err(_) => {}
+        for record in records {
+            match record {
+                Record::Session(session) => push(&mut out, &head(&session))?,
+                record => self.record(&record, &mut out)?,
             }
-            line.clear();
         }
         self.messages(&mut out)?;
         if out.is_empty() {
@@ -205,7 +195,7 @@ mod tests {
     fn each_message_is_there_once_and_again_with_its_results() {
         let folder = tempfile::tempdir().expect("a folder");
         let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
-        let transcript = Transcript::new(journal.clone(), Some(path.clone()));
+        let transcript = Transcript::new(journal.clone(), Keys::default(), Some(path.clone()));
         let update = || {
             let made = transcript.made.clone().expect("it is made");
             made.lock().expect("no panic").update().expect("written");

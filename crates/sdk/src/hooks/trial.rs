@@ -43,6 +43,7 @@ impl Launch {
                 processes,
                 shell: shell_options(&launch, artifacts.clone()),
                 session: id.as_str().to_owned(),
+                keys: launch.homes().keys,
                 journal: launch.homes().journal(&launch.options.directory, &id),
                 transcript: None,
                 plans: artifacts.join("plans"),

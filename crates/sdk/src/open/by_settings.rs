@@ -16,12 +16,17 @@ use crate::versions::{self, Versions};
 
 impl Launch {
     /// When the history is made shorter, by the settings.
-    pub(super) fn room(&self, artifacts: &Path) -> Room {
+    pub(super) fn room(&self, artifacts: &Path, id: &SessionId) -> Room {
         let settings = &self.config.settings;
         let masking = "contextManagement.tools.outputMasking";
         let count = |key: &str| settings.count(&format!("{masking}.{key}"));
         let standard = Room::default();
         let outputs = artifacts.join("tool-outputs");
+        let homes = self.homes();
+        let encrypted = homes.encrypted_outputs(&self.options.directory, id);
+        if homes.keys.encrypts() && !homes.is_temporary_on_disk() {
+            parallax_store::restore_outputs(&encrypted, &outputs, &homes.keys);
+        }
         Room {
             share: settings.number("model.compressionThreshold").unwrap_or(standard.share),
             tokens: settings
@@ -36,7 +41,21 @@ impl Launch {
                 .unwrap_or(standard.protect_newest),
             longest_result: settings.truncate_tool_output_threshold(),
             keep_output: Some(Arc::new(move |tool, text| {
-                parallax_store::keep_output(&outputs, tool, text).map_err(|error| error.to_string())
+                let kept = match homes.keys.encrypts() {
+                    false => parallax_store::keep_output(&outputs, tool, text),
+                    true if homes.is_temporary_on_disk() => {
+                        let why = "this system has no folder in memory for it";
+                        Err(std::io::Error::other(why))
+                    }
+                    true => parallax_store::keep_output_encrypted(
+                        &outputs,
+                        &encrypted,
+                        &homes.keys,
+                        tool,
+                        text,
+                    ),
+                };
+                kept.map_err(|error| error.to_string())
             })),
             ..standard
         }
@@ -97,7 +116,10 @@ impl Launch {
             // The one file outside that the model may keep notes in.
             writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],
             // Of the session's tools, none needs the key.
-            denied: vec![parallax_config::credentials_file(&self.config.homes)],
+            denied: vec![
+                parallax_config::credentials_file(&self.config.homes),
+                parallax_store::Keys::file(&self.config.homes.parallax),
+            ],
             allow_node_modules: false,
             filtering: Filtering {
                 respect_git_ignore: settings.respect_git_ignore(),

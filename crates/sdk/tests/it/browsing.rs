@@ -2,7 +2,7 @@
 
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::session_search::{MARKS, Search};
-use parallax_sdk::sessions::{self, Origin};
+use parallax_sdk::sessions::Origin;
 use parallax_sdk::{SessionChoice, past};
 
 use crate::support::World;
@@ -14,7 +14,7 @@ async fn sessions_are_counted_searched_and_deleted() {
     let two = world.say(SessionChoice::New, &["write a \"poem\""]).await;
     let launch = world.launch();
     let entries = launch.sessions();
-    let counts: Vec<_> = entries.iter().map(sessions::message_count).collect();
+    let counts: Vec<_> = entries.iter().map(|entry| launch.message_count(entry)).collect();
     assert_eq!(counts, [Some(4), Some(2)]);
     let search = |text: &str, stop: bool| {
         let search = Search { text: text.to_owned(), here: true, limit: 10, rebuild: false };

@@ -52,7 +52,7 @@ async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
     assert_ne!(forked, id);
     let texts = |id: &str| {
         let entry = world.launch().session(id).expect("a session");
-        let items = parallax_sdk::sessions::preview(&entry, 10).expect("read");
+        let items = world.launch().preview(&entry, 10).expect("read");
         prompts(&items).into_iter().map(|(text, ..)| text).collect::<Vec<_>>()
     };
     assert_eq!(texts(&forked), ["one", "else"]);
@@ -65,7 +65,7 @@ async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
     assert_eq!(world.say(rewind, &["anew"]).await, id);
     assert_eq!(texts(&id), ["anew"]);
     let entry = world.launch().session(&id).expect("a session");
-    assert_eq!(parallax_sdk::sessions::message_count(&entry), Some(2));
+    assert_eq!(world.launch().message_count(&entry), Some(2));
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 
 use super::update::TurnText;
+use crate::keys::Keys;
+use crate::lines::is_encrypted;
 use crate::list::{Origin, SessionEntry, read_entry};
 use crate::load::LoadedSession;
 use crate::session_files::SessionFile;
@@ -17,6 +19,15 @@ const THREADS: usize = 4;
 
 /// What was said in a session, by turns.
 pub type Texts<'a> = &'a (dyn Fn(&LoadedSession) -> Vec<TurnText> + Sync);
+
+/// Which sessions an index reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Opens<'a> {
+    /// Those that are not encrypted.
+    Plain,
+    /// All that these keys open: for an index that is never on a disk.
+    All(&'a Keys),
+}
 
 /// A file as it was found: its length, and when it was written last.
 #[derive(Debug)]
@@ -46,6 +57,7 @@ impl Read<'_> {
 pub(super) fn read_all<'a>(
     files: &'a [Found],
     texts: Texts<'_>,
+    opens: Opens<'_>,
     stopped: &AtomicBool,
     taker: &SyncSender<Vec<Read<'a>>>,
 ) {
@@ -57,7 +69,7 @@ pub(super) fn read_all<'a>(
                 .map(|share| {
                     scope.spawn(|| {
                         let wanted = share.iter().take_while(|_| !stopped.load(Ordering::Relaxed));
-                        wanted.map(|found| read(found, texts)).collect::<Vec<_>>()
+                        wanted.map(|found| read(found, texts, opens)).collect::<Vec<_>>()
                     })
                 })
                 .collect();
@@ -70,13 +82,19 @@ pub(super) fn read_all<'a>(
     }
 }
 
-fn read<'a>(found: &'a Found, texts: Texts<'_>) -> Read<'a> {
+fn read<'a>(found: &'a Found, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
     let file = &found.file;
-    let entry = read_entry(file);
+    // Nothing of what is encrypted goes to the disk in the clear.
+    let keys = match (opens, file.origin == Origin::Parallax && is_encrypted(&file.path)) {
+        (Opens::Plain, true) => return Read { found, entry: None, turns: Vec::new() },
+        (Opens::Plain, false) => &Keys::default(),
+        (Opens::All(keys), _) => keys,
+    };
+    let entry = read_entry(file, keys);
     let session = entry.as_ref().and_then(|_| {
         match file.origin {
-            Origin::Parallax => crate::load::load(&file.path),
-            Origin::GeminiCli | Origin::ParallaxCli => crate::import::import(&file.path),
+            Origin::Parallax => crate::load::load(&file.path, keys),
+            Origin::GeminiCli | Origin::ParallaxCli => crate::import::import(&file.path, keys),
         }
         .ok()
     });

@@ -9,8 +9,9 @@ use std::thread;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::reading::{Found, Read, Texts, read_all};
+use super::reading::{Found, Opens, Read, Texts, read_all};
 use super::{SearchError, SearchIndex, TURN_BITS, text};
+use crate::lines::is_encrypted;
 use crate::list::Origin;
 use crate::paths::Homes;
 use crate::session_files::of_all;
@@ -75,7 +76,10 @@ impl SearchIndex {
         texts: Texts<'_>,
         watch: &dyn Fn(Step) -> bool,
     ) -> Result<Indexed, SearchError> {
-        let files = of_all(homes);
+        let mut files = of_all(homes);
+        if self.only_encrypted {
+            files.retain(|file| file.origin == Origin::Parallax && is_encrypted(&file.path));
+        }
         let known = known(&self.connection).map_err(|error| self.wrong(error))?;
         let mut changed: Vec<Found> = Vec::new();
         let mut there: HashSet<PathBuf> = HashSet::with_capacity(files.len());
@@ -102,7 +106,8 @@ impl SearchIndex {
         // The last used one is written last: its rows have the highest numbers.
         changed.sort_by_key(|found| found.modified);
         if watch(Step { read: 0, of: changed.len() }) && !changed.is_empty() {
-            indexed.read = self.take_in(&changed, texts, watch)?;
+            let opens = if self.in_memory { Opens::All(&homes.keys) } else { Opens::Plain };
+            indexed.read = self.take_in(&changed, texts, opens, watch)?;
         }
         let all: rusqlite::Result<i64> =
             self.connection
@@ -117,13 +122,14 @@ impl SearchIndex {
         &mut self,
         files: &[Found],
         texts: Texts<'_>,
+        opens: Opens<'_>,
         watch: &dyn Fn(Step) -> bool,
     ) -> Result<usize, SearchError> {
         let stopped = AtomicBool::new(false);
         thread::scope(|scope| {
             let (taker, pieces) = mpsc::sync_channel(1);
             let stopped = &stopped;
-            scope.spawn(move || read_all(files, texts, stopped, &taker));
+            scope.spawn(move || read_all(files, texts, opens, stopped, &taker));
             let (mut done, mut read) = (0, 0);
             let mut batch: Vec<Read<'_>> = Vec::new();
             let mut written = Ok(());

@@ -4,12 +4,16 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::content::{Role, SYNTHETIC_SIGNATURE};
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
-    DeleteError, FindError, Homes, Journal, LoadedSession, Origin, SessionEntry, delete, find,
-    import, list,
+    DeleteError, FindError, Homes, Journal, Keys, LoadError, LoadedSession, Origin, SessionEntry,
+    delete, find, list,
 };
 use proptest::prelude::*;
 
-use crate::{content, head, sealed, user};
+use crate::{content, head, load, sealed, user};
+
+fn import(path: &Path) -> Result<LoadedSession, LoadError> {
+    parallax_store::import(path, &Keys::default())
+}
 
 /// A record as Gemini CLI leaves it after a resume: the result of the call is
 /// there three times, a message was written twice, one was taken back.
@@ -125,7 +129,7 @@ struct Home {
 
 fn home() -> Home {
     let folder = tempfile::tempdir().expect("tempdir");
-    let homes = Homes { parallax: folder.path().join("p"), gemini: folder.path().join("g") };
+    let homes = Homes::new(folder.path().join("p"), folder.path().join("g"));
     Home { homes, project: folder.path().join("work/My App"), _folder: folder }
 }
 
@@ -213,7 +217,7 @@ fn all_sessions_of_a_project_are_listed_and_found() {
     let ours = find(homes, project, "abc").expect("entry");
     let artifacts = homes.artifacts(project, &"abc-3".into());
     artifacts.create().expect("artifacts");
-    let running = Journal::open_append(&third).expect("open");
+    let running = Journal::open_append(&third, &Keys::default()).expect("open");
     assert!(matches!(delete(homes, project, &ours, &[]), Err(DeleteError::InUse { .. })));
     drop(running);
     for bad in ["", "sessions", "../x"].map(|path| homes.parallax.join(path)) {
@@ -303,7 +307,7 @@ proptest! {
         if let Ok(session) = import(&path) {
             assert_wellformed(&session);
         }
-        let _ = parallax_store::load(&path);
+        let _ = load(&path);
     }
 }
 
@@ -346,7 +350,7 @@ proptest::proptest! {
         let place = tempfile::tempdir().expect("tempdir");
         let file = place.path().join("c.json");
         std::fs::write(&file, serde_json::to_vec(&contents).expect("json")).expect("written");
-        if let Ok(session) = parallax_store::import(&file) {
+        if let Ok(session) = import(&file) {
             proptest::prop_assert!(
                 parallax_store::is_sound(&session.contents),
                 "{:?}",

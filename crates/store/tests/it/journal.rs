@@ -2,9 +2,9 @@ use std::fs;
 use std::path::Path;
 
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord, Store as _};
-use parallax_store::{Journal, LoadError, OpenError, create_private_dir, load};
+use parallax_store::{Journal, Keys, LoadError, OpenError, create_private_dir};
 
-use crate::{content, head, result, round, sealed, user};
+use crate::{content, head, load, result, round, sealed, user};
 
 /// Two calls, answered out of order, with line ends and odd numbers in the raw
 /// JSON.
@@ -99,7 +99,7 @@ fn a_cut_at_any_byte_loses_only_the_record_it_hits() {
         let whole = bytes[..length].iter().filter(|byte| **byte == b'\n').count();
         // A record that lacks only its line end is whole.
         let whole = if bytes[length] == b'\n' { whole + 1 } else { whole };
-        let (journal, loaded) = Journal::open_append(&cut).expect("open");
+        let (journal, loaded) = Journal::open_append(&cut, &Keys::default()).expect("open");
         assert_eq!(loaded.records.len(), whole - 1, "cut at {length}");
         journal.append(&user("next")).expect("append");
         drop(journal);
@@ -117,7 +117,7 @@ fn an_unfinished_round_is_pending() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     drop(write(&path, &sample()[..3]));
-    let (journal, loaded) = Journal::open_append(&path).expect("open");
+    let (journal, loaded) = Journal::open_append(&path, &Keys::default()).expect("open");
     let pending = loaded.pending.expect("pending");
     assert_eq!((loaded.contents.len(), pending.calls.len()), (2, 2));
     assert_eq!(pending.results.keys().copied().collect::<Vec<_>>(), [1]);
@@ -200,15 +200,15 @@ fn a_second_writer_is_turned_away() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let journal = write(&path, &[user("one")]);
-    assert!(matches!(Journal::open_append(&path), Err(OpenError::InUse { .. })));
+    assert!(matches!(Journal::open_append(&path, &Keys::default()), Err(OpenError::InUse { .. })));
     assert_eq!(load(&path).expect("reading is free").contents.len(), 1);
     let same = Journal::create(&path, head("s1"));
     assert!(same.append(&user("two")).is_err(), "never a second file of the same id");
     drop(journal);
-    let (first, _) = Journal::open_append(&path).expect("open");
-    assert!(matches!(Journal::open_append(&path), Err(OpenError::InUse { .. })));
+    let (first, _) = Journal::open_append(&path, &Keys::default()).expect("open");
+    assert!(matches!(Journal::open_append(&path, &Keys::default()), Err(OpenError::InUse { .. })));
     drop(first);
-    Journal::open_append(&path).expect("open again");
+    Journal::open_append(&path, &Keys::default()).expect("open again");
 }
 
 const CHILD: &str = "PARALLAX_TEST_CHILD";
@@ -266,10 +266,69 @@ fn a_journal_that_is_deleted_while_it_is_written_is_made_again() {
     journal.sync().expect("sync");
     assert!(journal.notice().is_some_and(|told| told.contains("deleted")));
     assert_eq!(load(&path).expect("load").records.len(), all.len() + 1);
-    assert!(matches!(Journal::open_append(&path), Err(OpenError::InUse { .. })));
-    // What stands there is somebody else's: it is not written over.
+    assert!(matches!(Journal::open_append(&path, &Keys::default()), Err(OpenError::InUse { .. })));
+    // What another process is at work on is not taken from it.
     fs::remove_file(&path).expect("deleted");
     fs::write(&path, "mine").expect("written");
+    let other = fs::File::open(&path).expect("open");
+    other.lock().expect("locked");
     assert!(journal.append(&last).is_err() && journal.is_off());
     assert_eq!(fs::read_to_string(&path).expect("text"), "mine");
+}
+
+#[test]
+fn a_journal_that_another_program_spoils_is_written_again_whole() {
+    // (what the other program does, whether the file's bytes are lost to us)
+    type Deed = fn(&Path);
+    let deeds: [Deed; 4] = [
+        |path| fs::write(path, b"").expect("truncated"),
+        |path| fs::write(path, b"not a session\n").expect("overwritten"),
+        |path| {
+            let mut bytes = fs::read(path).expect("read");
+            bytes.extend_from_slice(b"{\"name\":1}\n");
+            fs::write(path, bytes).expect("appended");
+        },
+        |path| {
+            let new = path.with_extension("new");
+            fs::write(&new, b"another file\n").expect("written");
+            fs::rename(new, path).expect("replaced");
+        },
+    ];
+    let records = sample();
+    for (number, deed) in deeds.into_iter().enumerate() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("s1.jsonl");
+        let journal = write(&path, &records[..4]);
+        deed(&path);
+        let left = fs::read(&path).expect("what it left");
+        for record in &records[4..] {
+            journal.append(record).expect("append");
+        }
+        let notice = journal.notice().expect("it is told");
+        assert!(notice.contains("another program"), "{number}: {notice}");
+        assert_eq!(journal.notice(), None, "once");
+        let loaded = load(&path).expect("load");
+        assert_eq!(loaded.records.len(), records.len(), "{number}");
+        assert_eq!(loaded.notices, [""; 0]);
+        let aside = fs::read_dir(folder.path()).expect("folder").flatten();
+        let mut aside =
+            aside.filter(|entry| entry.path().extension().is_some_and(|e| e == "changed"));
+        let aside = aside.next().expect("what the other program made stays");
+        assert_eq!(fs::read(aside.path()).expect("read"), left);
+    }
+}
+
+#[test]
+fn a_resumed_journal_that_is_truncated_comes_back_whole() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("s1.jsonl");
+    drop(write(&path, &sample()[..3]));
+    let (journal, loaded) = Journal::open_append(&path, &Keys::default()).expect("open");
+    journal.began_with(loaded.head.clone(), loaded.records.clone().into());
+    journal.append(&sample()[3]).expect("append");
+    fs::write(&path, b"").expect("truncated");
+    journal.append(&sample()[4]).expect("append");
+    let again = load(&path).expect("load");
+    assert_eq!(again.head.start_time, loaded.head.start_time);
+    assert_eq!((again.records.len(), again.notices.len()), (5, 0));
 }

@@ -5,13 +5,23 @@ mod checkpoints;
 #[cfg(test)]
 mod checkpoints_random;
 #[cfg(test)]
+mod encrypted;
+#[cfg(test)]
 mod foreign;
 #[cfg(test)]
 mod journal;
 
+use std::path::Path;
+
 use parallax_protocol::content::{Content, Part, Sealed};
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord, RoundRecord, SessionHead};
+use parallax_store::{Keys, LoadError, LoadedSession};
 use serde_json::value::RawValue;
+
+/// Reads a journal that is not encrypted.
+pub fn load(path: &Path) -> Result<LoadedSession, LoadError> {
+    parallax_store::load(path, &Keys::default())
+}
 
 pub const TIME: &str = "2026-11-22T02:00:00.000Z";
 

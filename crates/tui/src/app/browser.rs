@@ -152,8 +152,9 @@ impl App {
         if matches!(&self.overlay, Some(Overlay { body: Body::List(list), .. }) if has(list)) {
             return;
         }
+        let Some(launch) = self.launch.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
-            let items = parallax_sdk::sessions::preview(&entry, PREVIEWED).unwrap_or_default();
+            let items = launch.preview(&entry, PREVIEWED).unwrap_or_default();
             Box::new(move |app| {
                 let rows = preview_rows(&items, &app.theme);
                 if let Some(list) = app.sessions_list() {

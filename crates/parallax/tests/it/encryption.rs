@@ -1,0 +1,118 @@
+//! Sessions that are encrypted at rest.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+use testkit::keychain as fake;
+
+use crate::support::{World, finish, raw_contents};
+
+/// What nothing on the disk may hold.
+const MARKER: &str = "xyzzymarker";
+
+fn encrypted(world: &World, place: &str) {
+    let settings = json!({"general": {"sessionEncryption": place}}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).unwrap();
+}
+
+/// The program with a keychain.
+fn command(world: &World, args: &[&str]) -> Command {
+    let folder = world.home.home().join("bin");
+    fake::secret_tool(&folder).expect("a program");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = world.command(args);
+    command.env("PATH", path).env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
+    command
+}
+
+fn holds(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(holds(&path, text));
+        } else if let Ok(bytes) = std::fs::read(&path)
+            && bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
+    let script = json!([
+        {"calls": [{"name": "run_shell_command",
+            "args": {"command": format!("seq -f '{MARKER} %g' 9000")}}]},
+        {"text": format!("{MARKER} answered")},
+        {"text": "second"},
+        {"text": "third"}
+    ]);
+    let world = World::new(&script.to_string());
+    encrypted(&world, "keychain");
+    let ask = format!("say {MARKER}");
+    let first = ["-y", "-p", &ask, "--session-id", "first"];
+    let done = finish(command(&world, &first));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let home = world.home.home();
+    assert_eq!(holds(&home, MARKER), Vec::<String>::new());
+    // All that reads sessions reads it.
+    let told = |args: &[&str]| {
+        let done = finish(command(&world, args));
+        assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
+        done.out()
+    };
+    assert!(told(&["sessions", "list"]).contains(&ask));
+    assert!(told(&["sessions", "search", MARKER]).contains(MARKER));
+    assert!(told(&["sessions", "show", "first"]).contains("answered"));
+    assert!(told(&["sessions", "export", "first", "--format", "md"]).contains("answered"));
+    told(&["sessions", "fork", "first"]);
+    assert_eq!(holds(&home, MARKER), Vec::<String>::new());
+    assert_eq!(told(&["-r", "first", "-p", "on"]), "second\n");
+    let requests = world.server.requests();
+    let (before, after) = (raw_contents(&requests[1]), raw_contents(&requests[2]));
+    assert_eq!(after[..before.len()], before, "byte for byte");
+    // Switched off again it still opens, and stays as it is.
+    encrypted(&world, "off");
+    assert_eq!(told(&["-r", "first", "-p", "and on"]), "third\n");
+    assert_eq!(holds(&home, MARKER), Vec::<String>::new());
+}
+
+#[test]
+fn without_the_keychain_nothing_is_said_or_written() {
+    let world = World::new(&json!([{"text": "never"}, {"text": "kept"}]).to_string());
+    encrypted(&world, "keychain");
+    let done = world.run(&["-p", MARKER]);
+    assert_ne!(done.code(), 0);
+    let told = done.err();
+    assert!(told.contains("keychain") && told.contains("general.sessionEncryption"), "{told}");
+    assert_eq!(world.server.requests().len(), 0);
+    assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
+    // A session that it once opened is there, and says why it cannot be read.
+    encrypted(&world, "file");
+    assert_eq!(world.run(&["-p", MARKER, "--session-id", "one"]).code(), 0);
+    assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
+    std::fs::remove_file(world.home.parallax().join("session-key")).expect("the key");
+    encrypted(&world, "off");
+    assert!(world.run(&["sessions", "list"]).out().contains("encrypted; its key cannot be read"));
+    let shown = world.run(&["sessions", "show", "one"]);
+    assert!(shown.code() != 0 && shown.err().contains("is encrypted and cannot be opened"));
+    let gone = world.run(&["sessions", "gc"]);
+    assert!(gone.out().contains("0") || gone.code() == 0, "{}", gone.err());
+    assert!(world.run(&["sessions", "list"]).out().contains("encrypted"));
+}
+
+#[test]
+fn a_project_has_no_say_in_it() {
+    let world = World::new(&json!([{"text": "done"}]).to_string());
+    let settings = json!({"general": {"sessionEncryption": "keychain"}}).to_string();
+    let folder = world.home.project().join(".parallax");
+    std::fs::create_dir_all(&folder).expect("folder");
+    std::fs::write(folder.join("settings.json"), settings).expect("settings");
+    let done = world.run(&["-p", MARKER]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(done.err().contains("only in the user's own settings"), "{}", done.err());
+    assert!(!holds(&world.home.parallax().join("sessions"), MARKER).is_empty());
+}

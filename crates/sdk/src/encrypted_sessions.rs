@@ -1,0 +1,57 @@
+//! Sessions that are encrypted at rest, by the user's settings.
+
+use std::path::Path;
+
+use parallax_config::Config;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_store::{Homes, KeyPlace, Keys};
+
+use crate::launch::{Launch, failure};
+
+/// The setting; one of a project does not count.
+const SETTING: &str = "general.sessionEncryption";
+
+/// Where sessions are, and what opens and encrypts them.
+pub(crate) fn homes(config: &Config) -> Homes {
+    let mut homes = Homes::new(&config.homes.parallax, &config.homes.gemini);
+    let new = match config.settings.text(SETTING).as_deref() {
+        Some("keychain") => Some(KeyPlace::Keychain),
+        Some("file") => Some(KeyPlace::File),
+        _ => None,
+    };
+    homes.keys = Keys::new(config.keychain.clone(), &config.homes.parallax, new);
+    match new {
+        None => homes,
+        Some(_) => homes.in_memory(config.environment.get("XDG_RUNTIME_DIR").map(Path::new)),
+    }
+}
+
+/// Removes what a session left in memory.
+pub(crate) fn clear_memory(homes: &Homes, directory: &Path, id: &SessionId) {
+    if !homes.is_temporary_on_disk() {
+        let artifacts = homes.artifacts(directory, id);
+        // There may be nothing.
+        let _ = std::fs::remove_dir_all(artifacts.root());
+        let _ = artifacts.root().parent().map(std::fs::remove_dir);
+    }
+}
+
+impl Launch {
+    /// Makes sure of the key before anything is said: nothing is written in the
+    /// clear where it is not to be had. Blocking.
+    pub(crate) fn check_keys(&self) -> Result<(), Failure> {
+        if self.options.ephemeral {
+            return Ok(());
+        }
+        let checked = self.homes().keys.check();
+        checked.map_err(|error| failure(FailureKind::Config, error.to_string()))
+    }
+
+    /// Whether what was said may be written to the session's temporary folder.
+    pub(crate) fn keeps_clear_text(&self) -> bool {
+        let homes = self.homes();
+        let is_open = !homes.keys.encrypts() || !homes.is_temporary_on_disk();
+        is_open && !self.options.ephemeral
+    }
+}

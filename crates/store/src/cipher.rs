@@ -1,0 +1,157 @@
+//! Lines of an encrypted journal. The first tells which key opens it; each other
+//! line is one record, encrypted and bound to its number and its session, so that
+//! lines that are changed, exchanged, left out or come from elsewhere do not open.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+use crate::keys::{KeyError, Keys, MasterKey};
+
+/// How the first line of an encrypted journal begins.
+const BEGINNING: &[u8] = b"{\"encrypted\":{";
+/// The way of encrypting that is described here.
+const VERSION: u32 = 1;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct FirstLine {
+    encrypted: Head,
+}
+
+/// What can be read without the key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Head {
+    version: u32,
+    session: String,
+    /// Which key.
+    key: String,
+    /// What the key of this file is derived with.
+    salt: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line<'a> {
+    n: u64,
+    #[serde(borrow)]
+    encrypted: std::borrow::Cow<'a, str>,
+}
+
+/// Why there is no cipher for a file.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CipherError {
+    /// The key is not to be had.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The first line is not as it should be.
+    #[error("its first line is damaged: without it nothing of it can be decrypted")]
+    Damaged,
+    /// Another way of encrypting.
+    #[error("it was encrypted by a newer version")]
+    Newer,
+}
+
+/// Encrypts and decrypts the lines of one journal.
+#[derive(Debug, Clone)]
+pub(crate) struct Cipher {
+    head: Head,
+    key: Arc<LessSafeKey>,
+}
+
+/// Whether a file that begins like this is an encrypted journal.
+pub(crate) fn is_encrypted(beginning: &[u8]) -> bool {
+    beginning.starts_with(BEGINNING)
+}
+
+impl Cipher {
+    /// For a new journal.
+    pub(crate) fn new(session: &str, key: &MasterKey) -> Result<Self, CipherError> {
+        let mut salt = [0; 16];
+        SystemRandom::new().fill(&mut salt).map_err(|_| KeyError::NoRandom)?;
+        let head = Head {
+            version: VERSION,
+            session: session.to_owned(),
+            key: key.id(),
+            salt: BASE64.encode(salt),
+        };
+        Self::of(head, &salt, key)
+    }
+
+    /// For a journal that is there, by its first line.
+    pub(crate) fn open(first: &[u8], keys: &Keys) -> Result<Self, CipherError> {
+        let first: FirstLine = serde_json::from_slice(first).map_err(|_| CipherError::Damaged)?;
+        let head = first.encrypted;
+        if head.version > VERSION {
+            return Err(CipherError::Newer);
+        }
+        let salt = BASE64.decode(&head.salt).map_err(|_| CipherError::Damaged)?;
+        let key = keys.find(&head.key)?;
+        Self::of(head, &salt, &key)
+    }
+
+    fn of(head: Head, salt: &[u8], key: &MasterKey) -> Result<Self, CipherError> {
+        // Each file has a key of its own, so that nonces of one never meet those of another.
+        let master = Salt::new(HKDF_SHA256, salt).extract(key.bytes());
+        let info: [&[u8]; 1] = [b"parallax journal"];
+        let key = master.expand(&info, &AES_256_GCM).map_err(|_| CipherError::Damaged)?;
+        Ok(Self { head, key: Arc::new(LessSafeKey::new(UnboundKey::from(key))) })
+    }
+
+    /// Which key it was made with.
+    pub(crate) fn key_id(&self) -> &str {
+        &self.head.key
+    }
+
+    /// The first line of the file, its end included.
+    pub(crate) fn first_line(&self) -> serde_json::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(&FirstLine { encrypted: self.head.clone() })?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// A record as a line of the file, its end included. `None`: the system gives
+    /// no random bytes.
+    pub(crate) fn encrypted(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).ok()?;
+        let mut bytes = Vec::with_capacity(NONCE_LEN + record.len() + AES_256_GCM.tag_len());
+        bytes.extend_from_slice(record);
+        self.key
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                self.place(number),
+                &mut bytes,
+            )
+            .ok()?;
+        bytes.splice(0..0, nonce);
+        let encrypted = BASE64.encode(bytes).into();
+        let mut line = serde_json::to_vec(&Line { n: number, encrypted }).ok()?;
+        line.push(b'\n');
+        Some(line)
+    }
+
+    /// The number and the record of a line; `None`: it is not as it was written
+    /// here.
+    pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let line: Line<'_> = serde_json::from_slice(line).ok()?;
+        let mut bytes = BASE64.decode(line.encrypted.as_bytes()).ok()?;
+        let nonce: [u8; NONCE_LEN] = bytes.get(..NONCE_LEN)?.try_into().ok()?;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let place = self.place(line.n);
+        let length = self.key.open_within(nonce, place, &mut bytes, NONCE_LEN..).ok()?.len();
+        bytes.truncate(length);
+        Some((line.n, bytes))
+    }
+
+    fn place(&self, number: u64) -> Aad<Vec<u8>> {
+        let mut place = b"parallax journal 1\0".to_vec();
+        place.extend_from_slice(self.head.session.as_bytes());
+        place.push(0);
+        place.extend_from_slice(&number.to_be_bytes());
+        Aad::from(place)
+    }
+}

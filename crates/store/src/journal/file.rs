@@ -1,0 +1,275 @@
+//! The file of a journal, open and locked: one line a record, one write a line.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::store::Record;
+
+use super::OpenError;
+use crate::cipher::Cipher;
+use crate::keys::{KeyError, Keys};
+use crate::lines::Lines;
+use crate::load::{LoadedSession, load_from};
+use crate::paths::{create_private_dir, set_mode};
+
+/// The file, locked.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    file: File,
+    /// What encrypts it, and the number of its next record.
+    cipher: Option<(Cipher, u64)>,
+    /// Its length up to its last whole line.
+    length: u64,
+    /// Whether half a line could not be taken back.
+    spoilt: bool,
+}
+
+impl JournalFile {
+    /// Makes it, locked from its first moment.
+    pub(super) fn make(path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            create_private_dir(parent)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path)?;
+        // The umask may have taken the owner's bits away.
+        set_mode(path, 0o600)?;
+        file.try_lock().map_err(io::Error::from)?;
+        Ok(Self { file, cipher: None, length: 0, spoilt: false })
+    }
+
+    /// Opens one that is there, to go on with it: see
+    /// [`super::Journal::open_append`].
+    pub(super) fn open(path: &Path, keys: &Keys) -> Result<(Self, LoadedSession), OpenError> {
+        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        let file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::InUse { path: path.to_owned() });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let (loaded, cipher) = load_from(&file, path, keys)?;
+        let mut opened = Self { file, cipher, length: loaded.good_length, spoilt: false };
+        if loaded.broken {
+            return Ok((opened, loaded));
+        }
+        opened.settle(path, &loaded).map_err(failed)?;
+        if opened.cipher.is_none() && keys.encrypts() {
+            opened =
+                opened.made_secret(path, loaded.head.session_id.as_str(), keys).map_err(failed)?;
+        }
+        Ok((opened, loaded))
+    }
+
+    /// Cuts off what was torn, and ends the last line.
+    fn settle(&mut self, path: &Path, loaded: &LoadedSession) -> io::Result<()> {
+        if self.file.metadata()?.len() > self.length {
+            self.file.set_len(self.length)?;
+        }
+        if loaded.unterminated {
+            self.file.write_all(b"\n")?;
+            self.length += 1;
+        }
+        set_mode(path, 0o600)
+    }
+
+    /// The same journal with its lines encrypted, in its place.
+    fn made_secret(mut self, path: &Path, session: &str, keys: &Keys) -> io::Result<Self> {
+        let new = beside(path);
+        let made = (|| {
+            let mut made = Self::make(&new)?;
+            made.encrypt(session, keys)?;
+            self.file.seek(SeekFrom::Start(0))?;
+            let none = Keys::default();
+            let mut lines = Lines::new(&self.file, path, &none);
+            while let Some(line) = lines.next().map_err(io::Error::other)? {
+                made.write(line.text)?;
+            }
+            made.file.sync_all()?;
+            fs::rename(&new, path)?;
+            Ok(made)
+        })();
+        made.inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+
+    /// Copies what this one holds to a file that is not there yet, and goes on with
+    /// that.
+    pub(super) fn copied(&self, path: &Path) -> io::Result<Self> {
+        let mut made = Self::make(path)?;
+        let mut old = self.file.try_clone()?;
+        old.seek(SeekFrom::Start(0))?;
+        made.length = io::copy(&mut old.take(self.length), &mut made.file)?;
+        made.cipher = self.cipher.as_ref().map(|(cipher, next)| (cipher.clone(), *next));
+        Ok(made)
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether nobody but us made it longer or shorter.
+    pub(super) fn is_whole(&self) -> bool {
+        self.file.metadata().is_ok_and(|facts| facts.len() == self.length)
+    }
+
+    /// Whether nothing more may be written to it.
+    pub(super) fn is_spoilt(&self) -> bool {
+        self.spoilt
+    }
+
+    /// From here on what is written is encrypted, if the keys say so. For a file that
+    /// is empty.
+    pub(super) fn encrypt(&mut self, session: &str, keys: &Keys) -> io::Result<()> {
+        if self.cipher.is_some() {
+            return Ok(());
+        }
+        let Some(key) = keys.for_new().map_err(io::Error::other)? else { return Ok(()) };
+        self.begin(Cipher::new(session, &key).map_err(io::Error::other)?)
+    }
+
+    /// The same, if another file of the session was encrypted.
+    pub(super) fn encrypt_like(
+        &mut self,
+        old: &Self,
+        session: &str,
+        keys: &Keys,
+    ) -> io::Result<()> {
+        let Some((cipher, _)) = &old.cipher else { return self.encrypt(session, keys) };
+        let key = keys.find(cipher.key_id()).map_err(io::Error::other)?;
+        self.begin(Cipher::new(session, &key).map_err(io::Error::other)?)
+    }
+
+    fn begin(&mut self, cipher: Cipher) -> io::Result<()> {
+        let first = cipher.first_line()?;
+        self.write_line(&first)?;
+        self.cipher = Some((cipher, 0));
+        Ok(())
+    }
+
+    /// Writes a record whole or not at all.
+    pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
+        if self.cipher.is_none() && is_large(record) {
+            return self.write_large(record);
+        }
+        let line = line_of(record)?;
+        match self.cipher {
+            Some(_) => self.write(line.trim_ascii_end()),
+            None => self.write_line(&line),
+        }
+    }
+
+    /// Writes the text of a record.
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        let line = match &self.cipher {
+            Some((cipher, next)) => {
+                cipher.encrypted(*next, text).ok_or_else(|| io::Error::other(KeyError::NoRandom))?
+            }
+            None => [text, b"\n"].concat(),
+        };
+        self.write_line(&line)?;
+        if let Some((_, next)) = &mut self.cipher {
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(line).map(|()| line.len() as u64);
+        self.written(written)
+    }
+
+    /// Writes a record that is too large to be copied for it. A crash in
+    /// between leaves a torn last line, which the reader drops.
+    fn write_large(&mut self, record: &Record) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(64 * 1024, &mut self.file);
+        let written = serde_json::to_writer(&mut out, record)
+            .map_err(io::Error::from)
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush());
+        // What is left in the buffer of a failed write must not follow it.
+        let _ = out.into_parts();
+        let written = written.and_then(|()| self.file.metadata()).map(|now| now.len());
+        let written = written.map(|now| now.saturating_sub(self.length));
+        self.written(written)
+    }
+
+    fn written(&mut self, written: io::Result<u64>) -> io::Result<()> {
+        match written {
+            Ok(bytes) => {
+                self.length += bytes;
+                Ok(())
+            }
+            Err(error) => {
+                self.spoilt = self.file.set_len(self.length).is_err();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for JournalFile {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child being started at this moment
+        // shares the open file, and with it the lock, until it runs.
+        let _ = self.file.unlock();
+    }
+}
+
+/// A file beside another that takes its place when it is whole.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // One that a crash left.
+    let _ = fs::remove_file(&new);
+    new
+}
+
+/// Contents from this many bytes on are written without a copy of the line.
+const LARGE: usize = 256 * 1024;
+
+/// Whether a record is written piece by piece. Raw JSON with a line end in it
+/// needs the copy.
+fn is_large(record: &Record) -> bool {
+    match record {
+        Record::Content(content) => {
+            let json = content.wire.json();
+            json.len() > LARGE && !json.contains('\n')
+        }
+        _ => false,
+    }
+}
+
+/// One record as a line. Raw JSON may hold line ends between its tokens; such a
+/// record goes into the file as a JSON string, so that its bytes survive.
+fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    if line.contains(&b'\n') {
+        let text = String::from_utf8_lossy(&line).into_owned();
+        line = serde_json::to_vec(&serde_json::json!({ "escaped": text }))?;
+    }
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// One record as the line of a journal, its end included.
+///
+/// # Errors
+/// When it holds what JSON cannot.
+pub fn record_line(record: &Record) -> serde_json::Result<String> {
+    let line = line_of(record)?;
+    // JSON is UTF-8.
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+pub(crate) fn is_no_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}

@@ -1,0 +1,196 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use parallax_keychain::Keychain;
+use parallax_protocol::store::{Record, Store as _};
+use parallax_store::{
+    Homes, Journal, KeyPlace, Keys, LoadError, LoadedSession, list, load, move_session,
+};
+
+use crate::{head, user};
+
+fn keys(home: &Path) -> Keys {
+    Keys::new(Keychain::default(), home, Some(KeyPlace::File))
+}
+
+fn write(path: &Path, keys: &Keys, count: usize) -> Journal {
+    let journal = Journal::create(path, head("s1")).with_keys(keys);
+    for number in 0..count {
+        journal.append(&user(&format!("marker {number}"))).expect("append");
+    }
+    journal
+}
+
+fn texts(session: &LoadedSession) -> Vec<String> {
+    session.contents.iter().map(|content| content.json().to_owned()).collect()
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    keys: Keys,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let (path, keys) = (folder.path().join("s1.jsonl"), keys(folder.path()));
+        Self { folder, path, keys }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = fs::read_to_string(&self.path).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn put(&self, lines: &[&str]) {
+        fs::write(&self.path, format!("{}\n", lines.join("\n"))).expect("written");
+    }
+
+    fn load(&self) -> LoadedSession {
+        load(&self.path, &self.keys).expect("load")
+    }
+}
+
+#[test]
+fn an_encrypted_journal_hides_all_and_gives_it_back() {
+    let place = Place::new();
+    drop(write(&place.path, &place.keys, 3));
+    let text = fs::read_to_string(&place.path).expect("text");
+    assert!(!text.contains("marker") && !text.contains("/w") && !text.contains("parts"), "{text}");
+    // The head, three contents, and the line that names the key.
+    assert_eq!(text.lines().count(), 5);
+    let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+    assert_eq!((loaded.contents.len(), loaded.head.project.as_str()), (3, "/w"));
+    journal.append(&user("marker 3")).expect("append");
+    drop(journal);
+    let again = place.load();
+    assert_eq!((again.contents.len(), again.notices.len()), (4, 0));
+    let key = place.folder.path().join("session-key");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(fs::metadata(&key).expect("key").permissions().mode() & 0o777, 0o600);
+    }
+    // It stays encrypted where new ones are not.
+    let off = Keys::new(Keychain::default(), place.folder.path(), None);
+    let (journal, _) = Journal::open_append(&place.path, &off).expect("open");
+    journal.append(&user("marker 4")).expect("append");
+    assert!(!fs::read_to_string(&place.path).expect("text").contains("marker"));
+    // With another key, and with none, it says so.
+    for text in [Some("A".repeat(43) + "="), None] {
+        fs::remove_file(&key).expect("removed");
+        let wanted = if text.is_some() { "keychain" } else { "cannot be" };
+        if let Some(text) = text {
+            fs::write(&key, text).expect("another key");
+        }
+        let error = load(&place.path, &place.keys).expect_err("no key");
+        assert!(matches!(&error, LoadError::Encrypted { .. }), "{error}");
+        assert!(error.to_string().contains(wanted), "{error}");
+        if !key.exists() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
+    let place = Place::new();
+    drop(write(&place.path, &place.keys, 4));
+    let lines = place.lines();
+    let line: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let whole = place.load();
+    let changed = line[4].replace("\"encrypted\":\"", "\"encrypted\":\"AAAA");
+    let renumbered = line[5].replace("\"n\":4", "\"n\":3");
+    // (the lines, contents that are left)
+    let table: [(&str, Vec<&str>, usize); 6] = [
+        ("swapped", vec![line[0], line[1], line[2], line[4], line[3], line[5]], 1),
+        ("taken out", vec![line[0], line[1], line[2], line[4], line[5]], 1),
+        ("twice", vec![line[0], line[1], line[2], line[2], line[3]], 1),
+        ("changed", vec![line[0], line[1], line[2], line[3], &changed, line[5]], 2),
+        ("renumbered", vec![line[0], line[1], line[2], line[3], &renumbered], 2),
+        ("in the clear", vec![line[0], line[1], line[2], r#"{"name":{"time":"","text":"x"}}"#], 1),
+    ];
+    for (what, lines, left) in table {
+        place.put(&lines);
+        let before = fs::read(&place.path).expect("bytes");
+        let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+        assert_eq!(texts(&loaded), texts(&whole)[..left], "{what}");
+        assert!(loaded.broken && loaded.notices[0].contains("not as it was written"), "{what}");
+        journal.append(&user("more")).expect("quietly nothing");
+        assert_eq!(
+            fs::read(&place.path).expect("bytes"),
+            before,
+            "{what}: nothing is cut or added"
+        );
+    }
+    // A line of another session of the same key.
+    let other = place.folder.path().join("other.jsonl");
+    drop(write(&other, &place.keys, 4));
+    let foreign = fs::read_to_string(&other).expect("text");
+    let foreign = foreign.lines().nth(3).expect("a line");
+    place.put(&[line[0], line[1], line[2], foreign]);
+    assert_eq!((place.load().contents.len(), place.load().broken), (1, true));
+    // Under another name it is still itself; claimed for another session it is not.
+    place.put(&[&line[0].replace("\"s1\"", "\"s2\""), line[1], line[2]]);
+    assert!(load(&place.path, &place.keys).is_err());
+}
+
+#[test]
+fn a_torn_encrypted_line_is_cut_off_wherever_it_was_torn() {
+    let place = Place::new();
+    drop(write(&place.path, &place.keys, 3));
+    let bytes = fs::read(&place.path).expect("bytes");
+    let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("lines") + 1;
+    for cut in (last..bytes.len()).step_by(7).chain([bytes.len() - 1]) {
+        fs::write(&place.path, &bytes[..cut]).expect("torn");
+        let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+        let kept = loaded.contents.len();
+        assert_eq!(kept, if cut == bytes.len() - 1 { 3 } else { 2 }, "{cut}");
+        assert!(!loaded.broken);
+        journal.append(&user("on")).expect("append");
+        drop(journal);
+        let again = place.load();
+        assert_eq!((again.contents.len(), again.broken), (kept + 1, false), "{cut}");
+    }
+}
+
+#[test]
+fn a_plain_session_becomes_encrypted_when_it_is_gone_on_with() {
+    let place = Place::new();
+    let plain = Keys::default();
+    drop(write(&place.path, &plain, 2));
+    let before = load(&place.path, &plain).expect("load");
+    let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
+    assert_eq!(texts(&loaded), texts(&before));
+    journal.append(&user("marker 2")).expect("append");
+    let name = Record::Name(parallax_protocol::store::NameRecord {
+        time: crate::TIME.into(),
+        text: "Named later".into(),
+    });
+    journal.append(&name).expect("append");
+    drop(journal);
+    let text = fs::read_to_string(&place.path).expect("text");
+    assert!(!text.contains("marker"), "{text}");
+    assert_eq!(place.load().contents.len(), 3);
+    assert!(load(&place.path, &plain).is_err());
+}
+
+#[test]
+fn encrypted_sessions_are_listed_and_moved() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut homes = Homes::new(folder.path().join("p"), folder.path().join("g"));
+    homes.keys = keys(&homes.parallax);
+    let project = Path::new("/w");
+    drop(write(&homes.journal(project, &"s1".into()), &homes.keys, 2));
+    let entries = list(&homes, project);
+    assert_eq!((entries.len(), entries[0].title.as_str()), (1, "marker 0"));
+    let to = folder.path().join("elsewhere");
+    let new = move_session(&homes, &entries[0], &to).expect("moved");
+    let moved = load(&new, &homes.keys).expect("load");
+    assert_eq!((moved.head.project, moved.contents.len()), (to.display().to_string(), 2));
+    // Without the key it is there, and nobody takes it for an empty one.
+    homes.keys = Keys::new(Keychain::default(), folder.path(), None);
+    let entries = list(&homes, &to);
+    assert_eq!((entries[0].id.as_str(), entries[0].title.contains("encrypted")), ("s1", true));
+}
