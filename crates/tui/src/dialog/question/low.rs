@@ -82,7 +82,7 @@ impl QuestionDialog {
                 if chosen.len() > height {
                     let rest: Vec<Span> =
                         chosen.drain(height - 1..).flat_map(|row| row.spans).collect();
-                    chosen.push(cut_marked(Line { spans: rest, fill: None }, width));
+                    chosen.push(cut_marked(Line { spans: rest, ..Line::default() }, width));
                 }
                 rows.append(&mut chosen);
                 end = rows.len();
