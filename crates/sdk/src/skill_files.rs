@@ -128,6 +128,7 @@ impl Launch {
         for skill in &fetched.skills {
             let target = place.join(folder_name(skill)?);
             let replaced = target.symlink_metadata().is_ok();
+            make(scope, &place).map_err(|error| wrong(skill, error))?;
             install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
             pin_skill(&self.config.homes, &target, Some(&fetched.source)).map_err(unpinned)?;
             installed.push(InstalledSkill { folder: target, replaced });
@@ -160,7 +161,7 @@ impl Launch {
                     link.display()
                 )));
             }
-            std::fs::create_dir_all(&place).map_err(failed)?;
+            make(scope, &place).map_err(failed)?;
             std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
             pin_skill(&self.config.homes, &link, None).map_err(unpinned)?;
             linked.push(link);
@@ -346,9 +347,16 @@ fn folder_name(skill: &Skill) -> Result<&str, Failure> {
     Ok(name)
 }
 
+/// The folder of the skills of a scope; the user's is nobody else's.
+fn make(scope: SettingScope, place: &Path) -> io::Result<()> {
+    match scope {
+        SettingScope::User => parallax_exec::create_private_folder(place),
+        SettingScope::Workspace => std::fs::create_dir_all(place),
+    }
+}
+
 /// Copies a folder beside its place, then puts it there in one step.
 fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(place)?;
     let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(place)?;
     let copy = fresh.path().join("skill");
     let mut budget = (MOST_FILES, MOST_BYTES);

@@ -1,6 +1,7 @@
 //! Extensions from where people publish them to what the model gets, and back
 //! out of the way.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -101,7 +102,10 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
     assert_eq!(known(&world, "notebook"), Value::Null);
     let done = extensions(&world, &["install", &address], "\n");
     assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(!world.home.parallax().join("extensions/notebook/.git").exists());
+    let folder = world.home.parallax().join("extensions");
+    assert!(!folder.join("notebook/.git").exists());
+    let mode = std::fs::metadata(&folder).expect("the folder").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else looks into it");
     assert_eq!(known(&world, "notebook")["intact"], true);
 
     let script = json!([

@@ -48,7 +48,11 @@ impl Launch {
             refused(format!("`{}` cannot be written: {error}", path.display()))
         };
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            let making = match scope {
+                SettingScope::User => parallax_exec::create_private_folder(folder),
+                SettingScope::Workspace => std::fs::create_dir_all(folder),
+            };
+            making.map_err(failed)?;
         }
         let mut file = std::fs::File::create_new(&path).map_err(failed)?;
         file.write_all(TEMPLATE.as_bytes()).map_err(failed)?;

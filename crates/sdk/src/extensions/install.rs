@@ -8,6 +8,7 @@ use parallax_config::extensions::{
     Locked, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock,
     lock_kept, locked, locked_kept, powers, stays_inside, switch_extension,
 };
+use parallax_exec::create_private_folder;
 use parallax_protocol::event::{Failure, FailureKind};
 
 use super::fetch::FetchedExtension;
@@ -67,7 +68,7 @@ impl Launch {
         let home = self.config.extension_home();
         let name = &fetched.manifest.name;
         let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
-        std::fs::create_dir_all(&home).map_err(told)?;
+        create_private_folder(&home).map_err(told)?;
         sweep(&home);
         let staging = Staging::new(&home, COMES).map_err(told)?;
         let fresh = staging.path().join("fresh");
@@ -113,7 +114,7 @@ impl Launch {
     fn keep_previous(&self, name: &str, old: &Path, locked: Option<&Locked>) {
         let folder = self.config.extension_home().join(PREVIOUS);
         let kept = folder.join(name);
-        let keeping = std::fs::create_dir_all(&folder)
+        let keeping = create_private_folder(&folder)
             .and_then(|()| match kept.symlink_metadata() {
                 Ok(_) => std::fs::remove_dir_all(&kept),
                 Err(_) => Ok(()),
@@ -208,7 +209,7 @@ impl Launch {
             pre_release: false,
         };
         let place = self.place(&name);
-        let written = std::fs::create_dir_all(&place)
+        let written = create_private_folder(&place)
             .and_then(|()| std::fs::write(place.join(INSTALL_METADATA), metadata.to_json()));
         written.map_err(|error| refused(format!("`{}`: {error}", place.display())))?;
         forget_extension_switches(&self.config.homes, &name).map_err(config)?;
