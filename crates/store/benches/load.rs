@@ -6,7 +6,7 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
     ContentRecord, Record, ResultRecord, RoundRecord, SessionHead, Store as _,
 };
-use parallax_store::{Homes, Journal, list, load};
+use parallax_store::{Homes, Journal, Keys, list, load};
 use serde_json::value::RawValue;
 
 fn main() {
