@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::environment::Environment;
 use crate::expand::Expander;
 use crate::keys;
-use crate::layers::{LayerFile, Origin};
+use crate::layers::{Layer, LayerFile, Origin};
 use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
 use crate::migrate::look;
@@ -23,6 +23,8 @@ pub struct Settings {
     /// Every key that some layer sets, unknown ones included.
     pub merged: Object,
     origins: Origins,
+    /// `general.sessionRetention` as it is without the project's layers.
+    user_retention: Object,
 }
 
 /// `output.format`.
@@ -77,6 +79,8 @@ pub struct EnvironmentRedaction {
     pub blocked: Vec<String>,
 }
 
+/// Which sessions are deleted.
+const RETENTION: &str = "general.sessionRetention";
 /// A memory file that is read whatever `context.fileName` names.
 const ALWAYS_MEMORY: &str = "GEMINI.md";
 
@@ -100,6 +104,13 @@ impl Settings {
             warnings.extend(keys::check(&mut file.values, &file.path));
             warnings.extend(without_effect::notice(&file.values, &file.path));
             let origin = Origin { layer: file.layer, file: file.path };
+            if !matches!(file.layer, Layer::WorkspaceGemini | Layer::Workspace)
+                && let Some(Value::Object(retention)) = look(&file.values, RETENTION)
+            {
+                let retention = retention.clone();
+                let (rules, mut origins) = (&mut settings.user_retention, Origins::default());
+                merge::merge(rules, retention, &origin, &mut origins);
+            }
             merge::merge(&mut settings.merged, file.values, &origin, &mut settings.origins);
         }
         settings
@@ -197,6 +208,15 @@ impl Settings {
     /// `general.retryFetchErrors`.
     pub fn retry_fetch_errors(&self) -> bool {
         self.flag("general.retryFetchErrors")
+    }
+    /// The rules for old sessions of other projects: what this project's files say
+    /// does not count for them.
+    #[must_use]
+    pub fn retention_elsewhere(&self) -> Self {
+        let retention = Value::Object(self.user_retention.clone());
+        let general = Object::from_iter([("sessionRetention".to_owned(), retention)]);
+        let merged = Object::from_iter([("general".to_owned(), Value::Object(general))]);
+        Self { merged, ..Self::default() }
     }
     /// `general.sessionRetention`.
     pub fn session_retention(&self) -> SessionRetention {
@@ -361,6 +381,9 @@ pub fn parse_age(text: &str) -> Option<Duration> {
         'm' => 30 * 86_400,
         _ => return None,
     };
-    let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    let count = text.strip_suffix(unit)?;
+    // No sign, and no time that is none.
+    let count = Some(count).filter(|count| count.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let count: u64 = count.parse().ok().filter(|count| *count > 0)?;
     count.checked_mul(seconds).map(Duration::from_secs)
 }

@@ -126,6 +126,13 @@ impl Material {
         u64::try_from(u128::from(self.before) * new / raw).unwrap_or(u64::MAX)
     }
 
+    /// Tokens that a view has too many, as they are counted here.
+    fn over(&self, view: &[Entry], fits: u64) -> u64 {
+        let raw = u128::from(self.fixed + tokens_of(&self.view));
+        let over = u128::from(self.estimate(view).saturating_sub(fits));
+        u64::try_from((over * raw).div_ceil(u128::from(self.before.max(1)))).unwrap_or(u64::MAX)
+    }
+
     /// Whether an account of so much would make it noticeably shorter than short
     /// results do.
     fn pays(&self, split: Split) -> bool {
@@ -263,6 +270,10 @@ impl Session {
         let mut reach = Reach { at_least: 0, notes: true, ..self.compacting.room.reach(mark) };
         let mut material = self.material(reach).await;
         let before = material.before;
+        // What the service refused though it fits our window must become much less:
+        // its real limit is not known.
+        let is_refused = cause == CompactionCause::Overflow && before <= window;
+        let fits = if is_refused { before / 2 } else { window / 10 * 9 };
         let (mut how, mut remark) = (None, None);
         let mut shorter = material.short.clone();
         let by_results = material.estimate(&shorter);
@@ -295,11 +306,11 @@ impl Session {
                     shorter = view;
                 }
             }
-            // The model has not seen the newest results yet: it gets them whole
-            // while they fit.
-            if material.estimate(&shorter) > window - window / 10 && reach.protect_newest {
-                let all = Reach { protect: mark / 4, protect_newest: false, ..reach };
-                if let Some(view) = self.shortened(&shorter, all).await {
+            // The model has not seen the newest results yet: it gets as much of them
+            // as fits.
+            if material.estimate(&shorter) > fits && reach.protect_newest {
+                let over = material.over(&shorter, fits);
+                if let Some(view) = self.newest_shortened(&shorter, over).await {
                     how = how.or(Some(CompactionHow::Results));
                     shorter = view;
                 }
@@ -309,9 +320,6 @@ impl Session {
             self.tell_compaction(unchanged(cause, before, "it was interrupted"));
             return false;
         }
-        // What the service refused though it fits our window must become much less:
-        // its real limit is not known.
-        let fits = if before <= window { before / 2 } else { window / 10 * 9 };
         if cause == CompactionCause::Overflow && material.estimate(&shorter) > fits {
             // The last resort: no model, one answer, no result in full.
             reach = Reach { protect: 0, protect_newest: false, ..reach };
@@ -422,6 +430,18 @@ impl Session {
         let pins = self.history.pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             shorten::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
+        });
+        self.inbox.during(shortening).await.ok().flatten()
+    }
+
+    /// The view with so much less of the newest results; `None` when there is nothing
+    /// to shorten.
+    async fn newest_shortened(&mut self, view: &[Entry], over: u64) -> Option<Vec<Entry>> {
+        let keep_output = self.compacting.room.keep_output.clone();
+        let (entries, kinds) = (view.to_vec(), self.registry.kinds());
+        let pins = self.history.pins().clone();
+        let shortening = tokio::task::spawn_blocking(move || {
+            shorten::shorten_newest(&entries, over, &kinds, &pins, keep_output.as_ref())
         });
         self.inbox.during(shortening).await.ok().flatten()
     }

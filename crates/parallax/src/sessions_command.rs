@@ -250,7 +250,7 @@ fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
     }
     let mut text = String::new();
     for hit in &hits {
-        let id: String = hit.id.chars().take(SHORT_ID).collect();
+        let id = hit.short_id();
         let _ = writeln!(text, "{id}  {} · {}", one_line(&hit.title), place(&hit.project));
         let snippet = hit.snippet.replace(MARKS[0], "[").replace(MARKS[1], "]");
         let _ = writeln!(text, "          prompt {}: {}", hit.turn, one_line(&snippet));

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use parallax_config::Settings;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_store::{Discarded, Homes, Retention};
@@ -60,38 +61,7 @@ impl Launch {
     /// Which sessions the settings let go; `None`: none at all. The text says
     /// why, where the settings contradict themselves.
     pub(crate) fn retention(&self) -> (Option<Retention>, Option<String>) {
-        let settings = self.config.settings.session_retention();
-        if !settings.enabled {
-            return (None, None);
-        }
-        let off = |why: &str| {
-            let text = format!("old sessions are not deleted: `general.sessionRetention.{why}");
-            (None, Some(text))
-        };
-        let unread = |name: &str| {
-            let value = self.config.settings.get(&format!("general.sessionRetention.{name}"));
-            let age = value.and_then(Value::as_str).and_then(parallax_config::parse_age);
-            value.is_some_and(|value| !value.is_null()) && age.is_none()
-        };
-        for name in ["maxAge", "minRetention"] {
-            if unread(name) {
-                return off(&format!("{name}` is no time as `30d`, `12h`, `2w` or `6m` are"));
-            }
-        }
-        if settings.max_age.is_some_and(|age| age < settings.min_retention) {
-            return off("maxAge` is less than `minRetention`");
-        }
-        let count = self.config.settings.get("general.sessionRetention.maxCount");
-        let is_set = count.is_some_and(|count| !count.is_null());
-        if is_set && settings.max_count.is_none_or(|most| most == 0) {
-            return off("maxCount` must be a whole number, 1 or more");
-        }
-        let rule = Retention {
-            max_age: settings.max_age,
-            max_count: settings.max_count.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-            min_age: settings.min_retention,
-        };
-        (Some(rule), None)
+        retention_of(&self.config.settings)
     }
 
     /// Lets old sessions of this project go, at most once a day. Blocking, for
@@ -131,10 +101,16 @@ impl Launch {
         if let Some(wrong) = wrong {
             return Err(failure(FailureKind::Config, wrong));
         }
+        // What this project says holds for its own sessions.
+        let (elsewhere, wrong) = retention_of(&self.config.settings.retention_elsewhere());
+        if let Some(wrong) = wrong {
+            return Err(failure(FailureKind::Config, wrong));
+        }
+        let own = homes.sessions(&self.options.directory);
         let mut collected = Collected::default();
-        if let Some(rule) = rule {
-            for folder in parallax_store::session_folders(&homes) {
-                for session in parallax_store::outdated(&folder, &rule, None, &homes.keys) {
+        for folder in parallax_store::session_folders(&homes) {
+            if let Some(rule) = if folder == own { &rule } else { &elsewhere } {
+                for session in parallax_store::outdated(&folder, rule, None, &homes.keys) {
                     match if dry { Ok(()) } else { parallax_store::discard(&homes, &session) } {
                         Ok(()) => collected.sessions.push(removed(session)),
                         Err(error) => {
@@ -154,6 +130,47 @@ impl Launch {
         }
         Ok(collected)
     }
+}
+
+/// Which sessions some settings let go; see [`Launch::retention`].
+fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
+    let settings = all.session_retention();
+    if !settings.enabled {
+        return (None, None);
+    }
+    let off = |why: &str| {
+        let text = format!("old sessions are not deleted: `general.sessionRetention.{why}");
+        (None, Some(text))
+    };
+    let unread = |name: &str| {
+        let value = all.get(&format!("general.sessionRetention.{name}"));
+        let age = value.and_then(Value::as_str).and_then(parallax_config::parse_age);
+        value.is_some_and(|value| !value.is_null()) && age.is_none()
+    };
+    for name in ["maxAge", "minRetention"] {
+        if unread(name) {
+            return off(&format!("{name}` is no time as `30d`, `12h`, `2w` or `6m` are"));
+        }
+    }
+    if settings.max_age.is_some_and(|age| age < settings.min_retention) {
+        return off("maxAge` is less than `minRetention`");
+    }
+    let count = all.get("general.sessionRetention.maxCount");
+    let count = count.filter(|count| !count.is_null());
+    if count.is_some_and(|count| whole(count).is_none_or(|most| most == 0)) {
+        return off("maxCount` must be a whole number, 1 or more");
+    }
+    let rule = Retention {
+        max_age: settings.max_age,
+        max_count: count.and_then(whole),
+        min_age: settings.min_retention,
+    };
+    (Some(rule), None)
+}
+
+/// A number without a fraction that a count can have.
+fn whole(value: &Value) -> Option<usize> {
+    usize::try_from(value.as_u64()?).ok()
 }
 
 fn removed(session: Discarded) -> Removed {

@@ -1,8 +1,11 @@
 //! Full-text search over the sessions of all projects.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::{
-    Homes, Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery, Step, TurnText,
+    Homes, Indexed, LoadedSession, Origin, SearchError, SearchIndex, SearchQuery, Step, TurnText,
 };
 
 use crate::launch::{Launch, failure};
@@ -60,7 +63,24 @@ impl Launch {
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
+        self.name_as_listed(&mut hits);
         Ok(hits)
+    }
+
+    /// Gives records of Gemini CLI the ids that lists show, by which they are
+    /// resumed: another than they have in themselves where a session of ours has
+    /// that.
+    fn name_as_listed(&self, hits: &mut [SearchHit]) {
+        if !hits.iter().any(|hit| hit.origin == Origin::GeminiCli) {
+            return;
+        }
+        let listed: HashMap<PathBuf, String> =
+            self.all_sessions().into_iter().map(|entry| (entry.path, entry.id)).collect();
+        for hit in hits.iter_mut().filter(|hit| hit.origin == Origin::GeminiCli) {
+            if let Some(id) = listed.get(&hit.path) {
+                hit.id.clone_from(id);
+            }
+        }
     }
 
     /// Brings the search index up to date, and makes it anew before if that is

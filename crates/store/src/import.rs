@@ -84,6 +84,9 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         || matches!(read_record(first), Some(Record::Session(_)));
     if is_ours {
         let mut session = load(path, keys)?;
+        if session.contents.is_empty() {
+            return Err(none("nothing that was said in it is left"));
+        }
         // Who wrote the file does not say what may be spent here, nor which folders
         // are worked in.
         session.records.retain(|record| {

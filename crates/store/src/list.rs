@@ -79,14 +79,20 @@ impl SessionEntry {
 
     /// The beginning of its id that tells it from others, nearly always.
     pub fn short_id(&self) -> String {
-        let marked = if self.is_elsewhere() { ELSEWHERE.len() } else { 0 };
-        self.id.chars().take(SHORT_ID + marked).collect()
+        short_id(&self.id, self.origin)
     }
 
     /// How long ago it was last used, in words (`5 minutes ago`).
     pub fn age(&self) -> String {
         age(self.last_used)
     }
+}
+
+/// The beginning of an id that tells it from others, nearly always.
+pub(crate) fn short_id(id: &str, origin: Origin) -> String {
+    let is_marked = origin == Origin::GeminiCli && id.starts_with(ELSEWHERE);
+    let marked = if is_marked { ELSEWHERE.len() } else { 0 };
+    id.chars().take(SHORT_ID + marked).collect()
 }
 
 /// How long ago something was, in words.

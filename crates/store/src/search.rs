@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::lines::{can_open, is_encrypted};
-use crate::list::Origin;
+use crate::list::{Origin, short_id};
 use crate::load::LoadError;
 use crate::paths::{Homes, create_private_dir};
 use crate::session_files::of_all;
@@ -97,6 +97,13 @@ pub struct SearchHit {
     /// The text with what stands around it, one line; what was found is between
     /// U+0001 and U+0002.
     pub snippet: String,
+}
+
+impl SearchHit {
+    /// The beginning of its id that tells it from others, nearly always.
+    pub fn short_id(&self) -> String {
+        short_id(&self.id, self.origin)
+    }
 }
 
 /// The index, open.

@@ -27,6 +27,8 @@ const MASKED: &str = "<tool_output_masked>";
 const EXEMPT: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
 /// Shorter results stay: a note would be no shorter.
 const SMALLEST: u64 = 150;
+/// Tokens of what stands around what is left of a result, about.
+const FRAME: u64 = 60;
 /// Lines at each end of a command's output.
 const LINES: usize = 10;
 /// Characters at each end of any other output.
@@ -104,12 +106,51 @@ pub(crate) fn shorten(
     }
     if prunable >= reach.at_least {
         for call in bulky {
-            if let Some(text) = masked(call, kinds, keep_output) {
+            if let Some(text) = masked(call, &preview(call, kinds), keep_output) {
                 places.entry(call.content).or_default().push((call.part, text));
             }
         }
     }
     (!places.is_empty()).then(|| with_notes(view, places))
+}
+
+/// Takes so many tokens out of the newest results: the largest first, and of the last
+/// of them no more than is needed. `None` when there is nothing to shorten.
+pub(crate) fn shorten_newest(
+    view: &[Entry],
+    over: u64,
+    kinds: &HashMap<String, ToolKind>,
+    pins: &BTreeSet<ResultPlace>,
+    keep_output: Option<&KeepOutput>,
+) -> Option<Vec<Entry>> {
+    let newest = view.len().checked_sub(1)?;
+    let mut calls = answered(view.iter().map(|entry| &entry.content));
+    calls.retain(|call| {
+        call.content == newest
+            && !EXEMPT.contains(&call.name.as_str())
+            && !call.text.starts_with(MASKED)
+            && place_of(view, call).is_none_or(|place| !pins.contains(&place))
+    });
+    calls.sort_by_key(|call| std::cmp::Reverse(tokens::of_text(&call.text)));
+    let (mut left, mut results) = (over, Vec::new());
+    for call in calls {
+        let size = tokens::of_text(&call.text);
+        if left == 0 || size < SMALLEST {
+            break;
+        }
+        // What stands around it, and what escapes add.
+        let stays = size.saturating_sub(left + left / 10 + 2 * FRAME);
+        let share = u128::from(stays) * call.text.chars().count() as u128 / u128::from(size);
+        let part = ends(&call.text, usize::try_from(share / 2).unwrap_or(usize::MAX));
+        let usual = preview(&call, kinds);
+        let shown = if part.len() > usual.len() { part } else { usual };
+        if let Some(text) = masked(&call, &shown, keep_output) {
+            left = left.saturating_sub(size.saturating_sub(tokens::of_text(&text)));
+            results.push((call.part, text));
+        }
+    }
+    let places = HashMap::from([(newest, results)]);
+    places.values().any(|results| !results.is_empty()).then(|| with_notes(view, places))
 }
 
 /// Where the result of a call is among all contents, which a view keeps.
@@ -139,18 +180,18 @@ fn is_whole_read(call: &Answered) -> bool {
     call.name == "read_file" && ranges.iter().all(|key| !call.args.contains_key(*key))
 }
 
-/// What stands for a bulky result; `None` when that would save nothing.
-fn masked(
-    call: &Answered,
-    kinds: &HashMap<String, ToolKind>,
-    keep_output: Option<&KeepOutput>,
-) -> Option<String> {
-    let preview = match kinds.get(&call.name) {
+/// What is left of a bulky result.
+fn preview(call: &Answered, kinds: &HashMap<String, ToolKind>) -> String {
+    match kinds.get(&call.name) {
         Some(ToolKind::Execute) => ends_by_lines(&call.text),
         _ => ends(&call.text, CHARACTERS),
-    };
+    }
+}
+
+/// What stands for a bulky result; `None` when that would save nothing.
+fn masked(call: &Answered, preview: &str, keep_output: Option<&KeepOutput>) -> Option<String> {
     let (lines, bytes) = (call.text.lines().count(), call.text.len());
-    if tokens::of_text(&preview) + 60 >= tokens::of_text(&call.text) {
+    if tokens::of_text(preview) + FRAME >= tokens::of_text(&call.text) {
         return None;
     }
     let place = kept(&call.name, &call.text, keep_output);
@@ -213,4 +254,48 @@ fn with_results(entry: &Entry, results: &[(usize, String)]) -> Option<Entry> {
     let origin = entry.origin.place().map_or(Origin::Made, Origin::Changed);
     let shorter = Entry::new(content.seal(), origin);
     (shorter.tokens < entry.tokens).then_some(shorter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round whose results have these sizes in tokens, about.
+    fn round(sizes: &[usize]) -> Vec<Entry> {
+        let call = |at: usize| Part::function_call(Some(&format!("c{at}")), "look", Object::new());
+        let result = |(at, size): (usize, &usize)| {
+            let mut response = Object::new();
+            let line = format!("result {at} says something\n");
+            response.insert("output".into(), line.repeat(size * 4 / line.len()).into());
+            Part::function_response(Some(&format!("c{at}")), "look", response, Vec::new())
+        };
+        let contents = [
+            Content::user(vec![Part::text("go")]),
+            Content::model((0..sizes.len()).map(call).collect()),
+            Content::user(sizes.iter().enumerate().map(result).collect()),
+        ];
+        let entries = contents.into_iter().enumerate();
+        entries.map(|(at, content)| Entry::new(content.seal(), Origin::Whole(at))).collect()
+    }
+
+    #[test]
+    fn of_new_results_only_as_much_goes_as_is_too_much() {
+        let view = round(&[800, 3_000, 500, 2_000]);
+        let total = |view: &[Entry]| crate::view::tokens_of(view);
+        let shorter = |over| {
+            let pins = BTreeSet::new();
+            let view = shorten_newest(&view, over, &HashMap::new(), &pins, None).expect("shorter");
+            let masked = view[2].content.json().matches(MASKED).count();
+            (total(&view), masked, view[2].content.json().to_owned())
+        };
+        // (tokens too many, results that become shorter)
+        for (over, results) in [(1, 1), (300, 1), (2_500, 1), (4_000, 2), (5_800, 4)] {
+            let (left, masked, json) = shorter(over);
+            let gone = total(&view) - left;
+            assert_eq!(masked, results, "{over}");
+            assert!(gone >= over.min(5_000), "{over}: {gone}");
+            assert!(over > 4_000 || gone < over + over / 4 + 200, "{over}: {gone}");
+            assert!(json.contains("result 1 says"), "its ends are left");
+        }
+    }
 }

@@ -14,6 +14,9 @@ const ROUND: u64 = 10_000;
 const MOST_DOUBLINGS: u32 = 4;
 /// Compactions in a row that must bring much until they come sooner again.
 const WINS: u32 = 4;
+/// What a compaction leaves, in percent, that brought so much that the next one
+/// need not wait any longer.
+const MUCH_LEFT: u64 = 35;
 /// Accounts in a row that may be of no use until the next is asked for later.
 const UNUSED: u32 = 2;
 /// The multiple of the fixed part that counts where that is above the mark.
@@ -71,6 +74,9 @@ impl Compacting {
             if after > goal(before) {
                 self.won = 0;
                 self.doubled = (self.doubled + 1).min(MOST_DOUBLINGS);
+            } else if after <= before * MUCH_LEFT / 100 {
+                // More than waiting alone brings.
+                (self.won, self.doubled) = (0, 0);
             } else {
                 self.won += 1;
                 if self.won >= WINS {
@@ -174,6 +180,17 @@ mod tests {
         let sooner = (0..12).map(|_| learn(51_000, 20_000)).last();
         assert_eq!(sooner, Some(30_000));
         assert_eq!(learn(51_000, 15_000), 0, "the mark counts where it can be kept");
+    }
+
+    #[test]
+    fn one_that_brings_very_much_ends_the_wait() {
+        let mut compacting = Compacting::new(Room::default());
+        let mut learn = |before, after| {
+            compacting.learn(CompactionCause::Threshold, (before, after), 20_000, 1_000_000);
+            compacting.next_at
+        };
+        assert_eq!((0..4).map(|_| learn(36_000, 20_000)).last(), Some(50_000));
+        assert_eq!(learn(60_000, 20_000), 30_000);
     }
 
     #[test]

@@ -273,7 +273,10 @@ fn a_session_that_both_programs_went_on_with_is_always_saved() {
     let again = world.run(&["-r", id, "-p", "again"]);
     assert_eq!((again.code(), again.out().as_str()), (0, "two\n"), "{}", again.err());
     assert!(again.err().contains(&format!("--resume gemini-{id}")), "{}", again.err());
-    let theirs = world.run(&["-r", &format!("gemini-{id}"), "-p", "theirs"]);
+    // A search gives the name that is resumed.
+    let found = world.run(&["sessions", "search", "\"went on there\""]);
+    assert!(found.out().starts_with("gemini-9f6f3b2a "), "{}", found.out());
+    let theirs = world.run(&["-r", "gemini-9f6f3b2a", "-p", "theirs"]);
     assert_eq!((theirs.code(), theirs.out().as_str()), (0, "three\n"), "{}", theirs.err());
     assert!(!theirs.err().contains("not saved"), "{}", theirs.err());
     let files = journals(&world);

@@ -205,8 +205,25 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     assert_eq!(world.launch().sessions().len(), 4, "and deletes nothing");
     set(r#"{"general": {"sessionRetention": {"maxAge": "1h"}}}"#);
     assert!(world.launch().collect_sessions(false).is_err(), "less than the least");
+    for odd in [
+        r#""maxCount": 1.5"#,
+        r#""maxCount": "1e3""#,
+        r#""maxAge": "+30d""#,
+        r#""minRetention": "0h""#,
+    ] {
+        set(&format!(r#"{{"general": {{"sessionRetention": {{{odd}}}}}}}"#));
+        assert!(world.launch().collect_sessions(false).is_err(), "{odd}");
+    }
     set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
     let wanted = vec![of(&made[0], "old"), of(&made[1], "many")];
+    // What a project says holds for its own sessions alone.
+    let there = elsewhere(&world, "there");
+    let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
+    world.write("there/.gemini/settings.json", rule);
+    let there = Launch::prepare(there.options().clone()).expect("prepared");
+    let would = there.collect_sessions(true).expect("collected");
+    let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.why)).collect();
+    assert_eq!(would, wanted, "the user's rule");
     assert_eq!(why(false), wanted);
     assert!(stray.exists(), "it is younger than the least");
     let trash = world.root.join("home/.parallax/trash");

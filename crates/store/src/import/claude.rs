@@ -26,6 +26,8 @@ struct Line {
     session_id: Option<String>,
     cwd: Option<String>,
     timestamp: Option<String>,
+    /// What the blocks of one answer share where the message has no id.
+    request_id: Option<String>,
     is_sidechain: bool,
     is_meta: bool,
     is_compact_summary: bool,
@@ -123,6 +125,8 @@ struct Reader {
     messages: Vec<Message>,
     /// Where the message of an id is.
     by_id: HashMap<String, usize>,
+    /// Where the message of a line of the model's is.
+    by_line: HashMap<String, usize>,
     /// The message and the name of each call.
     calls: HashMap<String, (usize, String)>,
 }
@@ -141,7 +145,13 @@ impl Reader {
     }
 
     fn answer(&mut self, line: &Line, said: &Said) {
-        let known = said.id.as_ref().and_then(|id| self.by_id.get(id)).copied();
+        let id = said.id.as_ref().or(line.request_id.as_ref());
+        // Without either, what hangs on a block of an answer belongs to it.
+        let goes_on = || {
+            let parent = line.parent_uuid.as_ref().filter(|_| id.is_none())?;
+            self.by_line.get(parent).copied()
+        };
+        let known = id.and_then(|id| self.by_id.get(id)).copied().or_else(goes_on);
         let at = known.unwrap_or(self.messages.len());
         if known.is_none() {
             self.messages.push(Message {
@@ -150,8 +160,9 @@ impl Reader {
                 model: said.model.clone(),
                 ..Message::default()
             });
-            self.by_id.extend(said.id.clone().map(|id| (id, at)));
+            self.by_id.extend(id.cloned().map(|id| (id, at)));
         }
+        self.by_line.extend(line.uuid.clone().map(|line| (line, at)));
         let Some(message) = self.messages.get_mut(at) else { return };
         if let Some(text) = said.content.as_str() {
             message.parts.push(Part::text(text));

@@ -41,13 +41,19 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     head.session_id = SessionId::new(text_at(meta, "id"));
     head.start_time = text_at(meta, "timestamp").to_owned();
     head.project = text_at(meta, "cwd").to_owned();
-    let mut reader = Reader::default();
+    // Each answer of the service is followed by its count of tokens; older programs
+    // wrote results between the calls of one answer.
+    let counts = text.contains("\"token_count\"");
+    let mut reader = Reader { counts, ..Reader::default() };
     for line in lines {
         match (line.get("payload"), text_at(&line, "type")) {
             (Some(payload), "response_item") => reader.item(payload, text_at(&line, "timestamp")),
             (Some(payload), "turn_context") => reader.model = text_at(payload, "model").to_owned(),
             (Some(payload), "event_msg") if text_at(payload, "type") == "thread_rolled_back" => {
                 reader.roll_back(payload.get("num_turns").and_then(Value::as_u64).unwrap_or(1));
+            }
+            (Some(payload), "event_msg") if text_at(payload, "type") == "token_count" => {
+                reader.is_answered = true;
             }
             (None, kind) if is_old && !kind.is_empty() => reader.item(&line, ""),
             _ => {}
@@ -63,7 +69,9 @@ struct Reader {
     thoughts: Vec<String>,
     /// The message and the name of each call.
     calls: HashMap<String, (usize, String)>,
-    /// A result came: what the model says next is another answer.
+    /// Whether the file tells where an answer of the service ends.
+    counts: bool,
+    /// The answer has ended: what the model says next is another.
     is_answered: bool,
 }
 
@@ -167,7 +175,7 @@ impl Reader {
         let id = text_at(item, "call_id");
         let Some((at, name)) = self.calls.get(id) else { return };
         let Some(message) = self.messages.get_mut(*at) else { return };
-        self.is_answered = true;
+        self.is_answered |= !self.counts;
         let output = item.get("output").unwrap_or(&Value::Null);
         let failed = output.get("success").and_then(Value::as_bool) == Some(false);
         let parts = vec![response(id, name, &text_of(output), failed)];

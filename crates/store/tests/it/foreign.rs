@@ -408,6 +408,18 @@ fn a_transcript_of_claude_code_is_read() {
     for absent in ["sub-agent", "taken back", "Caveat", "command-name", "look first"] {
         assert!(!whole.contains(absent), "{absent}");
     }
+    // The same where messages have no ids, and the result of the first call stands
+    // before the second.
+    let mut lines: Vec<&str> = CLAUDE.lines().collect();
+    let first = lines.iter().position(|line| line.contains("\"uuid\":\"u5\"")).expect("a result");
+    lines.swap(first - 1, first);
+    let text = format!("{}\n", lines.join("\n"));
+    write(&path, &text.replace("\"id\":\"m1\",", "").replace("\"id\":\"m2\",", ""));
+    let without = import(&path).expect("import");
+    assert_wellformed(&without);
+    assert_eq!(without.contents.len(), 5);
+    assert!(without.contents[1].json().contains("toolu_1"));
+    assert!(without.contents[1].json().contains("toolu_2"));
     let thoughts = session.records.iter().find_map(|record| match record {
         Record::Content(content) if !content.thoughts.is_empty() => Some(&content.thoughts),
         _ => None,
@@ -456,6 +468,29 @@ fn a_rollout_of_codex_is_read() {
     assert!(all[4].contains("go on") && all[4].contains("image/png"));
     let whole = all.join("");
     assert!(!whole.contains("forg") && !whole.contains("rules"), "{whole}");
+    // What was called at once stays together, however results stand between.
+    let line = |kind: &str, payload: &str| {
+        format!("{{\"timestamp\":\"t\",\"type\":\"{kind}\",\"payload\":{payload}}}\n")
+    };
+    let mut rollout = CODEX.lines().take(5).map(|line| format!("{line}\n")).collect::<String>();
+    for round in [["a", "b"], ["c", "d"]] {
+        rollout += &line("event_msg", r#"{"type":"token_count","info":null}"#);
+        for id in round {
+            let call = format!(
+                r#"{{"type":"function_call","name":"shell","arguments":"{{}}","call_id":"{id}"}}"#
+            );
+            let output =
+                format!(r#"{{"type":"function_call_output","call_id":"{id}","output":"{id}"}}"#);
+            rollout += &line("response_item", &call);
+            rollout += &line("response_item", &output);
+        }
+    }
+    write(&path, &rollout);
+    let session = import(&path).expect("import");
+    assert_wellformed(&session);
+    let calls =
+        session.contents.iter().map(|content| content.json().matches("functionCall\"").count());
+    assert_eq!(calls.collect::<Vec<_>>(), [0, 2, 0, 2, 0]);
     // The older form: the items alone.
     let old = r#"{"id":"old","timestamp":"t","instructions":null}
 {"record_type":"state"}
@@ -464,4 +499,18 @@ fn a_rollout_of_codex_is_read() {
 "#;
     write(&path, old);
     assert_eq!(import(&path).expect("import").contents.len(), 2);
+}
+
+#[test]
+fn a_journal_in_which_nothing_is_left_is_not_imported() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    let journal = Journal::create(&path, head("s1"));
+    journal.append(&user("hello")).expect("append");
+    drop(journal);
+    let text = fs::read_to_string(&path).expect("text");
+    let end = text.find('\n').expect("a head") + 20;
+    write(&path, &text[..end]);
+    let error = import(&path).expect_err("empty").to_string();
+    assert!(error.contains("nothing that was said in it is left"), "{error}");
 }
