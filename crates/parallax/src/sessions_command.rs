@@ -50,11 +50,7 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
                 (None, from) => launch.move_project(from.as_deref().unwrap_or(&to), &to)?,
             })
         }
-        SessionsAction::Gc { dry_run } => {
-            let done = launch.collect_sessions(*dry_run)?;
-            let code = say(&collected(&done, *dry_run), format(typed));
-            return Ok(if done.left.is_empty() { code } else { ExitCode::GENERAL });
-        }
+        SessionsAction::Gc { dry_run } => collected(&launch.collect_sessions(*dry_run)?, *dry_run),
     };
     Ok(say(&said, format(typed)))
 }
@@ -337,10 +333,6 @@ fn collected(collected: &Collected, dry: bool) -> Said {
         let title = one_line(&session.title);
         let _ = writeln!(text, "  {id}  {title} ({}, {} bytes)", session.why, session.bytes);
     }
-    for session in &collected.left {
-        let id: String = session.id.chars().take(SHORT_ID).collect();
-        let _ = writeln!(text, "  {id}  is still there: {}", one_line(&session.why));
-    }
     let count = collected.sessions.len();
     let _ = match dry {
         true => writeln!(text, "{count} would go into the trash"),
@@ -351,5 +343,9 @@ fn collected(collected: &Collected, dry: bool) -> Said {
             collected.emptied, collected.stray_outputs
         ),
     };
-    Said::new(text, serde_json::to_value(collected).unwrap_or_default())
+    for why in &collected.failed {
+        let _ = writeln!(text, "{}", one_line(why));
+    }
+    let code = if collected.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };
+    Said { code, ..Said::new(text, serde_json::to_value(collected).unwrap_or_default()) }
 }

@@ -22,14 +22,14 @@ pub(crate) fn homes(config: &Config) -> Homes {
     };
     homes.keys = Keys::new(config.keychain.clone(), &config.homes.parallax, new);
     match new {
-        None => homes,
+        None => homes.or_elsewhere(&std::env::temp_dir()),
         Some(_) => homes.in_memory(config.environment.get("XDG_RUNTIME_DIR").map(Path::new)),
     }
 }
 
-/// Removes what a session left in memory.
-pub(crate) fn clear_memory(homes: &Homes, directory: &Path, id: &SessionId) {
-    if !homes.is_temporary_on_disk() {
+/// Removes what a session left outside the home.
+pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
+    if !homes.is_temporary_at_home() {
         let artifacts = homes.artifacts(directory, id);
         // There may be nothing.
         let _ = std::fs::remove_dir_all(artifacts.root());
@@ -51,7 +51,7 @@ impl Launch {
     /// Whether what was said may be written to the session's temporary folder.
     pub(crate) fn keeps_clear_text(&self) -> bool {
         let homes = self.homes();
-        let is_open = !homes.keys.encrypts() || !homes.is_temporary_on_disk();
+        let is_open = !homes.keys.encrypts() || !homes.is_temporary_at_home();
         is_open && !self.options.ephemeral
     }
 }

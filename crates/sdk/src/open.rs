@@ -169,7 +169,7 @@ impl OpenSession {
         let (homes, directory) = (self.launch.homes(), self.launch.options.directory.clone());
         let id = self.id.clone();
         let clearing = tokio::task::spawn_blocking(move || {
-            encrypted_sessions::clear_memory(&homes, &directory, &id);
+            encrypted_sessions::clear_elsewhere(&homes, &directory, &id);
         });
         // Memory forgets it at the latest when the user signs out.
         drop(clearing.await);

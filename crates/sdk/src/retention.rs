@@ -32,23 +32,14 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// A session that was to go and is still there.
-#[derive(Debug, Clone, Serialize)]
-pub struct Left {
-    /// Its id.
-    pub id: String,
-    /// What the disk said.
-    pub why: String,
-}
-
 /// What a clean-up did.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Collected {
     /// Sessions that went into the trash.
     pub sessions: Vec<Removed>,
-    /// Sessions that were to go and could not be moved.
-    pub left: Vec<Left>,
+    /// What could not be done, and why.
+    pub failed: Vec<String>,
     /// Sessions that went from the trash for good.
     pub emptied: usize,
     /// Folders of outputs without a session that went.
@@ -89,8 +80,7 @@ impl Launch {
     /// a week; with `dry`, only tells what would. Blocking.
     ///
     /// # Errors
-    /// When the settings contradict themselves or cannot be used, or the index
-    /// cannot be written. Then nothing went.
+    /// When the settings contradict themselves or cannot be used. Then nothing went.
     pub fn collect_sessions(&self, dry: bool) -> Result<Collected, Failure> {
         let homes = self.homes();
         if let Some(key) = self.config.settings.unusable_retention() {
@@ -111,10 +101,12 @@ impl Launch {
         for folder in parallax_store::session_folders(&homes) {
             if let Some(rule) = if folder == own { &rule } else { &elsewhere } {
                 for session in parallax_store::outdated(&folder, rule, None, &homes.keys) {
-                    match if dry { Ok(()) } else { parallax_store::discard(&homes, &session) } {
+                    let gone = if dry { Ok(()) } else { parallax_store::discard(&homes, &session) };
+                    match gone {
                         Ok(()) => collected.sessions.push(removed(session)),
                         Err(error) => {
-                            collected.left.push(Left { id: session.id, why: error.to_string() });
+                            let path = session.path.display();
+                            collected.failed.push(format!("`{path}` stays: {error}"));
                         }
                     }
                 }
@@ -123,10 +115,10 @@ impl Launch {
         if !dry {
             collected.emptied = parallax_store::empty_trash(&homes);
             collected.stray_outputs = parallax_store::remove_stray_outputs(&homes, STRAY);
-            // Where it cannot be written, searches go without it.
-            let indexed = self.index_sessions(false);
-            let indexed = indexed.inspect_err(|error| tracing::warn!(error.message, "no index"));
-            collected.indexed = indexed.map_or(0, |indexed| indexed.all);
+            match self.index_sessions(false) {
+                Ok(indexed) => collected.indexed = indexed.all,
+                Err(error) => collected.failed.push(error.message),
+            }
         }
         Ok(collected)
     }

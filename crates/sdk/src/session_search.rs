@@ -43,7 +43,8 @@ impl Launch {
     /// unless it says no.
     ///
     /// # Errors
-    /// When the index cannot be read or written.
+    /// When the index is to be made anew and cannot be, or encrypted sessions cannot
+    /// be opened. Where it cannot be used the files themselves are read.
     pub fn search_sessions(
         &self,
         search: &Search,
@@ -54,11 +55,21 @@ impl Launch {
             project: search.here.then(|| self.options.directory.clone()),
             limit: search.limit,
         };
-        let mut hits = self.with_index(search.rebuild, watch, |index, _| index.search(&query))?;
         let homes = self.homes();
+        let indexed = self.with_index(search.rebuild, watch, |index, _| index.search(&query));
+        let is_indexed = indexed.is_ok();
+        let mut hits = match indexed {
+            Ok(hits) => hits,
+            // The files themselves tell it as well, only not as fast.
+            Err(error) if !search.rebuild => {
+                tracing::warn!(error = error.message, "searched without the index");
+                in_memory(&homes, &query, false)?
+            }
+            Err(error) => return Err(error),
+        };
         let has_encrypted = SearchIndex::has_encrypted(&homes)
             .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
-        if has_encrypted {
+        if has_encrypted && is_indexed {
             hits.extend(in_memory(&homes, &query, true)?);
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);

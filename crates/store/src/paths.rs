@@ -73,8 +73,9 @@ impl Homes {
         tmp.join(file_name(session)).join(OUTPUTS)
     }
 
-    /// Whether what lies in the temporary folders survives the system.
-    pub fn is_temporary_on_disk(&self) -> bool {
+    /// Whether sessions have their temporary folders in our home, and not where they
+    /// go with the session.
+    pub fn is_temporary_at_home(&self) -> bool {
         self.temporary.starts_with(&self.parallax)
     }
 
@@ -83,16 +84,51 @@ impl Homes {
     /// signed in (`XDG_RUNTIME_DIR`).
     #[must_use]
     pub fn in_memory(mut self, runtime: Option<&Path>) -> Self {
-        let shared = Path::new("/dev/shm");
-        let mut places = runtime.into_iter().chain([shared]);
-        let found = places.find(|place| is_in_memory(place) && is_writable(place));
-        if let Some(place) = found {
-            // Nobody else's home has the same name; the folder is its owner's alone.
-            let name = format!("parallax-{}", &path_hash(&self.parallax)[..12]);
-            self.temporary = place.join(name);
+        let places = runtime.into_iter().chain([Path::new("/dev/shm")]);
+        let mut places = places.filter(|place| is_in_memory(place));
+        if let Some(folder) = places.find_map(|place| self.own_folder(place)) {
+            self.temporary = folder;
         }
         self
     }
+
+    /// The homes with temporary folders in `place`, if ours cannot be written:
+    /// commands need one.
+    #[must_use]
+    pub fn or_elsewhere(mut self, place: &Path) -> Self {
+        let there = self.parallax.ancestors().find(|folder| folder.exists());
+        if there.is_some_and(|there| !is_writable(there))
+            && let Some(folder) = self.own_folder(place)
+        {
+            self.temporary = folder;
+        }
+        self
+    }
+
+    /// A folder for this home in a place that others may write to as well; `None`
+    /// where it cannot be made, or somebody else made it.
+    fn own_folder(&self, place: &Path) -> Option<PathBuf> {
+        let folder = place.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
+        match fs::create_dir(&folder).and_then(|()| set_mode(&folder, 0o700)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => None,
+            _ => is_own(&folder).then_some(folder),
+        }
+    }
+}
+
+/// Whether a folder is ours, and closed to others.
+#[cfg(unix)]
+fn is_own(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::symlink_metadata(folder).is_ok_and(|facts| {
+        let is_ours = facts.uid() == rustix::process::geteuid().as_raw();
+        facts.is_dir() && is_ours && facts.mode() & 0o077 == 0
+    })
+}
+
+#[cfg(not(unix))]
+fn is_own(_: &Path) -> bool {
+    false
 }
 
 /// Whether a folder is on a file system that is never on a disk.
@@ -244,6 +280,20 @@ mod tests {
         assert_ne!(one, project_folder(Path::new("/home/b/My  Project!")));
         assert!(project_folder(Path::new("/")).starts_with("project-"));
         assert!(project_folder(Path::new("/日本")).starts_with("project-"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_somebody_else_made_is_not_taken() {
+        let place = tempfile::tempdir().expect("a folder");
+        let homes = Homes::new("/p", "/g");
+        let folder = homes.own_folder(place.path()).expect("made");
+        assert_eq!(homes.own_folder(place.path()), Some(folder.clone()), "made before");
+        set_mode(&folder, 0o777).expect("opened");
+        assert_eq!(homes.own_folder(place.path()), None, "others could look into it");
+        fs::remove_dir(&folder).expect("gone");
+        std::os::unix::fs::symlink("/etc", &folder).expect("a link");
+        assert_eq!(homes.own_folder(place.path()), None);
     }
 
     #[test]

@@ -167,7 +167,9 @@ fn shorten_model(
         && let Some(name) = spans.first_mut()
     {
         let room = name.width().saturating_sub(excess).max(SHORTEST_MODEL);
-        name.text = shortened(&name.text, room).into();
+        let short = shortened(&name.text, room);
+        // An arrow to nothing says nothing.
+        name.text = short.strip_suffix(" → …").unwrap_or(&short).to_owned().into();
     }
 }
 
@@ -369,6 +371,7 @@ mod tests {
             "default · auto-gemini-3 → 3-fl… · ▰▰▱▱▱▱▱▱ 25% · 1.0k↑ 1.2k↓ · sandbox · trusted"
         );
         assert!(row(120).contains("auto-gemini-3 → 3-flash-preview-09-2026"), "{}", row(120));
+        assert!(row(70).starts_with("default · auto-gemini-3 · ▰"), "{}", row(70));
     }
 
     #[test]

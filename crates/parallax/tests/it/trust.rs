@@ -62,7 +62,11 @@ fn a_flag_before_a_subcommand_is_no_prompt_and_trusts_for_once() {
     assert!(!done.err().contains("--skip-trust` means nothing"));
     let settings = r#"{"mcpServers": {"of-the-project": {"command": "false"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("written");
-    assert!(!run(&world, &["mcp", "list"]).out().contains("of-the-project"));
+    let untrusted = run(&world, &["mcp", "list"]).out();
+    assert!(
+        untrusted.contains("of-the-project") && untrusted.contains("not trusted"),
+        "{untrusted}"
+    );
     let trusted = run(&world, &["--skip-trust", "mcp", "list"]);
     assert!(trusted.out().contains("of-the-project"), "{}", trusted.out());
     // A group alone says what it has.

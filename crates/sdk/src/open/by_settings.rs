@@ -24,7 +24,7 @@ impl Launch {
         let outputs = artifacts.join("tool-outputs");
         let homes = self.homes();
         let encrypted = homes.encrypted_outputs(&self.options.directory, id);
-        if homes.keys.encrypts() && !homes.is_temporary_on_disk() {
+        if homes.keys.encrypts() && !homes.is_temporary_at_home() {
             parallax_store::restore_outputs(&encrypted, &outputs, &homes.keys);
         }
         Room {
@@ -43,7 +43,7 @@ impl Launch {
             keep_output: Some(Arc::new(move |tool, text| {
                 let kept = match homes.keys.encrypts() {
                     false => parallax_store::keep_output(&outputs, tool, text),
-                    true if homes.is_temporary_on_disk() => {
+                    true if homes.is_temporary_at_home() => {
                         let why = "this system has no folder in memory for it";
                         Err(std::io::Error::other(why))
                     }
