@@ -371,7 +371,7 @@ mod tests {
             "default · auto-gemini-3 → 3-fl… · ▰▰▱▱▱▱▱▱ 25% · 1.0k↑ 1.2k↓ · sandbox · trusted"
         );
         assert!(row(120).contains("auto-gemini-3 → 3-flash-preview-09-2026"), "{}", row(120));
-        assert!(row(70).starts_with("default · auto-gemini-3 · ▰"), "{}", row(70));
+        assert!(row(76).starts_with("default · auto-gemini-3 · ▰"), "{}", row(76));
     }
 
     #[test]

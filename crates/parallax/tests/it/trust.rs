@@ -62,7 +62,8 @@ fn a_flag_before_a_subcommand_is_no_prompt_and_trusts_for_once() {
     assert!(!done.err().contains("--skip-trust` means nothing"));
     let settings = r#"{"mcpServers": {"of-the-project": {"command": "false"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("written");
-    let untrusted = run(&world, &["mcp", "list"]).out();
+    let untrusted = run(&world, &["mcp", "list"]);
+    let untrusted = format!("{}{}", untrusted.out(), untrusted.err());
     assert!(
         untrusted.contains("of-the-project") && untrusted.contains("not trusted"),
         "{untrusted}"
