@@ -92,9 +92,6 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         session.records.retain(|record| {
             !matches!(record, Record::Budget(_) | Record::Directories(_) | Record::Spent(_))
         });
-        if session.contents.is_empty() {
-            return Err(none("it is a journal of Parallax, but no message in it is whole"));
-        }
         return Ok(session);
     }
     let Foreign { mut head, summary, messages } = read_foreign(text).ok_or_else(|| {

@@ -363,16 +363,6 @@ proptest::proptest! {
     }
 }
 
-#[test]
-fn a_journal_without_a_whole_message_is_no_session_to_import() {
-    let folder = tempfile::tempdir().expect("tempdir");
-    let path = folder.path().join("cut.jsonl");
-    let head = serde_json::to_string(&Record::Session(head("cut"))).expect("json");
-    write(&path, &format!("{head}\n{{\"type\":\"content\",\"tim"));
-    let error = import(&path).expect_err("nothing in it").to_string();
-    assert!(error.contains("no message in it is whole"), "{error}");
-}
-
 /// Two calls at once, whose results hang beside each other; a branch that was taken
 /// back; lines of a sub-agent, and of the program itself.
 const CLAUDE: &str = r#"{"type":"summary","summary":"Mending the parser","leafUuid":"u9"}
