@@ -24,7 +24,8 @@ mod claude;
 mod codex;
 mod gemini;
 
-pub(crate) use gemini::{is_command, is_context};
+pub(crate) use gemini::is_command;
+pub use gemini::is_context;
 
 /// Larger files are refused.
 const MAX_FILE: u64 = 512 * 1024 * 1024;

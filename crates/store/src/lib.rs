@@ -35,7 +35,7 @@ pub use checkpoints::{
     is_of_lost_repository, latest_session,
 };
 pub use cipher::CipherError;
-pub use import::import;
+pub use import::{import, is_context};
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
 pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};

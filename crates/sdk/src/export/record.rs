@@ -19,6 +19,7 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
         messages.record(record)?;
     }
     messages.close();
+    let list: Vec<Value> = messages.list.iter().cloned().flat_map(with_context_apart).collect();
     let last = messages.list.last().and_then(|message| message.get("timestamp")).cloned();
     let head = &session.head;
     let project = std::path::PathBuf::from(&head.project);
@@ -31,7 +32,7 @@ pub(super) fn document(session: &LoadedSession, title: &str) -> serde_json::Resu
         "kind": "main",
         "summary": title,
         "directories": folders,
-        "messages": messages.list,
+        "messages": list,
     });
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
@@ -143,6 +144,27 @@ impl Messages {
             message.insert("toolCalls".into(), calls.into());
         }
     }
+}
+
+/// A message, and what of it is context before what was typed as one of its own:
+/// Gemini CLI leaves a message that begins with context out as a whole.
+fn with_context_apart(mut message: Value) -> Vec<Value> {
+    let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+    let is_context = |part: &&Value| text(part).is_some_and(|it| parallax_store::is_context(&it));
+    let parts = message.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
+    let (context, rest) = parts.split_at(parts.iter().take_while(is_context).count());
+    if context.is_empty() || rest.is_empty() || message["type"] != "user" {
+        return vec![message];
+    }
+    let id = message["id"].as_str().unwrap_or_default();
+    let apart = json!({
+        "id": format!("{id}-context"),
+        "timestamp": message["timestamp"],
+        "type": "user",
+        "content": context,
+    });
+    message["content"] = rest.into();
+    vec![apart, message]
 }
 
 fn parse(raw: &RawValue) -> serde_json::Result<Value> {

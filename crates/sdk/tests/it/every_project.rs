@@ -124,6 +124,20 @@ async fn every_form_but_the_ones_for_people_is_loaded_again() {
         assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
         assert_eq!(after.last(), before.last(), "{form:?}");
     }
+    // Gemini CLI leaves out messages that begin with context: a prompt is not in one.
+    let messages = |text: &str| {
+        let record: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let messages = record["messages"].as_array().expect("messages").iter();
+        messages.map(|message| message["content"].to_string()).collect::<Vec<_>>()
+    };
+    let text = launch.exported(&entry, ExportForm::Json).expect("exported");
+    let said = messages(&text);
+    assert!(said[0].contains("<session_context>") && !said[0].contains("say <b>it"), "{}", said[0]);
+    assert!(said[1].contains("say <b>it") && !said[1].contains("<session_context>"), "{}", said[1]);
+    let file = launch.write_export(Path::new("again.json"), &text).expect("written");
+    let new = elsewhere(&world, "other").import_session(&file).expect("imported");
+    let copy = launch.any_session(new.id.as_str()).expect("found");
+    assert_eq!(messages(&launch.exported(&copy, ExportForm::Json).expect("exported")), said);
     for form in [ExportForm::Claude, ExportForm::Codex] {
         let text = launch.exported(&entry, form).expect("exported");
         let file = launch.write_export(Path::new(&format!("{form:?}.jsonl")), &text);

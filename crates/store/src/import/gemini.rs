@@ -236,7 +236,7 @@ pub(crate) fn is_command(text: &str) -> bool {
 }
 
 /// Whether a user entry is context of the program's making.
-pub(crate) fn is_context(text: &str) -> bool {
+pub fn is_context(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("<session_context>") || text.starts_with("<hook_context>")
 }
