@@ -27,13 +27,20 @@ pub(crate) fn homes(config: &Config) -> Homes {
     }
 }
 
-/// Removes what a session left outside the home.
+/// Removes what a session left outside the home; outputs that the model may ask for
+/// when it is gone on with are kept, encrypted.
 pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
     if !homes.is_temporary_at_home() {
         let artifacts = homes.artifacts(directory, id);
+        if homes.keys.encrypts() && homes.journal(directory, id).is_file() {
+            let kept = homes.encrypted_outputs(directory, id);
+            parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &homes.keys);
+        }
         // There may be nothing.
         let _ = std::fs::remove_dir_all(artifacts.root());
-        let _ = artifacts.root().parent().map(std::fs::remove_dir);
+        for folder in artifacts.root().ancestors().skip(1).take(2) {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 }
 

@@ -45,7 +45,8 @@ pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
 pub use mend::{is_sound, mended};
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{
-    OUTPUTS_LIMIT, keep_output, keep_output_encrypted, restore_outputs, trim_outputs,
+    OUTPUTS_LIMIT, encrypt_outputs, keep_output, keep_output_encrypted, restore_outputs,
+    trim_outputs,
 };
 pub use paths::{Homes, SessionArtifacts, create_private_dir, project_folder, project_hash};
 pub use retention::{

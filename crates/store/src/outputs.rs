@@ -52,20 +52,39 @@ pub fn keep_output_encrypted(
     text: &str,
 ) -> io::Result<PathBuf> {
     let path = keep_output(folder, tool, text)?;
+    encrypt(&path, text.as_bytes(), kept, keys)?;
+    Ok(path)
+}
+
+/// Keeps what else is in a folder of outputs, where tools put their own: see
+/// [`keep_output_encrypted`]. Blocking. What cannot be read or written is left out.
+pub fn encrypt_outputs(folder: &Path, kept: &Path, keys: &Keys) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = format!("{}.{ENCRYPTED}", entry.file_name().to_string_lossy());
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && !kept.join(name).exists() {
+            let text = std::fs::read(entry.path());
+            // The model is told later that it is not there.
+            let _ = text.and_then(|text| encrypt(&entry.path(), &text, kept, keys));
+        }
+    }
+}
+
+/// Writes what a file holds to another, encrypted.
+fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()> {
     create_private_dir(kept)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let key = keys.for_new().map_err(io::Error::other)?;
     let key = key.ok_or_else(|| io::Error::other("there is no key"))?;
     let cipher = Cipher::new(&name, &key).map_err(io::Error::other)?;
-    let line = cipher.encrypted(0, text.as_bytes());
+    let line = cipher.encrypted(0, text);
     let line = line.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(kept.join(format!("{name}.{ENCRYPTED}")))?;
-    file.write_all(&[cipher.first_line()?, line].concat())?;
-    Ok(path)
+    file.write_all(&[cipher.first_line()?, line].concat())
 }
 
 /// Brings the outputs of an encrypted session back into memory. Blocking. What

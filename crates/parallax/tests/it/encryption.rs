@@ -81,6 +81,40 @@ fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
 }
 
 #[test]
+fn a_long_output_is_read_on_when_the_session_is_resumed() {
+    // The kept file's path is told with the output; the model gives it back.
+    let first = json!([
+        {"calls": [{"name": "run_shell_command",
+            "args": {"command": format!("seq -f '{MARKER} %g' 9000")}}]},
+        {"text": "done"}
+    ]);
+    let world = World::new(&first.to_string());
+    encrypted(&world, "file");
+    let begun = world.run(&["-y", "-p", "go", "--session-id", "long"]);
+    assert_eq!(begun.code(), 0, "{}", begun.err());
+    let told = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    let path = told.split('`').find(|word| word.contains("/tool-outputs/"));
+    let path = path.expect("where the whole is").to_owned();
+    if path.starts_with(&*world.home.home().to_string_lossy()) {
+        // No folder in memory here.
+        return;
+    }
+    assert!(!Path::new(&path).exists(), "nothing is left in memory");
+    assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
+    let then = json!([
+        {"calls": [{"name": "read_file",
+            "args": {"file_path": path, "start_line": 5000, "end_line": 5000}}]},
+        {"text": "read"}
+    ]);
+    let world = World::in_home(world.home, &then.to_string());
+    let read = world.run(&["-r", "long", "-p", "read on"]);
+    assert_eq!((read.code(), read.out().as_str()), (0, "read\n"), "{}", read.err());
+    let told = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    assert!(told.contains(&format!("{MARKER} 5000")), "{}", &told[told.len() - 2000..]);
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
 fn without_the_keychain_nothing_is_said_or_written() {
     let world = World::new(&json!([{"text": "never"}, {"text": "kept"}]).to_string());
     encrypted(&world, "keychain");
