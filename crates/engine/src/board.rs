@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, Level};
 use parallax_protocol::ids::{AskId, CallId, ItemId};
+use parallax_protocol::image::Image;
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{RuleDraft, Verdict};
@@ -176,6 +177,14 @@ pub(crate) struct Board<'a> {
     tails: HashMap<usize, (Call, u32)>,
     /// Those of them that wait to begin.
     pub(crate) tailed: VecDeque<usize>,
+    /// Pictures among results, by index, until those of all calls before are told.
+    images: BTreeMap<usize, Vec<Image>>,
+}
+
+/// Takes what stands before a place, in order.
+fn take_before<T>(found: &mut BTreeMap<usize, Vec<T>>, place: usize) -> Vec<T> {
+    let later = found.split_off(&place);
+    std::mem::replace(found, later).into_values().flatten().collect()
 }
 
 impl<'a> Board<'a> {
@@ -194,7 +203,24 @@ impl<'a> Board<'a> {
             acted: 0,
             tails: HashMap::new(),
             tailed: VecDeque::new(),
+            images: BTreeMap::new(),
         }
+    }
+
+    /// Takes in a result with its pictures. Gives the pictures that come next in the
+    /// order of the calls: calls that run together end in any order.
+    pub(crate) fn take_in(
+        &mut self,
+        index: usize,
+        response: Response,
+        images: Vec<Image>,
+    ) -> Vec<Image> {
+        if let Some(slot) = self.slots.get_mut(index) {
+            *slot = Some(response);
+        }
+        self.images.insert(index, images);
+        let open = self.slots.iter().position(Option::is_none);
+        take_before(&mut self.images, open.unwrap_or(self.slots.len()))
     }
 
     /// The results that stand beside one that is taken in now.
@@ -278,5 +304,19 @@ impl Progress for CallProgress {
             item,
             done: ItemDone::Notice { level, text: text.to_owned() },
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_early_waits_for_what_stands_before_it() {
+        let mut found = BTreeMap::from([(2, vec!["c"])]);
+        assert!(take_before(&mut found, 0).is_empty());
+        found.insert(0, vec!["a", "b"]);
+        assert_eq!(take_before(&mut found, 1), ["a", "b"]);
+        assert_eq!(take_before(&mut found, 3), ["c"]);
     }
 }

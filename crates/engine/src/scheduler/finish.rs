@@ -173,11 +173,8 @@ impl Session {
                 duration_ms: finish.duration_ms,
             })),
         });
-        for image in images {
+        for image in board.take_in(index, response, images) {
             self.hub.send(EventBody::Image(image));
-        }
-        if let Some(slot) = board.slots.get_mut(index) {
-            *slot = Some(response);
         }
         if let Some(change) = change {
             self.change(change);
