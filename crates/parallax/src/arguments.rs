@@ -80,6 +80,9 @@ pub(crate) struct PolicyArguments {
 pub(crate) enum PolicyAction {
     /// List the rules in the order in which they are tried
     List {
+        #[command(flatten)]
+        rules: RuleArguments,
+
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -105,9 +108,25 @@ pub(crate) enum PolicyAction {
     Accept,
 }
 
+/// Which rules count, as for a session.
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct RuleArguments {
+    /// Files or folders of rules, in place of the user's; comma-separated or
+    /// repeated
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) policy: Vec<String>,
+
+    /// Rules of the administrator, where the machine has none of its own
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) admin_policy: Vec<String>,
+}
+
 /// `parallax policy explain`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub(crate) struct ExplainArguments {
+    #[command(flatten)]
+    pub(crate) rules: RuleArguments,
+
     /// The tool that is called
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) tool: Option<String>,
@@ -309,14 +328,8 @@ pub(crate) struct SessionArguments {
     #[arg(short, long)]
     pub(crate) list_extensions: bool,
 
-    /// Files or folders of rules, in place of the user's; comma-separated or
-    /// repeated
-    #[arg(long, value_name = "PATHS")]
-    pub(crate) policy: Vec<String>,
-
-    /// Rules of the administrator, where the machine has none of its own
-    #[arg(long, value_name = "PATHS")]
-    pub(crate) admin_policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) rules: RuleArguments,
 
     /// Require the sandbox, or name one for the whole program: `--sandbox=docker`
     // The value needs `=`: `-s fix it` has a prompt.

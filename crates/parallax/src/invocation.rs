@@ -394,8 +394,8 @@ fn settings(
         allowed_mcp_servers: list(&typed.allowed_mcp_server_names).unwrap_or_default(),
         extensions: list(&typed.extensions).unwrap_or_default(),
         skip_trust: typed.skip_trust,
-        policy_paths: paths(&typed.policy),
-        admin_policy_paths: paths(&typed.admin_policy),
+        policy_paths: paths(&typed.rules.policy),
+        admin_policy_paths: paths(&typed.rules.admin_policy),
         sandbox: typed.sandbox,
         include_directories: paths(&typed.include_directories),
         append_system_prompt: typed.append_system_prompt.clone(),
@@ -415,7 +415,7 @@ fn settings(
     })
 }
 
-fn paths(values: &[String]) -> Vec<PathBuf> {
+pub(crate) fn paths(values: &[String]) -> Vec<PathBuf> {
     list(values).unwrap_or_default().into_iter().map(PathBuf::from).collect()
 }
 

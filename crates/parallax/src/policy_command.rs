@@ -12,11 +12,13 @@ use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
+use parallax_sdk::{Launch, LaunchOptions};
 use parallax_tools::run_shell_command::{LeftAlone, command_effects};
 use serde_json::{Value, json};
 
-use crate::arguments::{ExplainArguments, PolicyAction};
-use crate::extending::{launch, refused, warn};
+use crate::arguments::{ExplainArguments, PolicyAction, RuleArguments};
+use crate::extending::{launch, launch_options, prepared, refused, warn};
+use crate::invocation::paths;
 
 const SHELL: &str = "run_shell_command";
 
@@ -29,8 +31,8 @@ const LARGEST: u64 = 1 << 20;
 /// Words that cannot be used, settings that cannot be read.
 pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
     match action {
-        PolicyAction::List { json } => {
-            let (policy, warnings) = launch()?.policy();
+        PolicyAction::List { rules, json } => {
+            let (policy, warnings) = launch_with(rules)?.policy();
             let rules = policy.list();
             warn(&warnings);
             Ok(say(&if *json { pretty(serde_json::to_value(&rules)) } else { listed(&rules) }))
@@ -47,15 +49,24 @@ pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
 /// How failures are printed.
 pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
     let json = match action {
-        PolicyAction::List { json } | PolicyAction::Lint { json, .. } => *json,
+        PolicyAction::List { json, .. } | PolicyAction::Lint { json, .. } => *json,
         PolicyAction::Explain(typed) => typed.json,
         PolicyAction::Accept => false,
     };
     if json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
+/// The settings, with the rules that were named on the command line.
+fn launch_with(rules: &RuleArguments) -> Result<Launch, Failure> {
+    prepared(LaunchOptions {
+        policy_paths: paths(&rules.policy),
+        admin_policy_paths: paths(&rules.admin_policy),
+        ..launch_options()?
+    })
+}
+
 fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
-    let launch = launch()?;
+    let launch = launch_with(&typed.rules)?;
     let (policy, warnings) = launch.policy();
     warn(&warnings);
     let (tool, args) = wanted(typed)?;

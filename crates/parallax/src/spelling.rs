@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 
 use crate::arguments::Arguments;
 
@@ -13,8 +13,8 @@ use crate::arguments::Arguments;
 pub(crate) struct Spelled {
     /// The words, the program's name first.
     pub(crate) argv: Vec<OsString>,
-    /// The subcommand that flags stood before, and these flags: they are left out
-    /// of `argv`.
+    /// The subcommand that flags stood before, and those of them that it does not
+    /// know: they are left out of `argv`.
     pub(crate) before_subcommand: Option<(String, Vec<String>)>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Spelled {
 /// `--yolo=true` is `--yolo`, `--yolo=false` and `--no-yolo` are nothing, and
 /// `--no-sandbox` is `--sandbox=false`. A blank may stand for the `=`, and `-y` for
 /// `--yolo`. Stops at `--`, and at a subcommand, whose
-/// words are its own.
+/// words are its own; flags before it that it knows are put behind it.
 pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
     let command = Arguments::command();
     let named = |name: &str| {
@@ -32,8 +32,9 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
         |letter: char| command.get_arguments().find(|flag| flag.get_short() == Some(letter));
     let mut words = typed.iter();
     let mut argv: Vec<OsString> = words.next().cloned().into_iter().collect();
-    let (mut flags, mut is_prompt) = (Vec::new(), false);
+    let (mut flags, mut is_prompt) = (Vec::<Flag>::new(), false);
     while let Some(word) = words.next() {
+        let at = argv.len();
         let Some(text) = word.to_str().filter(|text| *text != "--") else {
             argv.push(word.clone());
             break;
@@ -49,7 +50,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
                 argv.push(word.clone());
                 continue;
             };
-            flags.push(format!("--{name}"));
+            flags.push(Flag { typed: format!("--{name}"), at });
             let long = flag.get_long().unwrap_or(&name).to_owned();
             let value = match value {
                 None if denied.is_none() && takes_truth(flag) => next_truth(&mut words),
@@ -69,7 +70,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
                 _ => argv.push(word.clone()),
             }
         } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-            flags.push(text.to_owned());
+            flags.push(Flag { typed: text.to_owned(), at });
             let last = letters.chars().next_back().and_then(lettered);
             let before = letters.char_indices().rev().skip(1);
             let mut before = before.filter_map(|(_, letter)| lettered(letter));
@@ -107,13 +108,15 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
                 continue;
             };
             let rest = std::iter::once(word).chain(words.clone());
-            let alone: Vec<OsString> = argv.first().into_iter().chain(rest).cloned().collect();
+            let mut alone: Vec<OsString> = argv.first().into_iter().chain(rest).cloned().collect();
             if flags.is_empty() {
                 return Spelled { argv: alone, before_subcommand: None };
             }
+            let unknown = take_along(subcommand, &flags, &argv, &mut alone);
             // What does not read as one is a prompt, as in `-y undo the last change`.
             if reads(&alone) {
-                let before_subcommand = Some((subcommand.get_name().to_owned(), flags));
+                let name = subcommand.get_name().to_owned();
+                let before_subcommand = (!unknown.is_empty()).then_some((name, unknown));
                 return Spelled { argv: alone, before_subcommand };
             }
             is_prompt = true;
@@ -122,6 +125,39 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
     }
     argv.extend(words.cloned());
     Spelled { argv, before_subcommand: None }
+}
+
+/// A flag before a subcommand.
+struct Flag {
+    /// As it was typed, without its value.
+    typed: String,
+    /// Where its words begin in what our parser reads.
+    at: usize,
+}
+
+/// Puts those flags of `before` that the subcommand knows too behind its name in
+/// `alone`, and gives the others.
+fn take_along(
+    subcommand: &Command,
+    flags: &[Flag],
+    before: &[OsString],
+    alone: &mut Vec<OsString>,
+) -> Vec<String> {
+    let action = alone.get(2).and_then(|word| subcommand.find_subcommand(word));
+    let (command, mut place) = action.map_or((subcommand, 2), |action| (action, 3));
+    let mut unknown = Vec::new();
+    for (number, flag) in flags.iter().enumerate() {
+        let name = flag.typed.strip_prefix("--").unwrap_or_default();
+        if !command.get_arguments().any(|known| known.get_long() == Some(name)) {
+            unknown.push(flag.typed.clone());
+            continue;
+        }
+        let end = flags.get(number + 1).map_or(before.len(), |next| next.at);
+        let words = before.get(flag.at..end).unwrap_or_default();
+        alone.splice(place..place, words.iter().cloned());
+        place += words.len();
+    }
+    unknown
 }
 
 /// Whether our parser can read it, or would show its help.
@@ -243,6 +279,11 @@ mod tests {
             ),
             (&["-e", "none", "extensions", "list"], &["extensions", "list"], &["-e"]),
             (&["--debug", "mcp"], &["mcp"], &["--debug"]),
+            (
+                &["-d", "--policy", "a", "--adminPolicy=b", "policy", "list", "--json"],
+                &["policy", "list", "--policy", "a", "--admin-policy=b", "--json"],
+                &["-d"],
+            ),
         ] {
             assert_eq!(argv(typed), rest);
             let (_, found) = before(typed).expect("a subcommand");
@@ -258,6 +299,32 @@ mod tests {
             assert_eq!(before(prompt), None, "{prompt:?}");
             assert_eq!(argv(prompt), prompt);
         }
+        let known = &["--policy", "a", "policy", "explain", "--command", "ls"][..];
+        assert_eq!(before(known), None);
+    }
+
+    #[test]
+    fn flags_that_subcommands_share_mean_the_same() {
+        let command = Arguments::command();
+        let own: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).collect();
+        let mut shared = Vec::new();
+        let mut inner: Vec<&Command> = command.get_subcommands().collect();
+        while let Some(next) = inner.pop() {
+            inner.extend(next.get_subcommands());
+            let flags = next.get_arguments().filter_map(Arg::get_long);
+            let both = flags.filter(|flag| own.contains(flag));
+            shared.extend(both.map(|flag| format!("{} --{flag}", next.get_name())));
+        }
+        shared.sort_unstable();
+        let known = [
+            "explain --admin-policy",
+            "explain --policy",
+            "fork --at",
+            "list --admin-policy",
+            "list --output-format",
+            "list --policy",
+        ];
+        assert_eq!(shared, known);
     }
 
     proptest::proptest! {

@@ -362,6 +362,16 @@ fn rules_are_explained_and_checked() {
     let explained: Value = serde_json::from_str(&explained.out()).expect("json");
     let text = explained.to_string();
     assert!(text.contains("deny") && text.contains("mine.toml"), "{text}");
+    // Rules that are named on the command line are explained as a session has them.
+    world.home.write("its.toml", rules).expect("written");
+    for line in [
+        ["--policy", "its.toml", "policy", "explain", "--command", "make all"],
+        ["policy", "explain", "--policy=its.toml", "--json", "--command", "make all"],
+    ] {
+        let explained = world.run(&line);
+        assert!(explained.out().contains("its.toml"), "{}{}", explained.out(), explained.err());
+        assert!(!explained.err().contains("means nothing"), "{}", explained.err());
+    }
     world
         .home
         .write("bad.toml", "[[rule]]\ntoolName = \"x\"\ndecision = \"perhaps\"\npriority = 1\n")
