@@ -1,7 +1,7 @@
 //! The hidden files of a workspace, known again where a command moved them: a
 //! folder above one may be renamed to where no rule names it and no view looks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -20,7 +20,7 @@ const MOST: usize = 4096;
 
 /// What a file or folder is known by, whatever it is called. Inodes are used
 /// again; with the time of birth (in nanoseconds since 1970) they are not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Id {
     inode: u64,
     born: u128,
@@ -121,6 +121,7 @@ impl HiddenPlaces {
         found: &[PathBuf],
         still: impl Fn(&Path) -> bool,
     ) -> Followed {
+        let all: HashSet<&PathBuf> = found.iter().collect();
         let mut memory = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.read().unwrap_or_else(|| memory.clone());
         let (mut known, mut gone) = (Vec::new(), Vec::new());
@@ -129,7 +130,7 @@ impl HiddenPlaces {
                 gone.push(entry);
                 continue;
             }
-            let is_found = found.contains(&entry.path);
+            let is_found = all.contains(&entry.path);
             entry.moved &= !is_found;
             if is_found || entry.moved || still(&entry.path) {
                 known.push(entry);
@@ -145,10 +146,11 @@ impl HiddenPlaces {
             }
         }
         add(&mut known, found);
+        let lost: HashSet<&PathBuf> = followed.lost.iter().collect();
         followed.hidden = known
             .iter()
             .map(|entry| &entry.path)
-            .filter(|path| !found.contains(path) && !followed.lost.contains(path))
+            .filter(|path| !all.contains(path) && !lost.contains(path))
             .cloned()
             .collect();
         self.keep(&before, known, &mut memory);
@@ -205,10 +207,11 @@ impl HiddenPlaces {
 }
 
 fn add(known: &mut Vec<Known>, paths: &[PathBuf]) {
+    let mut ids: HashSet<Id> = known.iter().map(|entry| entry.id).collect();
     for path in paths {
         if known.len() < MOST
             && let Some(id) = Id::of(path)
-            && !known.iter().any(|entry| entry.id == id)
+            && ids.insert(id)
         {
             known.push(Known { id, path: path.clone(), moved: false });
         }

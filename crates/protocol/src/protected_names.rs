@@ -82,16 +82,12 @@ pub fn holds_orders(folded: &[String]) -> bool {
     })
 }
 
-/// Whether a file of this name, folded, holds the secrets of a project: `.env`
-/// and its kinds, but for those that are there to be read.
+/// Whether a file of this name, folded, holds the secrets of a project: `.env` and
+/// whatever begins so, but for what is there to be read.
 pub fn is_secret_environment(folded: &str) -> bool {
     const HARMLESS: [&str; 5] = ["example", "sample", "template", "dist", "defaults"];
-    let Some(rest) = folded.strip_prefix(".env") else { return false };
-    match rest.strip_prefix('.') {
-        // `.envrc` is another thing.
-        None => rest.is_empty(),
-        Some(kind) => !kind.split('.').any(|part| HARMLESS.contains(&part)),
-    }
+    let Some(kinds) = folded.strip_prefix(".env") else { return false };
+    !kinds.split(['.', '-', '_']).any(|kind| HARMLESS.contains(&kind))
 }
 
 /// A name as disks compare it that know no case, and that leave some characters

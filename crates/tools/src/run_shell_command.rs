@@ -1,6 +1,7 @@
 //! `run_shell_command`: a command line in the user's shell, followed to its end
 //! or sent to the background.
 
+mod closed_names;
 mod confined;
 mod confinement;
 mod control;
@@ -40,6 +41,7 @@ use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Tier};
 use serde_json::{Value, json};
 
+pub use self::closed_names::ClosedNames;
 pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
 

@@ -6,6 +6,8 @@ use parallax_files::HiddenPlaces;
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
+use crate::run_shell_command::ClosedNames;
+
 /// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the places
 /// of the session.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct SandboxOptions {
     pub hides_ignored: bool,
     /// What was hidden of the workspace so far.
     pub hidden_places: HiddenPlaces,
+    /// What the folders of the workspace hold that is closed or hidden.
+    pub closed_names: ClosedNames,
     /// Exceptions from what is hidden.
     pub readable: Vec<PathBuf>,
     /// More folders that commands may write.

@@ -10,8 +10,9 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, Support};
 
+use super::closed_names::{Found, outermost};
 use super::left_alone::LeftAlone;
-use super::secrets::{self, Found};
+use super::secrets;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
 
@@ -140,7 +141,7 @@ pub(super) struct Built {
     pub(super) lost: Vec<PathBuf>,
 }
 
-/// Builds the plan. It reads the upper levels of the workspace for names.
+/// Builds the plan. It looks through the workspace for names. Blocking.
 pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let permissions = subject.permissions;
     let mut plan = Plan {
@@ -156,7 +157,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     }
     let yolo = subject.mode == ApprovalMode::Yolo;
     let rules = options.hides_ignored.then(|| LeftAlone::of(subject.roots)).flatten();
-    let found = secrets::find(subject.roots, rules.as_ref());
+    let found = options.closed_names.find(subject.roots, rules.as_ref());
     let row = options.table.mode(subject.mode);
     let approved = |command: &bash::Command| {
         command.name().is_some_and(|name| row.approved_tools.iter().any(|tool| tool == name))
@@ -181,8 +182,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
     // Nothing is hidden in what is hidden.
-    let all = left_alone.clone();
-    left_alone.retain(|path| !all.iter().any(|other| path != other && path.starts_with(other)));
+    outermost(&mut left_alone);
     if tracked::is_git_alone(line) {
         left_alone = tracked::left_hidden(left_alone);
         options.hidden_places.remember(&left_alone);

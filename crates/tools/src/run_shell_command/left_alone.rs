@@ -37,6 +37,11 @@ impl LeftAlone {
         Some(Self { rules, roots: roots.to_vec() })
     }
 
+    /// The files that the rules are in.
+    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.roots.iter().map(|root| root.join(".geminiignore"))
+    }
+
     /// Whether the entry itself is named, nothing being said of those above it.
     pub(super) fn names(&self, path: &Path, is_folder: bool) -> bool {
         let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);

@@ -1,0 +1,282 @@
+//! Looking through a workspace for what commands do not get to see and what they may
+//! not change. What was read of a folder is kept until the folder changes.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parallax_protocol::protected_names;
+
+use super::left_alone::LeftAlone;
+use super::secrets::is_secret_name;
+
+/// How long new folders are read at the first look, and at each one after it. What is
+/// not reached then comes with the commands that follow, the upper levels first.
+const FIRST: Duration = Duration::from_secs(2);
+const LATER: Duration = Duration::from_millis(100);
+/// Folders that are kept in mind, which takes about 200 bytes each.
+const FOLDERS: usize = 100_000;
+/// More places of a kind are not closed: each costs a mount.
+const MOST: usize = 4096;
+/// A folder that changed so shortly before it was read is read again: the clocks of
+/// file systems are coarse.
+const COARSE: Duration = Duration::from_secs(2);
+
+/// What the names that are looked for begin with.
+const FIRST_LETTERS: &[u8] = b".cCgG";
+
+/// What is found in a workspace.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Files with secrets.
+    pub(super) secrets: Vec<PathBuf>,
+    /// What the user's ignore file names.
+    pub(super) left_alone: Vec<PathBuf>,
+    /// Protected files and folders, `.git` aside.
+    pub(super) protected: Vec<PathBuf>,
+    /// Repositories: each `.git`, folder or file.
+    pub(super) repositories: Vec<PathBuf>,
+}
+
+/// What the folders of a workspace hold, as far as commands are concerned. Clones
+/// share it.
+#[derive(Debug, Clone, Default)]
+pub struct ClosedNames(Arc<Mutex<Seen>>);
+
+#[derive(Debug)]
+struct Seen {
+    folders: HashMap<PathBuf, Folder>,
+    /// The ignore files, when the folders were read with them.
+    rules: Vec<Option<Stamp>>,
+    /// How often it was looked through.
+    looks: u64,
+    coarse: Duration,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { folders: HashMap::new(), rules: Vec::new(), looks: 0, coarse: COARSE }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Folder {
+    /// What it was when it was read; `None`: it is read again.
+    stamp: Option<Stamp>,
+    found: Found,
+    folders: Vec<PathBuf>,
+    /// The look that came by last.
+    look: u64,
+}
+
+/// Device, inode, and the times of change of names and of anything.
+type Stamp = (u64, u64, (i64, i64), (i64, i64));
+
+fn stamp(path: &Path, is_folder: bool) -> Option<Stamp> {
+    let data = path.symlink_metadata().ok().filter(|data| data.is_dir() == is_folder)?;
+    let (modified, changed) =
+        ((data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec()));
+    Some((data.dev(), data.ino(), modified, changed))
+}
+
+/// Whether a change that follows changes the stamp too.
+fn is_settled(stamp: Stamp, coarse: Duration) -> bool {
+    let (_, _, modified, changed) = stamp;
+    let (seconds, nanos) = modified.max(changed);
+    let time = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+    let time = time.map(|(seconds, nanos)| Duration::new(seconds, nanos));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    time.is_some_and(|time| time + coarse < now)
+}
+
+impl ClosedNames {
+    /// Looks through the folders of the workspace. Links are not followed. Blocking.
+    pub(super) fn find(&self, roots: &[PathBuf], rules: Option<&LeftAlone>) -> Found {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = rules.map(LeftAlone::files).into_iter().flatten();
+        let stamps: Vec<_> = files.map(|file| stamp(&file, false)).collect();
+        if seen.rules != stamps {
+            *seen = Seen { rules: stamps, coarse: seen.coarse, ..Seen::default() };
+        }
+        seen.looks += 1;
+        let time = if seen.looks == 1 { FIRST } else { LATER };
+        let found = seen.look(roots, rules, Instant::now() + time);
+        let look = seen.looks;
+        seen.folders.retain(|_, folder| folder.look == look);
+        found
+    }
+}
+
+impl Seen {
+    fn look(&mut self, roots: &[PathBuf], rules: Option<&LeftAlone>, end: Instant) -> Found {
+        let mut all = Found::default();
+        let mut waiting: VecDeque<PathBuf> = roots.iter().cloned().collect();
+        let mut count = 0;
+        while let Some(path) = waiting.pop_front() {
+            count += 1;
+            if count > FOLDERS {
+                tracing::warn!(
+                    "the workspace has more than {FOLDERS} folders: not all are looked through"
+                );
+                break;
+            }
+            let now = stamp(&path, true);
+            let folder = self.folders.entry(path.clone()).or_default();
+            if folder.look == self.looks {
+                // A root in another one.
+                continue;
+            }
+            folder.look = self.looks;
+            if now.is_none() || folder.stamp != now {
+                // The upper folders are read whatever the time is.
+                let may_read = count <= roots.len() || Instant::now() < end;
+                let is_whole = may_read && folder.read(&path, rules, end);
+                folder.stamp = now.filter(|now| is_whole && is_settled(*now, self.coarse));
+            }
+            all.add(&folder.found);
+            waiting.extend(folder.folders.iter().cloned());
+        }
+        all
+    }
+}
+
+impl Folder {
+    /// Reads its names anew; whether there was time for all.
+    fn read(&mut self, path: &Path, rules: Option<&LeftAlone>, end: Instant) -> bool {
+        self.found = Found::default();
+        self.folders.clear();
+        let Ok(entries) = std::fs::read_dir(path) else { return false };
+        for (number, entry) in entries.flatten().enumerate() {
+            if number % 4096 == 4095 && Instant::now() > end {
+                return false;
+            }
+            let name = entry.file_name();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let lower = if is_plain(&name) {
+                String::new()
+            } else {
+                protected_names::fold(&name.to_string_lossy())
+            };
+            if lower == ".git" {
+                self.found.repositories.push(entry.path());
+            } else if protected_names::is_protected(&lower) {
+                if !is_folder && is_secret_name(&name) {
+                    self.found.secrets.push(entry.path());
+                }
+                self.found.protected.push(entry.path());
+            } else if rules.is_some_and(|rules| rules.names(&entry.path(), is_folder)) {
+                self.found.left_alone.push(entry.path());
+            } else if !is_folder {
+                if !lower.is_empty() && is_secret_name(&name) {
+                    self.found.secrets.push(entry.path());
+                }
+            } else if name != "node_modules" && name != "target" {
+                self.folders.push(entry.path());
+            }
+        }
+        true
+    }
+}
+
+/// Whether the name is none of those that are looked for, at a glance: most are.
+fn is_plain(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    bytes.is_ascii() && bytes.first().is_some_and(|first| !FIRST_LETTERS.contains(first))
+}
+
+impl Found {
+    fn add(&mut self, more: &Self) {
+        for (all, more) in [
+            (&mut self.secrets, &more.secrets),
+            (&mut self.left_alone, &more.left_alone),
+            (&mut self.protected, &more.protected),
+            (&mut self.repositories, &more.repositories),
+        ] {
+            let room = MOST.saturating_sub(all.len());
+            all.extend(more.iter().take(room).cloned());
+        }
+    }
+}
+
+/// Leaves out what lies in another of the paths.
+pub(super) fn outermost(paths: &mut Vec<PathBuf>) {
+    let all: HashSet<PathBuf> = paths.iter().cloned().collect();
+    paths.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn no_name_that_is_looked_for_is_plain() {
+        let names = protected_names::SETTINGS.iter().chain(protected_names::START_UP);
+        for name in names.chain(&[".git", ".env", "gha-creds-x.json"]) {
+            assert!(!is_plain(OsStr::new(name)), "{name}");
+            assert!(!is_plain(OsStr::new(&name.to_uppercase())), "{name}");
+        }
+        assert!(is_plain(OsStr::new("main.rs")));
+    }
+
+    #[test]
+    fn all_levels_are_looked_through_and_links_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        for name in [
+            "a/b/c/d/e/f/.env",
+            ".git/config",
+            "sub/.git",
+            "x/.vscode/settings.json",
+            "node_modules/.env",
+        ] {
+            write(root, name, "");
+        }
+        std::os::unix::fs::symlink(root, root.join("again")).expect("a link");
+        let names = ClosedNames::default();
+        let roots = [root.to_owned(), root.join("a/b")];
+        let mut found = names.find(&roots, None);
+        found.repositories.sort();
+        assert!(found.left_alone.is_empty());
+        assert_eq!(found.secrets, [root.join("a/b/c/d/e/f/.env")]);
+        assert_eq!(found.protected, [root.join("x/.vscode")]);
+        assert_eq!(found.repositories, [root.join(".git"), root.join("sub/.git")]);
+        write(root, ".geminiignore", "a/\n");
+        let rules = LeftAlone::of(&roots[..1]);
+        let kept = names.find(&roots[..1], rules.as_ref());
+        assert_eq!((kept.left_alone, kept.secrets), (vec![root.join("a")], vec![]));
+    }
+
+    #[test]
+    fn what_changes_between_two_looks_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        write(root, "a/b/c/d/x", "");
+        write(root, "y/x", "");
+        let names = ClosedNames::default();
+        let tick = Duration::from_millis(20);
+        names.0.lock().expect("seen").coarse = tick;
+        let roots = [root.to_owned()];
+        for _ in 0..2 {
+            std::thread::sleep(tick * 2);
+            assert_eq!(names.find(&roots, None), Found::default());
+        }
+        let kept = |seen: &Seen| seen.folders.values().filter(|it| it.stamp.is_some()).count();
+        assert_eq!(kept(&names.0.lock().expect("seen")), 6);
+        write(root, "a/b/c/d/.env", "");
+        assert_eq!(names.find(&roots, None).secrets, [root.join("a/b/c/d/.env")]);
+        std::fs::rename(root.join("a/b/c"), root.join("y/c")).expect("moved");
+        assert_eq!(names.find(&roots, None).secrets, [root.join("y/c/d/.env")]);
+        std::fs::remove_dir_all(root.join("y")).expect("removed");
+        assert_eq!(names.find(&roots, None), Found::default());
+        assert_eq!(names.0.lock().expect("seen").folders.len(), 3, "the root, a, a/b");
+    }
+}
