@@ -65,8 +65,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
-    // A project may not spend more of the user's money than the user said.
-    ("budget", &["{}"]),
     ("modelConfigs.prices", &["{}"]),
     // Whom it would have answer without a question.
     ("modelConfigs.modelChains", &["{}"]),
@@ -90,6 +88,9 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("hooksConfig.enabled", &["true"]),
     ("experimental.extensionRegistryURI", &[]),
 ];
+
+/// What a run may spend: a project may make it less than the user said.
+const BUDGET: &str = "budget";
 
 /// Keys that no project has a say in, whoever accepted its file.
 const THE_USERS: [&str; 1] = ["general.sessionEncryption"];
@@ -268,6 +269,10 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
             taken.push((*key).to_owned());
         }
     }
+    for key in loose_budgets(values, outer) {
+        take(values, &key);
+        taken.push(key);
+    }
     if sandbox_loosens(values, outer) {
         take(values, "tools.sandbox");
         taken.push("tools.sandbox".to_owned());
@@ -302,6 +307,40 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         }
     }
     taken
+}
+
+/// The budgets that are more than the user's, or none at all.
+fn loose_budgets(values: &Object, outer: &[LayerFile]) -> Vec<String> {
+    let amount = |value: &Value| {
+        let amount = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+        amount.filter(|amount: &f64| *amount > 0.0)
+    };
+    let below = |file: &&LayerFile| file.layer < Layer::WorkspaceGemini;
+    let users = |key: &str| {
+        let said = outer.iter().filter(below).filter_map(|file| look(&file.values, key));
+        said.filter_map(amount).next_back()
+    };
+    let is_less = |key: &str, value: &Value| {
+        value.is_null()
+            || amount(value).is_some_and(|amount| users(key).is_none_or(|most| amount <= most))
+    };
+    let Some(budget) = look(values, BUDGET).filter(|budget| !budget.is_null()) else {
+        return Vec::new();
+    };
+    let Some(spans) = budget.as_object() else { return vec![BUDGET.to_owned()] };
+    let mut loose = Vec::new();
+    for (span, limits) in spans {
+        let Some(limits) = limits.as_object().filter(|_| !span.contains('.')) else {
+            return vec![BUDGET.to_owned()];
+        };
+        for (name, value) in limits {
+            let key = format!("{BUDGET}.{span}.{name}");
+            if !is_less(&key, value) {
+                loose.push(key);
+            }
+        }
+    }
+    loose
 }
 
 /// Whether the value is the one in the JSON text, which may be written as text.

@@ -3,6 +3,8 @@
 //! stay, with all of it in a file. What is too long depends on the results that
 //! the same answer has already: together they get a share of the history.
 
+use std::sync::Arc;
+
 use parallax_protocol::event::ContextUsed;
 use parallax_protocol::tool::{Effects, Outcome};
 
@@ -83,7 +85,13 @@ impl Session {
                 continue;
             }
             let (whole, tool) = (std::mem::take(text), name.to_owned());
-            let keep_output = self.compacting.room.keep_output.clone();
+            let keep_output = match outcome.for_model.whole.clone() {
+                // The tool has cut it before, and kept what it cut.
+                Some(file) => {
+                    Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as KeepOutput)
+                }
+                None => self.compacting.room.keep_output.clone(),
+            };
             let cutting =
                 tokio::task::spawn_blocking(move || cut(&tool, &whole, most, keep_output.as_ref()));
             *text = self.inbox.during(cutting).await.unwrap_or_default();
@@ -155,8 +163,6 @@ fn ends_at_lines(text: &str, most: usize) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use proptest::prelude::*;
 

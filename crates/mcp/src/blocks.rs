@@ -61,7 +61,11 @@ impl Reading<'_> {
         }
         let shown = clip(&read.shown.join("\n"), MOST_SHOWN);
         Outcome {
-            for_model: ForModel { output: read.texts.join("\n"), media: read.media },
+            for_model: ForModel {
+                output: read.texts.join("\n"),
+                media: read.media,
+                ..ForModel::default()
+            },
             for_user: (!shown.is_empty()).then(|| Display::text(shown)),
             for_hooks: ForHooks { content: Some(Value::Array(read.parts)), display: None },
             ..Outcome::text("")

@@ -87,7 +87,8 @@ pub fn holds_orders(folded: &[String]) -> bool {
 pub fn is_secret_environment(folded: &str) -> bool {
     const HARMLESS: [&str; 5] = ["example", "sample", "template", "dist", "defaults"];
     let Some(kinds) = folded.strip_prefix(".env") else { return false };
-    !kinds.split(['.', '-', '_']).any(|kind| HARMLESS.contains(&kind))
+    // `.env.example.local` is somebody's own again.
+    !kinds.rsplit(['.', '-', '_']).next().is_some_and(|kind| HARMLESS.contains(&kind))
 }
 
 /// A name as disks compare it that know no case, and that leave some characters

@@ -395,6 +395,8 @@ pub struct ForModel {
     pub output: String,
     /// Media parts (`inlineData`), placed by the engine as the model takes them.
     pub media: Vec<Part>,
+    /// A file with all of it, where the tool cut the text and kept the whole.
+    pub whole: Option<PathBuf>,
 }
 
 /// What comes out of a call.
@@ -451,7 +453,7 @@ impl Outcome {
     /// A success with text for the model.
     pub fn text(output: impl Into<String>) -> Self {
         Self {
-            for_model: ForModel { output: output.into(), media: Vec::new() },
+            for_model: ForModel { output: output.into(), ..ForModel::default() },
             for_user: None,
             error: None,
             data: None,

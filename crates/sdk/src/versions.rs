@@ -139,6 +139,12 @@ impl Versions {
         Some(Watch { store: Arc::clone(&self.store), shared: Arc::clone(&self.shared), mark })
     }
 
+    /// The model is told of files that are again what they were: what is there now is
+    /// what its changes are made to.
+    fn forget_seen(&self, undone: &Undone) {
+        undone.restored.iter().for_each(|path| self.seen.forget(path));
+    }
+
     /// What was not said before.
     fn unsaid(&self, texts: &[String]) -> Vec<String> {
         let mut said = lock(&self.shared.said);
@@ -196,14 +202,15 @@ impl Checkpoints for Versions {
     }
 
     fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
-        self.store.undo(turn, force).map_err(|error| error.to_string())
+        let undone = self.store.undo(turn, force).map_err(|error| error.to_string())?;
+        self.forget_seen(&undone);
+        Ok(undone)
     }
 
     fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
         let restored = self.store.restore_before(moment, turn, force);
         let restored = restored.map_err(|error| error.to_string())?;
-        // The call that is run again was made to what is there now.
-        restored.restored.iter().for_each(|path| self.seen.forget(path));
+        self.forget_seen(&restored);
         Ok(restored)
     }
 }

@@ -174,6 +174,27 @@ fn loosening_settings_of_a_project_count_once_accepted() {
 }
 
 #[test]
+fn a_project_may_make_a_budget_less_and_not_more() {
+    let world = World::new();
+    world.trust();
+    world.write("home/.gemini/settings.json", r#"{"budget": {"session": {"maxTokens": 5000}}}"#);
+    for (budget, loose) in [
+        (r#"{"session": {"maxTokens": 3000}, "prompt": {"maxCost": 0.5}}"#, &[][..]),
+        (r#"{"session": {"maxTokens": 5000}}"#, &[]),
+        (r#"{"session": {"maxTokens": 5001, "timeout": 9}}"#, &["budget.session.maxTokens"]),
+        (r#"{"session": {"maxTokens": 0}}"#, &["budget.session.maxTokens"]),
+        (r#"{"session": {"maxTokens": "all"}}"#, &["budget.session.maxTokens"]),
+        (r#"{"session": 3}"#, &["budget"]),
+        ("7", &["budget"]),
+    ] {
+        world.write("project/.gemini/settings.json", &format!(r#"{{"budget": {budget}}}"#));
+        let config = world.load(&[]).expect("loaded");
+        let found = config.loose.first().map(|loose| loose.keys.clone()).unwrap_or_default();
+        assert_eq!(found, loose, "{budget}");
+    }
+}
+
+#[test]
 fn a_projects_dotenv_does_not_speak_for_the_user() {
     let world = World::new();
     world.trust();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Conversation, World, raw_contents};
+use crate::support::{Conversation, World, answers, raw_contents};
 
 fn body(world: &World, number: usize) -> Value {
     serde_json::from_slice(&world.server.requests()[number].body).expect("a request")
@@ -278,5 +278,27 @@ fn a_part_of_a_name_finds_the_file() {
         world.run_well(&["-p", &format!("see {typed}")]);
         let requests = world.server.requests().len();
         assert!(body(&world, requests - 1).to_string().contains(text), "{typed}");
+    }
+}
+
+#[test]
+fn an_output_that_is_cut_twice_names_the_file_with_all_of_it() {
+    let call = r#"{"name":"run_shell_command","args":{"command":"seq 1 60000"}}"#;
+    let world = World::new(&format!(r#"[{{"calls":[{call},{call}]}},{{"text":"done"}}]"#));
+    let settings = r#"{"model": {"compactAtTokens": 9000}}"#;
+    world.home.write_home(".gemini/settings.json", settings).expect("written");
+    assert_eq!(world.run(&["-p", "go", "-y"]).code(), 0);
+    let given = answers(&world.server);
+    assert_eq!(given.len(), 2);
+    for text in given {
+        assert!(text.len() < 30_000, "{} bytes", text.len());
+        let named =
+            text.split("The full output is in `").nth(1).and_then(|it| it.split('`').next());
+        let whole = std::fs::read_to_string(named.expect("a file")).expect("kept");
+        assert!(
+            whole.starts_with("1\n2\n") && whole.trim_end().ends_with("\n60000"),
+            "{text:.300}"
+        );
+        assert_eq!(whole.lines().count(), 60_000);
     }
 }

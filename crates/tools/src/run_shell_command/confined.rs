@@ -183,7 +183,9 @@ pub(super) fn refused(
     let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.shown);
     let ran = Ran { plan, missed_network: signs.missed_network };
     let places = foreseen::folders(line, directory, home);
-    let mut missing = refusal::missing(&output, code != 0, &places, home, &ran);
+    let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
+    let command = sources.join("\n");
+    let mut missing = refusal::missing(&command, &output, code != 0, &places, home, &ran);
     if (missing.network || missing.host_loopback) && !Support::tells_servers_apart() {
         // The one comes with the other here, and the question says so.
         (missing.network, missing.host_loopback) = (true, true);

@@ -88,9 +88,15 @@ fn ends_in_denial(line: &str) -> bool {
     DENIED.iter().take(4).any(|words| line.trim_end().ends_with(words))
 }
 
+/// What programs say of a server that they do not reach.
+const NO_SERVER: [&str; 5] =
+    ["refused", "failed to connect", "couldn't connect", "could not connect", "can't connect"];
+
 /// What the command lacked, as far as its output and the confinement tell.
-/// `failed`: it ended with a code that says so. `places`: where it may have been.
+/// `command`: its text. `failed`: it ended with a code that says so. `places`: where it
+/// may have been.
 pub(super) fn missing(
+    command: &str,
     output: &str,
     failed: bool,
     places: &[PathBuf],
@@ -98,6 +104,7 @@ pub(super) fn missing(
     confinement: &dyn Confinement,
 ) -> Permissions {
     let mut missing = Permissions::default();
+    let command = command.to_lowercase();
     let lines: Vec<&str> = output.lines().rev().take(LINES).collect();
     for line in lines.into_iter().rev() {
         let lower = line.to_lowercase();
@@ -107,9 +114,13 @@ pub(super) fn missing(
         if confinement.is_offline() && UNREACHED.iter().any(|words| lower.contains(words)) {
             missing.network = true;
         }
+        // Some programs say that they were refused, not where.
         if confinement.is_apart_from_servers()
-            && lower.contains("refused")
-            && local_ports(&lower).any(|port| confinement.listens_outside(port))
+            && !missing.host_loopback
+            && NO_SERVER.iter().any(|words| lower.contains(words))
+            && local_ports(&lower)
+                .chain(local_ports(&command).filter(|_| failed))
+                .any(|port| confinement.listens_outside(port))
         {
             missing.host_loopback = true;
         }
@@ -292,19 +303,27 @@ mod tests {
             ("PermissionError: [Errno 13] Permission denied: '/opt/b'", &["to write /opt/b"]),
             ("all fine", &[]),
         ] {
-            let missing =
-                missing(output, true, &["/w".into()], Path::new("/home/u"), &Box { offline: true });
+            let missing = missing(
+                "x",
+                output,
+                true,
+                &["/w".into()],
+                Path::new("/home/u"),
+                &Box { offline: true },
+            );
             assert_eq!(missing.words(), expected, "{output}");
         }
         // Also where the command as a whole went well.
         let busy = "error: could not write config file .git/config: Device or resource busy\nfine";
-        let well = missing(busy, false, &["/w".into()], Path::new("/h"), &Box { offline: false });
+        let well =
+            missing("x", busy, false, &["/w".into()], Path::new("/h"), &Box { offline: false });
         assert_eq!(well.words(), ["to write /w/.git/config"]);
         let led = "touch: cannot touch 'z': Read-only file system";
         let places = ["/w".into(), "/opt".into()];
-        let led = missing(led, true, &places, Path::new("/h"), &Box { offline: false });
+        let led = missing("x", led, true, &places, Path::new("/h"), &Box { offline: false });
         assert_eq!(led.words(), ["to write /opt/z"]);
         let online = missing(
+            "x",
             "Could not resolve host",
             true,
             &["/w".into()],
@@ -312,13 +331,26 @@ mod tests {
             &Box { offline: false },
         );
         assert!(online.is_empty());
-        let server = missing(
-            "connect ECONNREFUSED 127.0.0.1:5432",
-            true,
-            &["/w".into()],
-            Path::new("/h"),
-            &Box { offline: false },
-        );
-        assert_eq!(server.words(), ["servers of this machine"]);
+        for (command, output, is_server) in [
+            ("node x.js", "connect ECONNREFUSED 127.0.0.1:5432", true),
+            ("curl x", "curl: (7) Failed to connect to 127.0.0.1 port 5432 after 0 ms", true),
+            ("curl x", "curl: (7) Failed to connect to 127.0.0.1 port 5433 after 0 ms", false),
+            (
+                "py 'open(\"http://localhost:5432\")'",
+                "URLError: [Errno 111] Connection refused",
+                true,
+            ),
+            (
+                "py 'open(\"http://localhost:1\")'",
+                "URLError: [Errno 111] Connection refused",
+                false,
+            ),
+            ("curl http://1.1.1.1:5432", "Connection refused", false),
+        ] {
+            let place = ["/w".into()];
+            let found =
+                missing(command, output, true, &place, Path::new("/h"), &Box { offline: false });
+            assert_eq!(found.host_loopback, is_server, "{command}: {output}");
+        }
     }
 }

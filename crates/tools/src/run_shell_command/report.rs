@@ -1,5 +1,6 @@
 //! What the model and people read of a command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use parallax_exec::capture::Newest;
@@ -53,6 +54,7 @@ pub(super) fn finished(done: &Finished) -> Outcome {
         }
     }
     let mut outcome = Outcome::text(untrusted::wrap(&text)).shown(display(done));
+    outcome.for_model.whole = whole(&done.output);
     if let (None, Ending::Exited { code }) = (done.stop, done.ending)
         && code != 0
     {
@@ -70,8 +72,15 @@ fn cancelled(done: &Finished, output: &str) -> Outcome {
     if !output.is_empty() {
         let text = format!("{sentence} The output before that:\n{output}");
         outcome.for_model.output = untrusted::wrap(&text);
+        outcome.for_model.whole = whole(&done.output);
     }
     outcome
+}
+
+/// The file with all of an output that is cut.
+fn whole(output: &Output) -> Option<PathBuf> {
+    let file = output.file.as_ref().filter(|file| file.complete && file.problem.is_none())?;
+    output.kept.tail.as_ref().map(|_| file.path.clone())
 }
 
 /// A command that runs on: as asked for, or because a person sent it away.

@@ -248,6 +248,34 @@ fn going_back_shows_what_will_change_and_tells_the_model() {
 }
 
 #[test]
+fn what_was_gone_back_from_can_be_done_again() {
+    let script = r#"[
+        {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
+        {"text":"Made it."},
+        {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"again\n"}}]},
+        {"text":"Made it anew."}]"#;
+    let world = World::new(script);
+    world.home.write("a.txt", "before\n").expect("written");
+    let arguments = ["--yolo"];
+    let seat = Seat::in_world(world, &sized().arguments(&arguments));
+    seat.prompts("make it");
+    seat.sees("Made it.");
+    seat.is_idle();
+    seat.prompts("/rewind");
+    seat.sees("❯ make it");
+    seat.press(Key::Enter);
+    seat.sees("1 prompt, 1 file");
+    seat.press(Key::Enter);
+    // The prompt is there to be sent again.
+    seat.sees("The conversation is back before prompt 1");
+    seat.is_idle();
+    assert_eq!(seat.world.read("a.txt"), "before\n");
+    seat.press(Key::Enter);
+    seat.sees("Made it anew.");
+    assert_eq!(seat.world.read("a.txt"), "again\n");
+}
+
+#[test]
 fn a_change_is_gone_back_to_and_asked_about_again() {
     let world = World::new(CHANGES);
     let settings = r#"{"general": {"checkpointing": {"enabled": true}}}"#;
