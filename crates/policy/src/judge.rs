@@ -397,7 +397,7 @@ impl Policy {
             // A plan folder may lie in a folder of ours.
             !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
         });
-        let created = effects.creates.iter().find(|path| paths::is_agent_rules(path));
+        let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));
         if let Some(path) = protected.or(created) {
             let why = format!(
                 "`{}` can run programs or change what agents do, so a write there asks",

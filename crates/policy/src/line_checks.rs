@@ -192,7 +192,7 @@ fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts
 fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
     let roots = call.query.workspace;
     let needs_person =
-        |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path);
+        |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path, roots);
     let found = shell.written().iter().filter_map(Written::path).find(|path| needs_person(path));
     let found = found.cloned().or_else(|| {
         let trees = shell.line.commands.iter().flat_map(bash::placed);

@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 pub(crate) use parallax_protocol::paths::lexical as resolve;
-use parallax_protocol::protected_names::{self, AGENT_RULES, fold};
+use parallax_protocol::protected_names::{self, AGENT_FOLDERS, AGENT_RULES, fold};
 
 /// Whether the path is one of the roots or lies in one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
@@ -59,12 +59,14 @@ fn makes_repository(path: &Path) -> bool {
         || holder.and_then(Path::parent).is_some_and(is_bare)
 }
 
-/// Whether the file tells agents what to do.
-pub(crate) fn is_agent_rules(path: &Path) -> bool {
-    let name = folded_name(path);
-    AGENT_RULES.contains(&name.as_str())
-        || has_part(path, ".cursor", "rules")
-        || has_part(path, ".github", "instructions")
+/// Whether the file tells agents what to do. Of a path in the workspace only what is
+/// below the workspace counts.
+pub(crate) fn is_agent_rules(path: &Path, roots: &[PathBuf]) -> bool {
+    let names = names_below_root(path, roots);
+    let Some((last, folders)) = names.split_last() else { return false };
+    AGENT_RULES.contains(&last.as_str())
+        || folders.iter().any(|folder| AGENT_FOLDERS.contains(&folder.as_str()))
+        || names.windows(2).any(|pair| pair == [".github", "instructions"])
 }
 
 /// Whether a free edit mode stops at the path although it lies in the
@@ -114,16 +116,9 @@ pub(crate) fn is_part_of_repository(path: &Path) -> bool {
 /// Whether a tree that is put there may bring what [`is_protected`] or
 /// [`is_agent_rules`] names one level further down.
 pub(crate) fn may_hold_protected(path: &Path) -> bool {
-    matches!(folded_name(path).as_str(), ".cargo" | ".config" | ".cursor" | ".github")
-}
-
-/// Whether a folder of the first name holds the second.
-fn has_part(path: &Path, folder: &str, inner: &str) -> bool {
-    let names: Vec<String> =
-        path.components().map(|part| fold(&part.as_os_str().to_string_lossy())).collect();
-    names
-        .windows(2)
-        .any(|pair| matches!(pair, [first, second] if first == folder && second == inner))
+    let name = folded_name(path);
+    matches!(name.as_str(), ".cargo" | ".config" | ".github")
+        || AGENT_FOLDERS.contains(&name.as_str())
 }
 
 fn folded_name(path: &Path) -> String {
@@ -195,8 +190,13 @@ mod tests {
         for (name, expected) in [("config", true), ("hooks/update", true), ("description", false)] {
             assert_eq!(is_protected(&root.join(name), &roots), expected, "{name}");
         }
-        assert!(is_agent_rules(Path::new("/w/sub/Agents.md")));
-        assert!(is_agent_rules(Path::new("/w/.github/copilot-instructions.md")));
-        assert!(!is_agent_rules(Path::new("/w/README.md")));
+        assert!(is_agent_rules(Path::new("/w/sub/Agents.md"), &roots));
+        assert!(is_agent_rules(Path::new("/w/.github/copilot-instructions.md"), &roots));
+        for path in
+            ["/w/.roo/rules/x.md", "/w/.cursor/rules/a.mdc", "/w/WARP.md", "/w/.Codex/config.toml"]
+        {
+            assert!(is_agent_rules(Path::new(path), &roots), "{path}");
+        }
+        assert!(!is_agent_rules(Path::new("/w/README.md"), &roots));
     }
 }

@@ -37,10 +37,13 @@ pub const START_UP: &[&str] = &[
 
 /// Files that tell agents what to do.
 pub const AGENT_RULES: &[&str] = &[
+    ".aider.conf.yml",
+    ".augment-guidelines",
     ".clinerules",
     ".cursorrules",
     ".goosehints",
     ".roorules",
+    ".rules",
     ".windsurfrules",
     "agents.md",
     "agents.override.md",
@@ -50,6 +53,21 @@ pub const AGENT_RULES: &[&str] = &[
     "gemini.md",
     "parallax.md",
     "qwen.md",
+    "warp.md",
+];
+
+/// Folders with such files.
+pub const AGENT_FOLDERS: &[&str] = &[
+    ".amazonq",
+    ".augment",
+    ".codex",
+    ".continue",
+    ".cursor",
+    ".junie",
+    ".kiro",
+    ".qwen",
+    ".roo",
+    ".windsurf",
 ];
 
 /// What other programs run or obey without being asked, by the last names of
@@ -110,7 +128,7 @@ mod tests {
     #[test]
     fn the_lists_are_as_names_are_compared() {
         let names = SETTINGS.iter().chain(START_UP).chain(AGENT_RULES);
-        for name in names.chain(ORDERS.iter().copied().flatten()) {
+        for name in names.chain(AGENT_FOLDERS).chain(ORDERS.iter().copied().flatten()) {
             assert_eq!(fold(name), **name);
         }
         let names = |path: &str| path.split('/').map(fold).collect::<Vec<_>>();

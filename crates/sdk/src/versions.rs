@@ -2,6 +2,7 @@
 //! be changed put back.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_names::{AGENT_FOLDERS, AGENT_RULES, fold};
 use parallax_protocol::tool::Effects;
 use parallax_store::{
     BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark,
@@ -332,14 +334,12 @@ fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[Pa
     }
 }
 
-/// Files that tell agents what to do: protected when they are made, free to be
-/// changed.
-const AGENT_RULES: [&str; 5] =
-    ["gemini.md", "agents.md", "claude.md", ".cursorrules", "copilot-instructions.md"];
-
+/// Whether the file tells agents what to do: such files are protected when they are
+/// made, free to be changed.
 fn is_agent_rule(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
-    name.is_some_and(|name| AGENT_RULES.contains(&name.as_str()))
+    let name = |part: &OsStr| fold(&part.to_string_lossy());
+    path.file_name().is_some_and(|file| AGENT_RULES.contains(&name(file).as_str()))
+        || path.iter().any(|part| AGENT_FOLDERS.contains(&name(part).as_str()))
 }
 
 /// The protected paths among the changes that the command had no leave for.

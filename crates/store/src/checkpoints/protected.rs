@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
-use parallax_protocol::protected_names::{self, AGENT_RULES, fold};
+use parallax_protocol::protected_names::{self, AGENT_FOLDERS, AGENT_RULES, fold};
 
 use super::beneath::Place;
 
@@ -24,7 +24,7 @@ pub(super) fn is_protected_name(name: &OsStr) -> bool {
     name.to_str().map(fold).is_some_and(|name| {
         protected_names::is_protected(&name)
             || AGENT_RULES.contains(&name.as_str())
-            || name == ".cursor"
+            || AGENT_FOLDERS.contains(&name.as_str())
     })
 }
 
