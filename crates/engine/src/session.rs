@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::agent::{Agents, KeptWork};
 use parallax_protocol::checkpoint::Checkpoints;
+use parallax_protocol::content::Content;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::{FolderContext, ResultPlace, Source};
 use parallax_protocol::event::{
@@ -511,6 +512,24 @@ impl Session {
         for secret in self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), "[key removed]");
+            }
+        }
+    }
+
+    /// The same in what the model said; parts without a key keep their bytes.
+    pub(crate) fn black_out_parts(&self, content: &mut Content) {
+        let change = |text: &str| {
+            let holds =
+                |secret: &String| secret.len() >= SHORTEST_SECRET && text.contains(secret.as_str());
+            self.secrets.iter().any(holds).then(|| {
+                let mut text = text.to_owned();
+                self.black_out(&mut text);
+                text
+            })
+        };
+        for part in &mut content.parts {
+            if let Some(other) = part.with_texts(&change) {
+                *part = other;
             }
         }
     }

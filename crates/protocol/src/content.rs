@@ -208,6 +208,35 @@ impl Part {
         Self::from(object)
     }
 
+    /// A copy in which texts are changed, wherever they stand; `None` where `change`
+    /// wants none changed. Names of fields stay.
+    pub fn with_texts(&self, change: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+        fn walk(value: &mut Value, change: &dyn Fn(&str) -> Option<String>) -> bool {
+            match value {
+                Value::String(text) => match change(text) {
+                    Some(other) => {
+                        *text = other;
+                        true
+                    }
+                    None => false,
+                },
+                // Not `any`: all are to be changed.
+                Value::Array(values) => {
+                    values.iter_mut().fold(false, |changed, value| walk(value, change) | changed)
+                }
+                Value::Object(fields) => {
+                    fields.values_mut().fold(false, |changed, value| walk(value, change) | changed)
+                }
+                _ => false,
+            }
+        }
+        let mut whole = Value::Object(self.object.clone());
+        match (walk(&mut whole, change), whole) {
+            (true, Value::Object(object)) => Some(Self::from(object)),
+            _ => None,
+        }
+    }
+
     /// The text of a plain text part, without a copy.
     pub fn into_text(mut self) -> Option<String> {
         match self.object.get_mut("text") {
@@ -424,6 +453,18 @@ mod tests {
         let json = r#"{"zeta":1,"thoughtSignature":"c2ln","functionCall":{"args":{"b":1.00, "a":123456789012345678901234567890},"name":"x"},"alpha":null}"#;
         let content = Content::model(vec![part(json)]);
         assert_eq!(content.seal().json(), format!(r#"{{"role":"model","parts":[{json}]}}"#));
+    }
+
+    #[test]
+    fn texts_change_wherever_they_stand_and_other_parts_keep_their_bytes() {
+        let call = part(
+            r#"{"thoughtSignature":"s","functionCall":{"name":"x","args":{"a":["k","b k"],"n":1}}}"#,
+        );
+        let change = |text: &str| text.contains('k').then(|| text.replace('k', "-"));
+        let changed = call.with_texts(&change).expect("changed");
+        let expected = r#"{"thoughtSignature":"s","functionCall":{"name":"x","args":{"a":["-","b -"],"n":1}}}"#;
+        assert_eq!(changed, part(expected));
+        assert_eq!(part(r#"{"text":"t"}"#).with_texts(&change), None);
     }
 
     #[test]

@@ -26,14 +26,15 @@ impl Session {
         let remarks = Remarks {
             model: Some(model.to_owned()),
             usage: answer.usage,
-            thoughts: std::mem::take(&mut answer.thoughts),
+            thoughts: self.without_keys(std::mem::take(&mut answer.thoughts)),
             ..Remarks::default()
         };
         if answer.is_empty() {
             // Silence after results is an end; the next prompt settles it.
             return Reply::Final;
         }
-        let content = answer.into_content();
+        let mut content = answer.into_content();
+        self.black_out_parts(&mut content);
         self.history.push(&content, remarks);
         let calls: Vec<Call> = content
             .calls()
@@ -67,6 +68,11 @@ impl Session {
         if calls.is_empty() { Reply::Final } else { Reply::Calls(calls) }
     }
 
+    fn without_keys(&self, mut thoughts: Vec<String>) -> Vec<String> {
+        thoughts.iter_mut().for_each(|thought| self.black_out(thought));
+        thoughts
+    }
+
     /// Keeps the text of an interrupted answer.
     pub(super) fn keep_partial(&mut self, mut attempt: Attempt, model: &str) {
         self.end_thought(&mut attempt);
@@ -75,11 +81,12 @@ impl Session {
         let remarks = Remarks {
             model: Some(model.to_owned()),
             usage: answer.usage,
-            thoughts: std::mem::take(&mut answer.thoughts),
+            thoughts: self.without_keys(std::mem::take(&mut answer.thoughts)),
             partial: true,
             ..Remarks::default()
         };
-        let content = answer.into_partial();
+        let mut content = answer.into_partial();
+        self.black_out_parts(&mut content);
         if !content.parts.is_empty() {
             self.history.push(&content, remarks);
         }

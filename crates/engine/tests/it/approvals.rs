@@ -243,7 +243,7 @@ async fn keys_are_blacked_out_before_anybody_reads_them() {
     let leak = tool("leak", Sharing::Shared, |_, _| {
         Box::pin(async { Outcome::text("key=hush-hush-hush.") })
     });
-    let replies = vec![calls(&[("leak", 1)]), says("done")];
+    let replies = vec![calls(&[("leak", 1)]), says("it is hush-hush-hush")];
     let mut rig = rig(replies, Setup { tools: vec![leak], ..Setup::default() });
     let (_, events) = rig.turn("my key is hush-hush-hush").await;
     assert_eq!(tools_done(&events)[0].for_model, "key=[key removed].");
