@@ -45,6 +45,14 @@ pub(crate) type Connection = RunningService<RoleClient, Handler>;
 pub type Confine =
     Arc<dyn Fn(ServedProgram, &SandboxGrants) -> Result<ServedProgram, String> + Send + Sync>;
 
+/// Begins to look after the files that are closed to a confined server, before it
+/// works for us. What comes of it puts them back in the end, and gives what people
+/// were told of it, for the one who called. Blocking, both.
+pub type Watch = Arc<dyn Fn(&McpServer) -> Option<EndWatch> + Send + Sync>;
+
+/// See [`Watch`].
+pub type EndWatch = Box<dyn FnOnce() -> Option<String> + Send>;
+
 /// Where servers run and what they get.
 pub(crate) struct Surroundings {
     /// Starts them, and ends them with the session.
@@ -59,6 +67,8 @@ pub(crate) struct Surroundings {
     pub(crate) sandboxed: bool,
     /// Confines them.
     pub(crate) confine: Confine,
+    /// Looks after what they do, if somebody does.
+    pub(crate) watch: Option<Watch>,
     /// How the network is reached.
     pub(crate) http: ClientOptions,
     /// The tokens of sign-ins.

@@ -44,7 +44,7 @@ mod wire;
 
 pub use ask::{Answer, Asker, Question};
 pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};
-pub use connect::Confine;
+pub use connect::{Confine, EndWatch, Watch};
 pub use error::McpError;
 pub use names::tool_name;
 pub use oauth::{SignIn, TokenFiles, sign_in};

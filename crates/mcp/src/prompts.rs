@@ -143,7 +143,8 @@ impl Servers {
             GetPromptRequest::new(params).into()
         };
         let asking = of.ask(request, Bounds::within(of.config.timeout), true);
-        let result = asking.await.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
+        let (result, _) = asking.await;
+        let result = result.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
         let messages = result.get("messages").and_then(Value::as_array);
         let parts = in_order(messages.map_or(&[], Vec::as_slice));
         match parts.is_empty() {

@@ -86,7 +86,8 @@ pub(crate) async fn read(
 ) -> Result<String, McpError> {
     let request = || ReadResourceRequest::new(ReadResourceRequestParams::new(uri)).into();
     let bounds = Bounds { cancel, ..Bounds::within(server.config.timeout) };
-    let result = server.ask(request, bounds, true).await?;
+    let (result, _) = server.ask(request, bounds, true).await;
+    let result = result?;
     let contents = result.get("contents").and_then(Value::as_array);
     let texts = contents.into_iter().flatten().take(MOST_CONTENTS).map(|content| {
         let field = |key: &str| content.get(key).and_then(Value::as_str);

@@ -254,7 +254,8 @@ impl Server {
             false => HANDSHAKE,
         };
         let opening = tokio::time::timeout(limit, self.open());
-        let opened = opening.await.unwrap_or(Err(McpError::Timeout { after: limit }));
+        let (opened, _) = self.watched(opening).await;
+        let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
             Err(McpError::Lost) => Err(McpError::Start { why: self.last_words() }),
             other => other,
@@ -474,8 +475,31 @@ impl Server {
         }
     }
 
-    /// Sends a request, starting the server first if need be.
+    /// The work of a confined server, with the files that are closed to it looked
+    /// after; and what of them the caller should know.
+    async fn watched<T>(&self, work: impl Future<Output = T>) -> (T, Option<String>) {
+        let around = &self.shared.around;
+        let watch = around.watch.clone().filter(|_| self.config.is_confined(around.sandboxed));
+        let Some(watch) = watch else { return (work.await, None) };
+        let config = self.config.clone();
+        let begun = tokio::task::spawn_blocking(move || watch(&config)).await.ok().flatten();
+        let done = work.await;
+        let Some(end) = begun else { return (done, None) };
+        (done, tokio::task::spawn_blocking(end).await.ok().flatten())
+    }
+
+    /// Sends a request, starting the server first if need be. With the answer comes
+    /// what the caller should know of files that the server changed and may not.
     pub(crate) async fn ask(
+        self: &Arc<Self>,
+        build: impl Fn() -> ClientRequest,
+        bounds: Bounds,
+        repeatable: bool,
+    ) -> (Result<Value, McpError>, Option<String>) {
+        self.watched(self.send(build, bounds, repeatable)).await
+    }
+
+    async fn send(
         self: &Arc<Self>,
         build: impl Fn() -> ClientRequest,
         bounds: Bounds,

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::ask::Asker;
 use crate::cache::Cache;
-use crate::connect::{Confine, Surroundings};
+use crate::connect::{Confine, Surroundings, Watch};
 use crate::instructions;
 use crate::names::full_name;
 use crate::oauth::TokenFiles;
@@ -71,6 +71,8 @@ pub struct ServersOptions {
     pub sandboxed: bool,
     /// Confines programs that are to be.
     pub confine: Confine,
+    /// Looks after what confined ones do when they start and are called.
+    pub watch: Option<Watch>,
     /// How the network is reached.
     pub http: ClientOptions,
     /// The folders of the workspace.
@@ -196,6 +198,7 @@ impl Servers {
                 directory: options.directory,
                 sandboxed: options.sandboxed,
                 confine: options.confine,
+                watch: options.watch,
                 http: options.http,
                 tokens: TokenFiles::new(&options.home, &options.tokens_of_others, options.keychain),
             },

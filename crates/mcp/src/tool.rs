@@ -148,10 +148,19 @@ impl Of {
             progress: Some(Arc::clone(&run.progress)),
         };
         let repeatable = self.entry.hint("readOnlyHint") || self.entry.hint("idempotentHint");
-        match self.server.ask(request, bounds, repeatable).await {
+        let (answered, note) = self.server.ask(request, bounds, repeatable).await;
+        let mut outcome = match answered {
             Ok(result) => self.reading().outcome(&result),
             Err(error) => self.failure(&error),
+        };
+        if let Some(note) = note {
+            let text = match &mut outcome.error {
+                Some(error) => &mut error.message,
+                None => &mut outcome.for_model.output,
+            };
+            text.push_str(&format!("\n[{note}]"));
         }
+        outcome
     }
 
     /// Why we do not call it: our words, not the server's.

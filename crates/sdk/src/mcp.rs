@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_config::mcp::{Gate, McpChoice, McpServer, McpServers, names_in, same_name};
+use parallax_engine::EventHub;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
@@ -54,6 +55,7 @@ impl Launch {
         processes: Processes,
         sandbox: Option<SandboxOptions>,
         versions: &Option<Arc<Versions>>,
+        hub: &EventHub,
     ) -> (Option<Servers>, Vec<String>) {
         let found = self.mcp_servers();
         let mut warnings = found.warnings;
@@ -68,6 +70,12 @@ impl Launch {
         let folders = Arc::clone(workspace);
         let roots: Roots = Arc::new(move || folders.roots());
         let options = self.servers_options(found.servers, processes, roots, sandbox, versions);
+        let around = confine::Around {
+            directory: self.options.directory.clone(),
+            variables: self.children_variables(),
+        };
+        let watch = confine::watch(self.mode, versions.clone(), around, hub.clone());
+        let options = ServersOptions { watch, ..options };
         (Some(Servers::new(options)), warnings)
     }
 
@@ -93,6 +101,7 @@ impl Launch {
             processes,
             sandboxed: settings.flag("mcp.sandbox"),
             confine,
+            watch: None,
             http: client_options(self),
             roots,
             asker: self.asker.clone(),

@@ -258,8 +258,13 @@ impl Launch {
         });
         let judge: Arc<dyn Judge> = Arc::new(policy);
         warnings.extend(notices);
-        let (servers, notices) =
-            self.open_servers(&workspace, toolbox.processes(), shell.sandbox.clone(), &versions);
+        let (servers, notices) = self.open_servers(
+            &workspace,
+            toolbox.processes(),
+            shell.sandbox.clone(),
+            &versions,
+            &hub,
+        );
         warnings.extend(notices);
         if let Some(servers) = &servers {
             servers.start();

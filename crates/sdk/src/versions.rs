@@ -13,7 +13,7 @@ use parallax_policy::bash;
 use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack};
 use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::permissions::Permissions;
+use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{AGENT_FOLDERS, AGENT_RULES, fold};
 use parallax_protocol::tool::Effects;
@@ -50,6 +50,45 @@ struct Shared {
     open: Mutex<HashSet<PathBuf>>,
     /// Whether a confined program runs as long as the session does (an MCP server).
     serves: AtomicBool,
+    /// What such programs were given to write.
+    given: Mutex<Vec<PathBuf>>,
+    commands: Mutex<Commands>,
+}
+
+/// The commands under way. What they have leave for is known when they end: a
+/// watch that ends before is looked at then.
+#[derive(Default)]
+struct Commands {
+    running: usize,
+    waiting: Vec<Watch>,
+}
+
+/// A command that is under way, until it is dropped.
+struct Running(Arc<Shared>);
+
+impl Running {
+    fn new(shared: &Arc<Shared>) -> Self {
+        lock(&shared.commands).running += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut commands = lock(&self.0.commands);
+        commands.running = commands.running.saturating_sub(1);
+    }
+}
+
+impl Shared {
+    /// The watches that waited for commands, once none is under way.
+    fn waiting(&self) -> Vec<Watch> {
+        let mut commands = lock(&self.commands);
+        match commands.running {
+            0 => std::mem::take(&mut commands.waiting),
+            _ => Vec::new(),
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -92,8 +131,10 @@ impl Versions {
     }
 
     /// A confined program is about to start that runs as long as the session does:
-    /// what it does to protected files is seen in the end. Blocking.
-    pub(crate) fn serve(&self) {
+    /// what it does to protected files but for those that it is given is seen in the
+    /// end. Blocking.
+    pub(crate) fn serve(&self, given: &[PathBuf]) {
+        lock(&self.shared.given).extend(given.iter().cloned());
         self.shared.serves.store(true, Ordering::Relaxed);
         let mut baseline = lock(&self.shared.baseline);
         if baseline.is_none() {
@@ -105,15 +146,19 @@ impl Versions {
     /// one left running has changed meanwhile, or only names them. Nothing, where
     /// none was left running: `background`, or [`serve`](Self::serve)d. Blocking.
     pub(crate) fn settle(&self, background: bool, person: bool) -> Vec<String> {
+        // Those that waited for a command that never told of its end.
+        let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
+        waiting.into_iter().for_each(|watch| drop(watch.put_back()));
         let serves = self.shared.serves.load(Ordering::Relaxed);
         if !serves && !background {
             return Vec::new();
         }
         let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
         let none = Permissions::default();
+        let given = to_write(lock(&self.shared.given).clone());
         let changes = self.store.end_program(&baseline);
         let open = lock(&self.shared.open).clone();
-        let mut closed = closed(&changes, None, &none);
+        let mut closed = closed(&changes, None, &given);
         closed.retain(|path| !open.contains(path));
         // A person who is there changes such files too, in an hour or a day.
         if serves && person && !background {
@@ -135,10 +180,16 @@ impl Versions {
     }
 
     /// The workspace before a program of the session runs that is confined as a
-    /// command and is none (a hook, a discovery). Blocking.
+    /// command and is none (a hook, a discovery, an MCP server's call). Blocking.
     pub(crate) fn watch(&self) -> Option<Watch> {
         let mark = self.store.begin_command(0).ok()?;
-        Some(Watch { store: Arc::clone(&self.store), shared: Arc::clone(&self.shared), mark })
+        Some(Watch {
+            store: Arc::clone(&self.store),
+            shared: Arc::clone(&self.shared),
+            mark,
+            command: String::new(),
+            given: Permissions::default(),
+        })
     }
 
     /// The model is told of files that are again what they were: what is there now is
@@ -171,6 +222,7 @@ impl Checkpoints for Versions {
                 Box::new(KeptEdit { store, mark })
             }
             Change::Command(command) => {
+                let running = Running::new(&self.shared);
                 let mark = store.begin_command(turn).map_err(wrong)?;
                 let mut baseline = lock(&self.shared.baseline);
                 if baseline.is_none() {
@@ -182,8 +234,7 @@ impl Checkpoints for Versions {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
                 let not_undoable = self.unsaid(&not_undoable);
-                let shared = Arc::clone(&self.shared);
-                Box::new(KeptCommand { store, mark, not_undoable, shared })
+                Box::new(KeptCommand { store, mark, not_undoable, running })
             }
         })
     }
@@ -217,22 +268,48 @@ impl Checkpoints for Versions {
     }
 }
 
+fn to_write(paths: Vec<PathBuf>) -> Permissions {
+    let file_system = FilePermissions { read: Vec::new(), write: paths };
+    Permissions { file_system, ..Permissions::default() }
+}
+
 /// The workspace before a program ran.
 pub(crate) struct Watch {
     store: Arc<parallax_store::Checkpoints>,
     shared: Arc<Shared>,
     mark: CommandMark,
+    /// What ran.
+    command: String,
+    given: Permissions,
 }
 
 impl Watch {
+    /// The same for a program that may write these files and folders.
+    pub(crate) fn giving(self, paths: Vec<PathBuf>) -> Self {
+        Self { given: to_write(paths), ..self }
+    }
+
     /// The program has ended: protected files that it changed get their bytes
-    /// back, but for those that somebody had leave to change. Blocking.
-    pub(crate) fn end(self, command: &str) -> PutBack {
+    /// back, but for those that somebody had leave to change. While a command is
+    /// under way nobody knows which of the two they are: that is seen to, and told,
+    /// when it ends. Blocking.
+    pub(crate) fn end(mut self, command: &str) -> PutBack {
+        command.clone_into(&mut self.command);
+        let shared = Arc::clone(&self.shared);
+        let mut commands = lock(&shared.commands);
+        if commands.running > 0 {
+            commands.waiting.push(self);
+            return PutBack::default();
+        }
+        drop(commands);
+        self.put_back()
+    }
+
+    fn put_back(self) -> PutBack {
         let changes = self.store.end_program(&self.mark);
-        let none = Permissions::default();
-        let repositories = bring_back(&self.store, &changes, &none);
-        let effects = Effects { runs: vec![command.to_owned()], ..Effects::default() };
-        let mut closed = closed(&changes, Some(&effects), &none);
+        let repositories = bring_back(&self.store, &changes, &self.given);
+        let effects = Effects { runs: vec![self.command], ..Effects::default() };
+        let mut closed = closed(&changes, Some(&effects), &self.given);
         let open = lock(&self.shared.open).clone();
         closed.retain(|path| !open.contains(path));
         put_back(&self.store, &changes, &closed).behind(repositories)
@@ -266,7 +343,7 @@ struct KeptCommand {
     store: Arc<parallax_store::Checkpoints>,
     mark: CommandMark,
     not_undoable: Vec<String>,
-    shared: Arc<Shared>,
+    running: Running,
 }
 
 impl Kept for KeptCommand {
@@ -280,25 +357,42 @@ impl Kept for KeptCommand {
         granted: &Permissions,
         mode: ApprovalMode,
     ) -> PutBack {
-        let changes = match self.store.end_command(self.mark) {
-            Ok(changes) => changes,
-            Err(error) => {
-                tracing::warn!(%error, "the end of a command is not recorded");
-                return PutBack::default();
-            }
-        };
-        let is_free = mode == ApprovalMode::Yolo || granted.outside;
-        let (repositories, closed) = match is_free {
-            true => (PutBack::default(), Vec::new()),
-            false => {
-                let repositories = bring_back(&self.store, &changes, granted);
-                (repositories, closed(&changes, Some(effects), granted))
-            }
-        };
-        let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
-        lock(&self.shared.open).extend(with_leave.cloned());
-        put_back(&self.store, &changes, &closed).behind(repositories)
+        let Self { store, mark, running, .. } = *self;
+        let shared = Arc::clone(&running.0);
+        let done = ended(&store, &shared, mark, effects, granted, mode);
+        drop(running);
+        let waiting = shared.waiting().into_iter().map(Watch::put_back);
+        waiting.fold(done, PutBack::behind)
     }
+}
+
+/// The end of a command: what it had no leave to change is put back.
+fn ended(
+    store: &parallax_store::Checkpoints,
+    shared: &Shared,
+    mark: CommandMark,
+    effects: &Effects,
+    granted: &Permissions,
+    mode: ApprovalMode,
+) -> PutBack {
+    let changes = match store.end_command(mark) {
+        Ok(changes) => changes,
+        Err(error) => {
+            tracing::warn!(%error, "the end of a command is not recorded");
+            return PutBack::default();
+        }
+    };
+    let is_free = mode == ApprovalMode::Yolo || granted.outside;
+    let (repositories, closed) = match is_free {
+        true => (PutBack::default(), Vec::new()),
+        false => {
+            let repositories = bring_back(store, &changes, granted);
+            (repositories, closed(&changes, Some(effects), granted))
+        }
+    };
+    let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
+    lock(&shared.open).extend(with_leave.cloned());
+    put_back(store, &changes, &closed).behind(repositories)
 }
 
 /// Repositories that were moved, back at their places: first, so that the files

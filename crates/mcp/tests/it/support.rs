@@ -75,6 +75,7 @@ impl World {
             processes: processes.clone(),
             sandboxed: false,
             confine: Arc::new(|_, _| Err("the tests confine nothing".to_owned())),
+            watch: None,
             http: ClientOptions::default(),
             roots: Arc::new(move || vec![root.clone()]),
             asker,

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_config::mcp::SandboxGrants;
+use parallax_config::mcp::{Endpoint, McpServer, SandboxGrants};
+use parallax_engine::EventHub;
 use parallax_exec::ServedProgram;
-use parallax_mcp::Confine;
+use parallax_mcp::{Confine, EndWatch, Watch};
+use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Support, Tier};
@@ -41,10 +43,50 @@ pub(super) fn confine(
         let (plan, environment) =
             sandboxed(&options, &line, directory, &roots, mode, &granted, environment.clone())?;
         if let Some(versions) = &versions {
-            versions.serve();
+            versions.serve(&granted.file_system.write);
         }
         Ok(ServedProgram { environment, sandbox: Some(plan), ..program })
     })
+}
+
+/// Where servers run, and with which variables.
+pub(super) struct Around {
+    pub(super) directory: PathBuf,
+    pub(super) variables: Vec<(OsString, OsString)>,
+}
+
+impl Around {
+    fn directory_of(&self, server: &McpServer) -> PathBuf {
+        match &server.endpoint {
+            Endpoint::Stdio { cwd: Some(cwd), .. } => self.directory.join(cwd),
+            _ => self.directory.clone(),
+        }
+    }
+}
+
+/// Sees to it, each time that a confined server starts or is called, that it
+/// changes no protected file. In yolo they are free.
+pub(super) fn watch(
+    mode: ApprovalMode,
+    versions: Option<Arc<Versions>>,
+    around: Around,
+    hub: EventHub,
+) -> Option<Watch> {
+    let versions = versions.filter(|_| mode != ApprovalMode::Yolo)?;
+    Some(Arc::new(move |server| {
+        let given = permissions(&server.grants, &around.directory_of(server), &around.variables);
+        let watch = versions.watch()?.giving(given.file_system.write);
+        let (server, hub) = (server.name.clone(), hub.clone());
+        let end = move || {
+            // Nobody knows what it ran: it has leave for nothing.
+            let note = watch.end("").note()?;
+            let text = format!("MCP server `{server}`: {note}");
+            let done = ItemDone::Notice { level: Level::Warning, text: text.clone() };
+            hub.send(EventBody::ItemDone { item: "notice-mcp-watch".into(), done });
+            Some(text)
+        };
+        Some(Box::new(end) as EndWatch)
+    }))
 }
 
 /// What the settings grant to a server, with the paths as they are on the disk.
