@@ -19,7 +19,7 @@ pub use inside::cell::Cell;
 #[cfg(not(target_os = "linux"))]
 pub use launch::Cell;
 pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
-pub use plan::{Access, Network, Plan, Tier};
+pub use plan::{Access, Network, Plan, StandIn, Tier};
 pub use support::{Finding, Support};
 
 /// The name of a process that keeps a command's gate. It may stay a little longer

@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 
 use crate::error::PlanError;
@@ -56,6 +57,34 @@ pub enum Access {
     Write,
 }
 
+/// How a hidden file looks from outside. What a program remembers of a file so (git,
+/// in its index) it takes for unchanged, and does not open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandIn {
+    /// Which file.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it changed last, in seconds since 1970.
+    pub modified: i64,
+    /// Whether its owner may run it.
+    pub executable: bool,
+}
+
+impl StandIn {
+    /// Its mode: nothing but what tells programs from other files.
+    pub(crate) fn mode(&self) -> u32 {
+        if self.executable { 0o100 } else { 0 }
+    }
+
+    /// Its times.
+    pub(crate) fn times(&self) -> Timestamps {
+        let at = Timespec { tv_sec: self.modified, tv_nsec: 0 };
+        Timestamps { last_access: at, last_modification: at }
+    }
+}
+
 /// What one command may see, write and reach. All paths are absolute and real
 /// (resolved when they were granted): a writable path that has a symbolic
 /// link in it when the command starts is refused, never followed.
@@ -70,6 +99,9 @@ pub struct Plan {
     pub read_only: Vec<PathBuf>,
     /// Files and folders that answer "permission denied"; missing ones are skipped.
     pub hidden: Vec<PathBuf>,
+    /// Files among `hidden` that look as somebody remembers them. They cannot be
+    /// read either.
+    pub stand_ins: Vec<StandIn>,
     /// Exceptions from `hidden`; and what stays visible below `/tmp` and `/run`.
     pub readable: Vec<PathBuf>,
     /// Folder of the session, kept private by its owner and not inside of a
@@ -105,6 +137,7 @@ impl Plan {
             writable: Vec::new(),
             read_only: Vec::new(),
             hidden: Vec::new(),
+            stand_ins: Vec::new(),
             readable: Vec::new(),
             overlay_store: temporary.join("overlays"),
             temporary,

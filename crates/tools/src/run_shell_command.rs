@@ -16,6 +16,7 @@ mod refusal;
 mod report;
 mod repository;
 mod secrets;
+mod stand_ins;
 #[cfg(test)]
 mod tests;
 mod tracked;

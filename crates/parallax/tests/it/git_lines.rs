@@ -189,12 +189,61 @@ fn an_index_that_was_written_to_shows_no_hidden_file() {
 }
 
 #[test]
+fn git_takes_hidden_files_for_unchanged_in_any_line() {
+    let lines = [
+        "git diff | head -50",
+        "git status --short && ls",
+        "make -s",
+        "git stash -q && git status --short | cat; git stash pop -q && git diff --stat | cat",
+        "git commit -qam two; git show --stat --format=%s | cat",
+        "git status --short; cat notes.key",
+    ];
+    let world = World::new(&commands(&lines));
+    let hidden = ["notes.key", "conf/f", ".env"];
+    for name in hidden.into_iter().chain(["a.txt"]) {
+        world.home.write(name, "one\n").expect("written");
+        let file = std::fs::File::options().write(true).open(world.home.project().join(name));
+        let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        file.and_then(|file| file.set_modified(past)).expect("a time");
+    }
+    world.home.write(".geminiignore", "*.key\nconf/\n").expect("written");
+    world.home.write("Makefile", "all:\n\tgit diff --stat\n").expect("written");
+    git(&world, "", &["init", "-q"]);
+    git(&world, "", &["config", "user.name", "A"]);
+    git(&world, "", &["config", "user.email", "a@b"]);
+    git(&world, "", &["add", "-f", "-A"]);
+    git(&world, "", &["commit", "-qm", "one"]);
+    let secret = "the-word-nobody-may-see\n";
+    hidden.iter().for_each(|name| drop(world.home.write(name, secret)));
+    world.home.write("a.txt", "two\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let answers = answers(&world.server);
+    for (line, answer) in lines.iter().zip(&answers) {
+        assert!(!answer.contains("the-word"), "{line}: {answer}");
+        if !line.contains("cat notes") && *line != "make -s" {
+            assert!(answer.contains("a.txt") && !answer.contains("hid"), "{line}: {answer}");
+            let named = hidden.iter().any(|name| answer.contains(name));
+            // `ls` names what is there.
+            assert!(!named || line.ends_with("ls"), "{line}: {answer}");
+            assert!(!answer.contains("Exit Code"), "{line}: {answer}");
+        }
+    }
+    assert!(answers[5].contains("[The sandbox refused this command: to read"), "{}", answers[5]);
+    assert!(hidden.iter().all(|name| world.read(name) == secret), "{answers:?}");
+}
+
+#[test]
 fn a_tracked_file_that_stays_hidden_is_named() {
     let world = World::new(&commands(&["git diff", "git status --short", "git log --stat"]));
     world.home.write(".env", "A=secret\n").expect("written");
     git(&world, "", &["init", "-q"]);
     git(&world, "", &["add", "-f", ".env"]);
     git(&world, "", &["commit", "-qm", "one"]);
+    // As old as the file: then git looks into it, whatever its stamps say.
+    let project = world.home.project();
+    let index = std::fs::File::options().write(true).open(project.join(".git/index"));
+    let written = project.join(".env").metadata().and_then(|data| data.modified());
+    index.and_then(|index| index.set_modified(written?)).expect("a time");
     world.run_well(&["-y", "-p", "go"]);
     let answers = answers(&world.server);
     let word = "[The sandbox hid .env, which git tracks";

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Uid, chmodat, chownat, mkdirat, mknodat, openat,
+    AtFlags, FileType, Mode, OFlags, Uid, chmodat, chownat, fchmod, ftruncate, futimens, mkdirat,
+    mknodat, openat,
 };
 use rustix::io::Errno;
 use rustix::mount::{
@@ -19,14 +20,15 @@ use rustix::mount::{
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::kernel::{self, Restrict};
 use crate::inside::layout;
-use crate::plan::Plan;
+use crate::plan::{Plan, StandIn};
 
 /// A small file system in memory that holds the covers, mounted on `/dev` and
 /// buried there under the real one.
 pub(crate) struct Stage {
     folder: OwnedFd,
     odd_user: Option<u32>,
-    skeletons: AtomicU32,
+    /// How many covers were made of each their own.
+    made: AtomicU32,
 }
 
 impl Stage {
@@ -35,7 +37,7 @@ impl Stage {
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .unsupported("/dev")?;
         layout::mount(&folder, dev).unsupported("/dev")?;
-        let stage = Self { folder, odd_user, skeletons: AtomicU32::new(0) };
+        let stage = Self { folder, odd_user, made: AtomicU32::new(0) };
         stage.folder("closed", 0)?;
         stage.folder("dev", 0o755)?;
         stage.folder("shm", 0o1777)?;
@@ -73,10 +75,33 @@ impl Stage {
     /// A folder that cannot be listed, but leads to what is mounted below it.
     /// Still writable, for the places of those mounts.
     pub(crate) fn skeleton(&self) -> Outcome<OwnedFd> {
-        let name = format!("open-{}", self.skeletons.fetch_add(1, Ordering::Relaxed));
+        let name = self.own_name();
         self.folder(&name, 0o111)?;
         self.give_away(&name)?;
         self.copy(&name, Restrict::default())
+    }
+
+    fn own_name(&self) -> String {
+        format!("own-{}", self.made.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A file that cannot be opened and looks as another one. It is empty all through:
+    /// where its mode alone would not keep root from it, there is none.
+    pub(crate) fn stand_in(&self, of: &StandIn) -> Outcome<Option<OwnedFd>> {
+        if self.odd_user.is_none() && rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        let name = self.own_name();
+        let made = || -> Result<(), Errno> {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let file = openat(&self.folder, &name, flags, Mode::empty())?;
+            ftruncate(&file, of.size)?;
+            fchmod(&file, Mode::from_raw_mode(of.mode()))?;
+            futimens(&file, &of.times())
+        };
+        made().unsupported("a file in memory")?;
+        self.give_away(&name)?;
+        self.copy(&name, layout::READ_ONLY).map(Some)
     }
 
     /// A mount of one entry.

@@ -270,7 +270,11 @@ impl View<'_> {
             Err(error) => return Err(unusable(path, error)),
         };
         if !is_folder(&found)? {
-            let cover = stage.closed_file()?;
+            let looks = self.plan.stand_ins.iter().find(|it| it.path == path);
+            let cover = match looks.map(|looks| stage.stand_in(looks)).transpose()?.flatten() {
+                Some(cover) => cover,
+                None => stage.closed_file()?,
+            };
             return mount(&cover, &found).refused(format!("`{}` cannot be hidden", path.display()));
         }
         let plan = self.plan;

@@ -153,7 +153,7 @@ fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     flags.push(bit(NEW_TIME)?);
     rules.insert(libc::SYS_unshare, flags);
 
-    rules.extend(set_user_id()?);
+    rules.extend(special_files()?);
     // Typing into the terminal that the user sits at.
     let types = |request: u64| rule(vec![(1, SeccompCmpOp::Eq, request)]);
     rules.insert(libc::SYS_ioctl, vec![types(0x5412)?, types(0x541C)?]);
@@ -177,14 +177,24 @@ fn refused_calls(sockets: Sockets, gated: bool) -> Outcome<BpfProgram> {
     compile(rules, libc::EPERM)
 }
 
-/// Calls that would make a program run as its owner, whoever starts it.
-fn set_user_id() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
+/// Calls that would make a program run as its owner, whoever starts it, or a device:
+/// to copy what covers a hidden file is refused, not done.
+fn special_files() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
     const SET: u64 = 0o4000;
     let mode = |argument| (argument, SeccompCmpOp::MaskedEq(SET), SET);
     // Without these flags the mode is whatever the register held before.
     let makes = |argument, flag: i32| {
         let flag = u64::from(flag.cast_unsigned());
         (argument, SeccompCmpOp::MaskedEq(flag), flag)
+    };
+    let makes_node = |argument| -> Outcome<Vec<SeccompRule>> {
+        let kinds = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
+        let is = |kind: u32| (argument, kinds.clone(), u64::from(kind));
+        Ok(vec![
+            rule(vec![mode(argument)])?,
+            rule(vec![is(libc::S_IFCHR)])?,
+            rule(vec![is(libc::S_IFBLK)])?,
+        ])
     };
     const NAMELESS: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
     let opens = |flags, of_mode| -> Outcome<Vec<SeccompRule>> {
@@ -197,14 +207,14 @@ fn set_user_id() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
         (libc::SYS_fchmod, vec![rule(vec![mode(1)])?]),
         (libc::SYS_fchmodat, vec![rule(vec![mode(2)])?]),
         (FCHMODAT2, vec![rule(vec![mode(2)])?]),
-        (libc::SYS_mknodat, vec![rule(vec![mode(2)])?]),
+        (libc::SYS_mknodat, makes_node(2)?),
         (libc::SYS_openat, opens(2, 3)?),
     ];
     #[cfg(target_arch = "x86_64")]
     rules.extend([
         (libc::SYS_chmod, vec![rule(vec![mode(1)])?]),
         (libc::SYS_creat, vec![rule(vec![mode(1)])?]),
-        (libc::SYS_mknod, vec![rule(vec![mode(1)])?]),
+        (libc::SYS_mknod, makes_node(1)?),
         (libc::SYS_open, opens(1, 2)?),
     ]);
     Ok(rules)

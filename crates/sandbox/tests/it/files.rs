@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use parallax_sandbox::{Access, Network, Refusal, Tier};
+use parallax_sandbox::{Access, Network, Refusal, StandIn, Tier};
 
 use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers, viewed};
 
@@ -122,6 +122,37 @@ fn hidden_paths_answer_permission_denied() {
             assert_ne!(code, 0);
         }
         assert!(place.home.join(".ssh/id").exists());
+    }
+}
+
+#[test]
+fn a_copy_of_a_folder_leaves_out_what_is_hidden_in_it() {
+    for tier in viewed() {
+        let place = Place::new();
+        let (code, said) = place.shell(&place.plan(tier), "cp -r . /tmp/copy");
+        assert_ne!(code, 0, "{tier:?}");
+        assert!(said.contains(".env"), "{said}");
+        let copy = place.temporary.join("tmp/copy");
+        assert!(copy.join(".git/config").exists(), "{said}");
+        assert!(copy.join(".env").symlink_metadata().is_err(), "{tier:?}: {said}");
+    }
+}
+
+#[test]
+fn what_stands_in_for_a_hidden_file_looks_like_it_and_cannot_be_read() {
+    for tier in viewed() {
+        let place = Place::new();
+        let mut plan = place.plan(tier);
+        let path = place.work.join(".env");
+        let looks =
+            StandIn { path: path.clone(), size: 7, modified: 1_700_000_000, executable: true };
+        plan.stand_ins.push(looks);
+        let (code, said) = place.shell(&plan, "stat -c '%F %s %Y' .env; chmod 700 .env; cat .env");
+        assert_ne!(code, 0, "{tier:?}");
+        assert!(said.contains("regular file 7 1700000000"), "{tier:?}: {said}");
+        place.refused(&plan, &["read", text(&path)], &[EACCES]);
+        place.refused(&plan, &["write", text(&path)], &[EACCES, EROFS]);
+        assert_eq!(fs::read_to_string(path).unwrap(), "secret");
     }
 }
 

@@ -106,6 +106,9 @@ impl Entry {
                 if !lost.is_empty() {
                     return Err(not_found_again(&lost));
                 }
+                if !plan.stand_ins.is_empty() {
+                    git::compare_by_time(&mut environment);
+                }
                 Some(plan)
             }
             None => None,
@@ -190,9 +193,10 @@ pub(super) fn refused(
         // The one comes with the other here, and the question says so.
         (missing.network, missing.host_loopback) = (true, true);
     }
+    let copied = refusal::copied(&output, &ran.plan.hidden);
     let files = &mut missing.file_system;
     if code != 0 {
-        files.read.extend(stumbled.iter().cloned());
+        files.read.extend(stumbled.iter().cloned().chain(copied));
     }
     for paths in [&mut files.read, &mut files.write] {
         *paths = paths.iter().filter_map(|path| exact(path, home)).collect();

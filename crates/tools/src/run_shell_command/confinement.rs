@@ -13,7 +13,7 @@ use parallax_sandbox::{Network, Plan, Support};
 use super::closed_names::{Found, outermost};
 use super::left_alone::LeftAlone;
 use super::secrets;
-use super::tracked;
+use super::{stand_ins, tracked};
 use crate::sandbox_options::SandboxOptions;
 
 /// Folders of the home that package managers write: what commands write there
@@ -178,7 +178,6 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let followed = follow(options, subject.roots, &found, rules.as_ref());
     plan.hidden = secrets::of_homes(&options.home, &options.ours);
     plan.hidden.extend(options.hidden.iter().cloned());
-    plan.hidden.extend(found.secrets.iter().cloned());
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
     // Nothing is hidden in what is hidden.
@@ -186,6 +185,12 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     if tracked::is_git_alone(line) {
         left_alone = tracked::left_hidden(left_alone);
         options.hidden_places.remember(&left_alone);
+    }
+    left_alone.extend(found.secrets.iter().cloned());
+    let readable = plan.readable.clone();
+    left_alone.retain(|path| !readable.contains(path));
+    if bash::uses_git(line) {
+        plan.stand_ins = stand_ins::find(&mut left_alone);
     }
     plan.hidden.extend(left_alone);
     // It says what is hidden: in yolo it stays as it is too.
@@ -214,7 +219,6 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     // What lies in a granted folder and is closed for itself stays closed.
     let granted = permissions.file_system.write.clone();
     plan.read_only.retain(|path| !granted.contains(path));
-    let readable = plan.readable.clone();
     plan.hidden.retain(|path| !readable.contains(path));
     Built { plan, lost: followed.lost }
 }

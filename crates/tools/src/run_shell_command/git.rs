@@ -115,6 +115,13 @@ pub(super) fn leave_info_alone(environment: &mut Vec<(OsString, OsString)>) {
     append(environment, vec![("repack.updateServerInfo".to_owned(), "false".to_owned())]);
 }
 
+/// Has git compare files by their size and time alone, as it does where the rest is
+/// not to be relied on: what stands in for a hidden file is another file.
+pub(super) fn compare_by_time(environment: &mut Vec<(OsString, OsString)>) {
+    let pairs = [("core.checkStat", "minimal"), ("core.trustctime", "false")];
+    append(environment, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec());
+}
+
 /// Keeps git from a repository without a `.git`, where none is yet: what is made
 /// while the line runs was not looked at.
 pub(super) fn close_bare(

@@ -154,6 +154,24 @@ pub(super) fn missing(
     missing
 }
 
+/// The hidden files that a copy of their folder came upon: what covers them cannot
+/// be copied, and programs name only what they would have made.
+pub(super) fn copied(output: &str, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    const SPECIAL: [&str; 3] = ["cannot create special file", "mknod ", "mknod("];
+    let lines = output.lines().rev().take(LINES).filter(|line| {
+        let lower = line.to_lowercase();
+        SPECIAL.iter().any(|words| lower.contains(words))
+            && DENIED.iter().any(|words| lower.contains(words))
+    });
+    let made: Vec<&str> = lines
+        .flat_map(|line| line.split(['\'', '"', '‘', '’', '“', '”']).skip(1).step_by(2))
+        .collect();
+    let is_copied = |path: &&PathBuf| {
+        made.iter().any(|made| Path::new(made).file_name().is_some_and(|it| path.ends_with(it)))
+    };
+    hidden.iter().filter(is_copied).take(MOST).cloned().collect()
+}
+
 /// Whether the path is closed; then leave for it is missing.
 fn ask_for(
     path: &Path,
@@ -352,5 +370,15 @@ mod tests {
                 missing(command, output, true, &place, Path::new("/h"), &Box { offline: false });
             assert_eq!(found.host_loopback, is_server, "{command}: {output}");
         }
+    }
+
+    #[test]
+    fn a_copy_of_what_is_hidden_names_what_was_hidden() {
+        let hidden = ["/w/a/.env", "/w/b.key", "/h/.ssh"].map(PathBuf::from);
+        let said = "cp: cannot create special file 'c/a/.env': Operation not permitted\n\
+                    rsync: [generator] mknod \"/w/c/b.key\" failed: Operation not permitted (1)\n\
+                    cp: cannot create special file 'c/fifo': No space left on device";
+        assert_eq!(copied(said, &hidden), &hidden[..2]);
+        assert!(copied("cat: 'a/.env': Permission denied", &hidden).is_empty());
     }
 }

@@ -14,8 +14,8 @@ use parallax_sandbox::Plan;
 use super::secrets::is_secret_name;
 
 /// How long git may take to list an index, and how large the list may be.
-const TIME: Duration = Duration::from_secs(5);
-const LIST: u64 = 4 * 1024 * 1024;
+pub(super) const TIME: Duration = Duration::from_secs(5);
+pub(super) const LIST: u64 = 4 * 1024 * 1024;
 /// More of a folder is not hidden one by one: the folder is.
 const MOST: usize = 256;
 const MOST_SEEN: usize = 10_000;
@@ -23,7 +23,7 @@ const MOST_SEEN: usize = 10_000;
 const LARGEST: u64 = 4 * 1024 * 1024;
 const MOST_HASHED: usize = 2000;
 /// No program of the repository runs, and a name is its bytes.
-const QUIET: &[&str] = &[
+pub(super) const QUIET: &[&str] = &[
     "-c",
     "core.fsmonitor=false",
     "-c",
@@ -103,7 +103,7 @@ fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
 
 /// What stays hidden of a folder in which some files are open: the rest of what is
 /// in it, or all of it where that is too much.
-fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut rest = Vec::new();
     let mut folders = vec![folder.clone()];
     let mut seen = 0;
@@ -155,7 +155,9 @@ pub(super) fn stumbled_over(
         .hidden
         .iter()
         .filter(|path| {
-            path.starts_with(top) && path.symlink_metadata().is_ok_and(|it| it.is_file())
+            path.starts_with(top)
+                && path.symlink_metadata().is_ok_and(|it| it.is_file())
+                && !plan.stand_ins.iter().any(|it| it.path == **path)
         })
         .cloned()
         .collect();
@@ -222,7 +224,7 @@ pub(super) fn words(files: &[PathBuf], directory: &Path) -> String {
 }
 
 /// The top of the working folder that the path is in.
-fn repository_of(path: &Path) -> Option<PathBuf> {
+pub(super) fn repository_of(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|folder| is_top(folder)).map(Path::to_path_buf)
 }
 

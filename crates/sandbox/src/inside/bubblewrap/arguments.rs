@@ -6,14 +6,14 @@ use std::fs;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, ftruncate, futimens, openat2};
 use rustix::io::Errno;
 
 use super::job::Tree;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::surroundings::Surroundings;
 use crate::inside::{covers, layout};
-use crate::plan::{Network, Plan};
+use crate::plan::{Network, Plan, StandIn};
 
 /// What `bwrap` is told, and what is to be looked at inside.
 pub(super) struct Arguments {
@@ -31,7 +31,8 @@ enum Step {
     ShowWritable(PathBuf),
     Show(PathBuf),
     Protect,
-    HideFile,
+    /// Behind this file.
+    HideFile(PathBuf),
     /// True: what lies below is shown in part.
     HideFolder(bool),
 }
@@ -65,27 +66,36 @@ pub(super) fn gather(plan: &Plan, around: &Surroundings) -> Outcome<Arguments> {
     let (trees, writable) = view.show(around)?;
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
     protected.into_iter().for_each(|path| view.protect(path, true));
-    let hidden = plan.hidden.iter().chain(&around.listening);
-    hidden.for_each(|path| view.hide(path));
-    let closed = closed_file(plan)?;
+    let mut hidden = plan.hidden.iter().chain(&around.listening);
+    hidden.try_for_each(|path| view.hide(path))?;
     let mut words = namespaces();
     if plan.network == Network::Own {
         words.push("--unshare-net".into());
     }
     words.extend(BASE.map(OsString::from));
-    view.write(&closed, &mut words);
+    view.write(&mut words);
     words.extend(["--chdir".into(), around.folder.clone().into()]);
     Ok(Arguments { words, trees, writable })
 }
 
-/// What covers hidden files. It lies where no command can write.
-fn closed_file(plan: &Plan) -> Outcome<PathBuf> {
-    let path = plan.temporary.join("closed");
-    let made = fs::OpenOptions::new().write(true).create_new(true).mode(0o0).open(&path);
-    match made {
-        Ok(_) => Ok(path),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(path),
-        Err(error) => Err(error).refused(path.display()),
+/// What covers a hidden file: nothing, or what looks as that file. It lies where no
+/// command can write.
+fn closed_file(plan: &Plan, looks: Option<&StandIn>) -> Outcome<PathBuf> {
+    let (name, mode) = match looks {
+        Some(it) => (format!("closed-{}-{}-{:o}", it.size, it.modified, it.mode()), it.mode()),
+        None => ("closed".to_owned(), 0),
+    };
+    let path = plan.temporary.join(name);
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+    match (made, looks) {
+        (Ok(_), None) => Ok(path),
+        (Ok(file), Some(it)) => {
+            let shaped = ftruncate(&file, it.size).and_then(|()| futimens(&file, &it.times()));
+            shaped.refused(path.display())?;
+            Ok(path)
+        }
+        (Err(error), _) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(path),
+        (Err(error), _) => Err(error).refused(path.display()),
     }
 }
 
@@ -160,25 +170,29 @@ impl View<'_> {
     }
 
     /// Covers a path so that it answers "permission denied".
-    fn hide(&mut self, path: &Path) {
+    fn hide(&mut self, path: &Path) -> Outcome<()> {
         let plan = self.plan;
         let within = plan.writable.iter().any(|tree| path.starts_with(tree));
-        let Ok(real) = path.canonicalize() else { return };
+        let Ok(real) = path.canonicalize() else { return Ok(()) };
         // What a command can write may not say by a link what is covered.
         if within && real != path {
-            return;
+            return Ok(());
         }
         if !real.is_dir() {
-            return self.step(real, Step::HideFile);
+            let looks = plan.stand_ins.iter().find(|it| it.path == path);
+            let closed = closed_file(plan, looks)?;
+            self.step(real, Step::HideFile(closed));
+            return Ok(());
         }
         let temporary = [plan.temporary.join("tmp")];
         let mut open = plan.readable.iter().chain(&plan.writable).chain(&plan.sockets);
         let open = open.any(|open| open.starts_with(path) && open != path)
             || temporary.iter().any(|open| open.starts_with(&real));
         self.step(real, Step::HideFolder(open));
+        Ok(())
     }
 
-    fn write(mut self, closed: &Path, words: &mut Vec<OsString>) {
+    fn write(mut self, words: &mut Vec<OsString>) {
         self.steps.sort_by(|(a, first), (b, second)| {
             let depth = |path: &Path| path.components().count();
             (depth(a), a, first).cmp(&(depth(b), b, second))
@@ -194,7 +208,7 @@ impl View<'_> {
                 Step::ShowWritable(from) => say(&[&"--bind", from, path]),
                 Step::Show(from) => say(&[&"--ro-bind-try", from, path]),
                 Step::Protect => say(&[&"--ro-bind", path, path]),
-                Step::HideFile => say(&[&"--ro-bind", &closed, path]),
+                Step::HideFile(closed) => say(&[&"--ro-bind", closed, path]),
                 Step::HideFolder(false) => {
                     // Empty and the command's own: making it read-only would guard
                     // nothing, and is the dearest step of all.

@@ -1,0 +1,164 @@
+//! What git is shown in place of hidden files that it tracks: a file that cannot be
+//! read either, but looks as the index remembers the real one. So git takes it for
+//! unchanged and never looks into it, in whatever line it is called.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use parallax_sandbox::StandIn;
+
+use super::repository;
+use super::tracked::{LIST, QUIET, TIME, repository_of, rest_of};
+
+/// The blobs that are empty, by both ways of naming them.
+const EMPTY: [&str; 2] = [
+    "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+];
+
+/// A file as the index remembers it.
+struct Entry {
+    file: StandIn,
+    /// Whether git would look at its stamps, and not into it.
+    by_stamps: bool,
+}
+
+/// What stands in for the tracked files of `hidden`. A hidden folder with such files
+/// is hidden file by file, where that is not too much. Blocking.
+pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<StandIn> {
+    let mut found = Vec::new();
+    let tops: BTreeSet<PathBuf> = hidden.iter().filter_map(|path| repository_of(path)).collect();
+    for top in tops {
+        let is_own = |path: &PathBuf| repository_of(path).as_ref() == Some(&top);
+        let (own, others): (Vec<_>, Vec<_>) = std::mem::take(hidden).into_iter().partition(is_own);
+        *hidden = others;
+        let entries = listed(&top, &own).unwrap_or_default();
+        let tracked: BTreeSet<PathBuf> =
+            entries.iter().map(|entry| entry.file.path.clone()).collect();
+        for path in own {
+            let in_it: Vec<&PathBuf> =
+                tracked.iter().filter(|file| **file != path && file.starts_with(&path)).collect();
+            if in_it.is_empty() {
+                hidden.push(path);
+                continue;
+            }
+            let there = in_it.iter().filter(|file| file.symlink_metadata().is_ok());
+            let there: Vec<PathBuf> = there.map(|file| (*file).clone()).collect();
+            let rest = rest_of(path.clone(), &tracked);
+            if rest != [path] {
+                hidden.extend(there);
+            }
+            hidden.extend(rest);
+        }
+        let counts = |entry: &Entry| entry.by_stamps && hidden.contains(&entry.file.path);
+        found.extend(entries.into_iter().filter(counts).map(|entry| entry.file));
+    }
+    found
+}
+
+/// The entries of the index for the paths, as git prints them for those who look for
+/// its faults; `None` when it prints something else.
+fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<Entry>> {
+    let list = ["--literal-pathspecs", "ls-files", "--stage", "--debug", "-z", "--"];
+    let words = QUIET.iter().chain(&list).map(OsString::from);
+    let arguments = words.chain(paths.iter().map(|path| path.clone().into_os_string()));
+    let variables = [("GIT_OPTIONAL_LOCKS", "0")];
+    let listed = parallax_exec::program::output("git", arguments, top, &variables, LIST, TIME)?;
+    let index = repository::folders(top).first()?.join("index");
+    let written = index.metadata().ok()?.mtime();
+    let mut pieces = listed.split(|byte| *byte == 0);
+    let mut head = pieces.next().filter(|head| !head.is_empty())?.to_vec();
+    let mut entries = Vec::new();
+    for piece in pieces {
+        // Behind the name come the lines about the entry, then the head of the next.
+        let end = piece.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(4)?.0;
+        let facts = std::str::from_utf8(piece.get(..end)?).ok()?;
+        entries.extend(entry(&head, facts, top, written)?);
+        head = piece.get(end + 1..)?.to_vec();
+    }
+    Some(entries)
+}
+
+/// One of them; nothing inside when it is no file, or in conflict. `written`: when
+/// the index was.
+fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<Entry>> {
+    let tab = head.iter().position(|byte| *byte == b'\t')?;
+    let name = head.get(tab + 1..)?;
+    let mut words = std::str::from_utf8(head.get(..tab)?).ok()?.split(' ');
+    let (mode, blob, stage) = (words.next()?, words.next()?, words.next()?);
+    let fact = |name: &str| {
+        let (_, rest) = facts.split_once(&format!("{name}: "))?;
+        let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next()?;
+        digits.parse::<u64>().ok()
+    };
+    let (size, modified) = (fact("size")?, i64::try_from(fact("mtime")?).ok()?);
+    let executable = mode == "100755";
+    if !(executable || mode == "100644") || stage != "0" {
+        return Some(None);
+    }
+    let file = StandIn { path: top.join(OsStr::from_bytes(name)), size, modified, executable };
+    // One that is as young as the index may have changed since, and one that had
+    // changed so is noted as empty: git looks into both.
+    let by_stamps = modified < written && (size > 0 || EMPTY.contains(&blob));
+    Some(Some(Entry { file, by_stamps }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn tracked_files_among_hidden_ones_are_found_with_their_stamps() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        let git = |line: &[&str]| {
+            let done = parallax_exec::program::output("git", line, &root, &[], LIST, TIME);
+            assert!(done.is_some(), "{line:?}");
+        };
+        let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            fs::write(&path, text).expect("a file");
+            let file = fs::File::options().write(true).open(&path).expect("a file");
+            file.set_modified(past).expect("a time");
+        };
+        git(&["init", "-q"]);
+        write(".env", "four");
+        write("conf/a key", "seven..");
+        write("empty.key", "");
+        write("open", "x");
+        git(&["add", "-A"]);
+        write("conf/new", "new");
+        write("b.key", "untracked");
+        // As young as the index.
+        fs::write(root.join("young.key"), "x").expect("a file");
+        git(&["add", "young.key"]);
+        let index = fs::File::options().write(true).open(root.join(".git/index")).expect("it");
+        let young = root.join("young.key").metadata().expect("it").modified().expect("a time");
+        index.set_modified(young).expect("a time");
+        let names = [".env", "conf", "empty.key", "b.key", "young.key"];
+        let mut hidden = names.map(|name| root.join(name)).to_vec();
+        let mut found = find(&mut hidden);
+        hidden.sort();
+        let expected = [".env", "b.key", "conf/a key", "conf/new", "empty.key", "young.key"];
+        assert_eq!(hidden, expected.map(|name| root.join(name)));
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        let of = |name: &str, size| StandIn {
+            path: root.join(name),
+            size,
+            modified: 1_700_000_000,
+            executable: false,
+        };
+        assert_eq!(found, [of(".env", 4), of("conf/a key", 7), of("empty.key", 0)]);
+        // Without a repository nothing is known.
+        let mut alone = vec![PathBuf::from("/nowhere/a")];
+        assert!(find(&mut alone).is_empty() && alone.len() == 1);
+    }
+}
