@@ -18,7 +18,8 @@ pub struct WalkOptions {
     pub respect_git_ignore: Option<bool>,
     /// Override of `respectGeminiIgnore` for this walk.
     pub respect_gemini_ignore: Option<bool>,
-    /// No ignore file counts at all; `.git` stays hidden.
+    /// No ignore file of git counts. What the user keeps from agents (`.geminiignore`,
+    /// custom files) stays closed, and so does `.git`.
     pub no_ignore: bool,
     /// Names of folders that are not entered (`node_modules`).
     pub exclude_folders: Vec<String>,
@@ -38,7 +39,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
     flags.git = options.respect_git_ignore.unwrap_or(flags.git);
     flags.gemini = options.respect_gemini_ignore.unwrap_or(flags.gemini);
     if options.no_ignore {
-        flags = IgnoreFlags::NONE;
+        flags.git = false;
     }
     let rules = Arc::new(workspace.ignore_rules(flags));
     let moved = workspace.moved();

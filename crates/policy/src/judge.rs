@@ -384,8 +384,7 @@ impl Policy {
             && !finding.names_paths
             && (!yolo || call.query.interactive)
         {
-            let why =
-                format!("`{}` is outside the workspace, so a write there asks", path.display());
+            let why = format!("It writes `{}`, outside the workspace", path.display());
             trace.check("write outside the workspace", &why);
             finding.raise("write outside the workspace", &why, false, YOLO);
         }
@@ -400,7 +399,7 @@ impl Policy {
         let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));
         if let Some(path) = protected.or(created) {
             let why = format!(
-                "`{}` can run programs or change what agents do, so a write there asks",
+                "It changes `{}`, which can run programs or say what agents do",
                 path.display()
             );
             trace.check("protected path", &why);
@@ -416,7 +415,7 @@ impl Policy {
         let Some(path) = call.query.effects.writes.iter().find(|path| is_build_file(path)) else {
             return;
         };
-        let why = format!("`{}` decides what builds run, so a change of it asks", path.display());
+        let why = format!("It changes `{}`, which decides what builds run", path.display());
         trace.check("build-file guard", &why);
         if finding.decision == Decision::Ask {
             finding.needs.get_or_insert_with(|| {
@@ -463,7 +462,7 @@ impl Policy {
         let beyond = grants::beyond(wanted, &granted, &call.folders, readonly);
         if !beyond.is_empty() {
             let why =
-                format!("It asks for more than the sandbox gives: {}", beyond.words().join(", "));
+                format!("It needs more than the sandbox gives: {}", beyond.words().join(", "));
             trace.check("beyond the sandbox", &why);
             let needs = self.what_gives(&beyond, call.mode);
             let write = &beyond.file_system.write;

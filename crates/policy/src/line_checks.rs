@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 
-use crate::bash;
+use crate::bash::{self, RedirectionKind};
 use crate::build_guard::{BuildFileGuard, is_build_file};
 use crate::call::{Call, ShellCall, Written};
 use crate::{paths, taint};
@@ -94,12 +94,22 @@ pub(crate) fn doubts(
     if shell.runs_outside() {
         doubts.push(Doubt::once(
             "outside the workspace",
-            "The command would run outside the workspace",
+            format!("It would run in `{}`, outside the workspace", shell.directory.display()),
         ));
     }
     let may_redirect = call.mode == ApprovalMode::AutoEdit || circumstances.may_redirect;
-    if !may_redirect && shell.redirections().next().is_some() {
-        doubts.push(Doubt::once("redirection", "The command reads or writes files by redirection"));
+    if let Some(redirection) = shell.redirections().next().filter(|_| !may_redirect) {
+        let target = shortened(&redirection.target.source);
+        let why = match redirection.kind {
+            RedirectionKind::Read => format!("It reads `{target}` by redirection (`<`)"),
+            RedirectionKind::Append => format!("It adds to `{target}` by redirection (`>>`)"),
+            RedirectionKind::HereDocument | RedirectionKind::HereString => {
+                "It is given text by redirection (`<<`)".to_owned()
+            }
+            _ => format!("It writes `{target}` by redirection (`>`)"),
+        };
+        let why = format!("{why}, and no rule that allows it allows redirections");
+        doubts.push(Doubt::once("redirection", why));
     }
     doubts
 }
@@ -109,7 +119,7 @@ fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
     if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
         doubts.push(Doubt::once(
             "build-file guard",
-            format!("`{}` decides what builds run, so a change of it asks", path.display()),
+            format!("It changes `{}`, which decides what builds run", path.display()),
         ));
     }
     let Some(changed) = call.query.taint.build_files.first() else { return };
@@ -214,7 +224,7 @@ fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
         doubts.push(Doubt::each_time(
             "protected path",
             format!(
-                "`{}` can run programs or change what agents do, so a write there asks",
+                "It may change `{}`, which can run programs or say what agents do",
                 path.display()
             ),
         ));

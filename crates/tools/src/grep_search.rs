@@ -59,7 +59,7 @@ impl GrepSearch {
                     "context": {"type": "integer", "minimum": 0, "description": "Lines around hits."},
                     "after": count(0),
                     "before": count(0),
-                    "no_ignore": {"type": "boolean", "description": "Also ignored files."},
+                    "no_ignore": {"type": "boolean", "description": "Also files that git ignores."},
                     "max_matches_per_file": count(1),
                     "total_max_matches": {"type": "integer", "minimum": 1, "description": "Default 100."}
                 },
@@ -129,6 +129,9 @@ impl Tool for GrepSearch {
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
         let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
         let place = Place::find(&self.workspace, given("dir_path"))?;
+        if given("dir_path").is_some() {
+            place.kept_from_agents(&self.workspace)?;
+        }
         let names_only = args.flag("names_only").unwrap_or(false);
         let [context, before, after] =
             ["context", "before", "after"].map(|name| args.integer(name));

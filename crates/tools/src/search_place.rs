@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parallax_files::{Access, FileError, Kind, Workspace};
+use parallax_files::{Access, FileError, Kind, RuleSource, Workspace};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
@@ -53,6 +53,26 @@ impl Place {
             }
         };
         Ok(Self { roots: vec![path], base })
+    }
+
+    /// Refuses a place whose files the user keeps from agents. One that git ignores
+    /// may be searched when it is named.
+    ///
+    /// # Errors
+    /// Which pattern keeps it.
+    pub(crate) fn kept_from_agents(&self, workspace: &Workspace) -> Result<(), ToolError> {
+        let why = self.roots.iter().find_map(|root| Some((root, workspace.is_ignored(root)?)));
+        match why.filter(|(_, why)| why.source != RuleSource::Git) {
+            None => Ok(()),
+            Some((root, why)) => Err(ToolError::new(
+                ToolErrorKind::InvalidToolParams,
+                format!(
+                    "File path '{}' is ignored by configured ignore patterns (`{}`)",
+                    printable(root),
+                    why.pattern
+                ),
+            )),
+        }
     }
 
     /// The name of a found file: relative to a lone root, else absolute, so

@@ -57,19 +57,48 @@ fn commands_write_the_project_and_nothing_else() {
 
 #[test]
 fn a_protected_file_is_closed_or_put_back() {
+    let evil = "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > .vscode/tasks.json; \
+                echo evil > .envrc; echo ran > inside";
     for tier in ["namespaces", "landlock"] {
-        let world = World::new(&commands(&[
-            "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > .vscode/tasks.json",
-        ]));
+        // Nobody sees in the line what it will do: the sandbox is asked, not the rules.
+        let world = World::new(&commands(&["sh build"]));
         repository(&world);
-        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\nallowRedirection = true\npathGlob = \"**\"\n";
+        world.home.write("build", evil).expect("written");
+        world.home.write(".envrc", "mine").expect("written");
+        let rule =
+            "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\n";
         world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        finish(command);
-        let hook = world.home.project().join(".git/hooks/pre-commit");
-        assert!(!hook.exists(), "{tier}");
-        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}");
+        let done = finish(command);
+        let said = &answers(&world.server)[0];
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {said}\n{}", done.err());
+        assert!(!world.home.project().join(".git/hooks/pre-commit").exists(), "{tier}: {said}");
+        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}: {said}");
+        assert_eq!(world.read(".envrc"), "mine", "{tier}: {said}");
+        // What could be made is told to the model, and what was refused it saw.
+        assert!(said.contains(".vscode/tasks.json"), "{tier}: {said}");
+        let refused = said.contains("Read-only file system");
+        assert_eq!(refused, tier == "namespaces", "{tier}: {said}");
+    }
+}
+
+#[test]
+fn a_hidden_file_does_not_keep_a_working_tree() {
+    let world =
+        World::new(&commands(&["git worktree remove wt", "git worktree remove --force wt2"]));
+    repository(&world);
+    world.home.write(".gitignore", ".env\n").expect("written");
+    git(&world, &["add", ".gitignore"]);
+    git(&world, &["commit", "-qm", "one"]);
+    for tree in ["wt", "wt2"] {
+        git(&world, &["worktree", "add", "-q", tree]);
+        world.home.write(&format!("{tree}/.env"), "A=1").expect("written");
+    }
+    let done = world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    for tree in ["wt", "wt2"] {
+        assert!(!world.home.project().join(tree).exists(), "{said:?} {}", done.err());
     }
 }
 

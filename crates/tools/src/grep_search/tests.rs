@@ -133,6 +133,18 @@ async fn lines_and_files_can_be_left_out() {
         output.ends_with("\n.hidden\napp.log\nbuild/out.txt\nsecret.txt\nsrc/a.rs"),
         "kept files stay closed: {output}"
     );
+    // What the user keeps from agents stays closed too.
+    fs::write(folder.path().join(".geminiignore"), "secret.txt\nsrc/\n").expect("a file");
+    let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
+    let output = grep(&folder, args).await;
+    assert!(output.ends_with("\n.hidden\napp.log\nbuild/out.txt"), "{output}");
+    for path in ["src", "src/a.rs", "secret.txt"] {
+        let args = json!({"pattern": "word", "no_ignore": true, "dir_path": path});
+        let call = tool(&[folder.path()]).prepare(object(args), &scope("grep_search"));
+        let refused = call.err().expect("a refusal").message;
+        assert!(refused.contains("ignored by configured ignore patterns"), "{path}: {refused}");
+    }
+    fs::remove_file(folder.path().join(".geminiignore")).expect("gone");
     let output = grep(&folder, json!({"pattern": "Word", "case_sensitive": true})).await;
     assert!(output.starts_with("Found 1 match"), "{output}");
     let output = grep(&folder, json!({"pattern": "a.c", "fixed_strings": true})).await;

@@ -196,6 +196,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     // It says what is hidden: in yolo it stays as it is too.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
+    if tracked::removes_worktrees(line) {
+        // What goes with a working tree must not be held in its place.
+        let trees = linked_trees(&found);
+        plan.hidden.retain(|path| !trees.iter().any(|tree| path.starts_with(tree)));
+    }
     if !yolo {
         protect(options, subject, &found, &mut plan);
     }
@@ -333,12 +338,17 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
     }
     if bash::moves_worktrees(subject.line) {
         // Git itself takes them away: nothing in them may be held in its place.
-        let tops = found.repositories.iter().filter(|git| linked_folder(git).is_some());
-        let tops: Vec<&Path> = tops.filter_map(|git| git.parent()).collect();
+        let tops = linked_trees(found);
         let is_root = |top: &Path| subject.roots.iter().any(|root| root.starts_with(top));
         plan.read_only
             .retain(|path| !tops.iter().any(|top| path.starts_with(top) && !is_root(top)));
     }
+}
+
+/// The working trees in the workspace that are those of a repository elsewhere.
+fn linked_trees(found: &Found) -> Vec<&Path> {
+    let linked = found.repositories.iter().filter(|git| linked_folder(git).is_some());
+    linked.filter_map(|git| git.parent()).collect()
 }
 
 /// The folders in which git keeps a repository: the `.git`, or where such a

@@ -129,6 +129,14 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
             }
         }
     }
+    // A hard link to a file is that file: to make one is to be able to write it, and no
+    // mount lets one through.
+    outside |= line.commands.iter().filter(|command| is_hard_link(command)).any(|command| {
+        command.arguments().iter().any(|word| {
+            let path = place(word, directory, home, moved_home);
+            path.is_some_and(|path| path.is_file() && ran.refuses(&path, Access::Write))
+        })
+    });
     match outside {
         // Nothing is left to be given beside it.
         true => Permissions { outside, ..Permissions::default() },
@@ -275,7 +283,8 @@ mod tests {
             std::fs::create_dir(place).expect("a folder");
         }
         std::fs::create_dir(home.join(".ssh")).expect("a folder");
-        for path in [work.join(".env"), work.join("a"), home.join(".npmrc")] {
+        let there = root.join("other/there");
+        for path in [work.join(".env"), work.join("a"), home.join(".npmrc"), there] {
             std::fs::write(path, "x").expect("a file");
         }
         let asked = |command: &str| {
@@ -313,6 +322,9 @@ mod tests {
             ("mkdir ~/new", "outside", ""),
             ("mv a ~/b; rm -rf ~/c", "outside", ""),
             ("ln a ../other/b", "outside", ""),
+            ("ln ../other/there a; ln a b", "outside", ""),
+            ("ln -s ../other/there a", "", ""),
+            ("mv ../other/there a", "", "other"),
             ("ln -sf a ../other/b", "", "other"),
             ("ln a b; touch ~/x", "", "home/x"),
             ("cd ../other && touch z", "", "other/z"),

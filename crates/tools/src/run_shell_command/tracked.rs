@@ -44,6 +44,18 @@ pub(super) fn is_git_alone(line: &Line) -> bool {
         && line.redirections.iter().all(|found| found.kind != RedirectionKind::Read)
 }
 
+/// Whether the line does nothing but take working trees away: nothing of a file in
+/// them comes to light.
+pub(super) fn removes_worktrees(line: &Line) -> bool {
+    let removes = |command: &bash::Command| {
+        let words = command.arguments().iter().map(|word| word.text.as_deref());
+        let mut words = words.skip_while(|word| *word != Some("worktree")).skip(1);
+        bash::git_subcommand(command).is_some_and(|call| call.name == "worktree")
+            && words.next().flatten() == Some("remove")
+    };
+    is_git_alone(line) && line.commands.iter().all(removes)
+}
+
 /// What stays hidden from git of `hidden`, files and folders: not what git could
 /// show from its history anyhow, but for files with a project's secrets. Blocking.
 pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
@@ -322,6 +334,14 @@ mod tests {
     fn lines_of_git_alone_are_told_from_others() {
         for line in ["git diff", "git stash && git pull", "git commit -am x > log"] {
             assert!(is_git_alone(&bash::analyse(line)), "{line}");
+        }
+        for (line, removes) in [
+            ("git worktree remove --force x && git worktree remove y", true),
+            ("git worktree list", false),
+            ("git worktree remove x; git diff", false),
+            ("git worktree remove x; cat x/.env", false),
+        ] {
+            assert_eq!(removes_worktrees(&bash::analyse(line)), removes, "{line}");
         }
         for line in [
             "git diff; cat a",
