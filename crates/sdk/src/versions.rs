@@ -459,7 +459,10 @@ fn closed(changes: &Changes, effects: Option<&Effects>, granted: &Permissions) -
             || new_repositories.iter().any(|repository| path.starts_with(repository))
     };
     let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));
-    closed.filter(|path| !is_of_lost_repository(path)).cloned().collect()
+    // Of a repository that is gone nothing comes back; what was put where one may
+    // come goes.
+    let is_lost = |path: &Path| is_of_lost_repository(path) && path.symlink_metadata().is_err();
+    closed.filter(|path| !is_lost(path)).cloned().collect()
 }
 
 /// Whether the line makes repositories, and nothing of it but git writes a file:

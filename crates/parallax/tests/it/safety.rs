@@ -58,7 +58,8 @@ fn commands_write_the_project_and_nothing_else() {
 #[test]
 fn a_protected_file_is_closed_or_put_back() {
     let evil = "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > .vscode/tasks.json; \
-                echo evil > .envrc; echo ran > inside";
+                echo evil > .envrc; echo ran > inside; \
+                mkdir -p later/.git/hooks; echo evil > later/.git/hooks/pre-commit";
     for tier in ["namespaces", "landlock"] {
         // Nobody sees in the line what it will do: the sandbox is asked, not the rules.
         let world = World::new(&commands(&["sh build"]));
@@ -73,8 +74,10 @@ fn a_protected_file_is_closed_or_put_back() {
         let done = finish(command);
         let said = &answers(&world.server)[0];
         assert_eq!(world.read("inside"), "ran\n", "{tier}: {said}\n{}", done.err());
-        assert!(!world.home.project().join(".git/hooks/pre-commit").exists(), "{tier}: {said}");
-        assert!(!world.home.project().join(".vscode/tasks.json").exists(), "{tier}: {said}");
+        // The last one would be a hook of the repository that somebody makes there.
+        for name in [".git/hooks/pre-commit", ".vscode/tasks.json", "later/.git/hooks/pre-commit"] {
+            assert!(!world.home.project().join(name).exists(), "{tier} {name}: {said}");
+        }
         assert_eq!(world.read(".envrc"), "mine", "{tier}: {said}");
         // What could be made is told to the model, and what was refused it saw.
         assert!(said.contains(".vscode/tasks.json"), "{tier}: {said}");

@@ -9,8 +9,8 @@ use parallax_protocol::protected_names::{self, AGENT_FOLDERS, AGENT_RULES, fold}
 
 use super::beneath::Place;
 
-/// Whether the path lies in a `.git` that is no repository any more: its settings
-/// alone would be worse than nothing.
+/// Whether the path lies in a `.git` that is no repository any more, or none yet: of
+/// one that is gone the settings alone would be worse than nothing.
 pub fn is_of_lost_repository(path: &Path) -> bool {
     let git = path.ancestors().find(|path| path.file_name().is_some_and(|name| name == ".git"));
     git.is_some_and(|git| {

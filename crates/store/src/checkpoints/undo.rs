@@ -341,7 +341,7 @@ impl Checkpoints {
         later: Option<u64>,
     ) -> Result<Option<Wanted>, Left> {
         let place = roots.place(path).ok_or("it is outside of the workspace folders")?;
-        if is_of_lost_repository(path) {
+        if is_of_lost_repository(path) && path.symlink_metadata().is_err() {
             return Err("its repository is gone, and git's own objects are not kept".into());
         }
         let blob = match &before {
