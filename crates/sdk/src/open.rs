@@ -1,40 +1,27 @@
-//! The second half of the way to a session: credentials, workspace, tools,
-//! journal, engine.
+//! A session that is open: what faces ask of it, and its end.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_engine::prompt::Flags;
-use parallax_engine::{
-    AgreedPlan, EventHub, EventReader, Ledger, Metered, SessionHandle, SessionOptions,
-};
-use parallax_files::{SeenFiles, Workspace};
-use parallax_mcp::{Sampling, Servers};
-use parallax_protocol::agent::Agents;
+use parallax_engine::{Ledger, SessionHandle};
+use parallax_files::Workspace;
+use parallax_mcp::Servers;
 use parallax_protocol::budget::BudgetUse;
-use parallax_protocol::checkpoint::Checkpoints;
-use parallax_protocol::context::FolderContext;
-use parallax_protocol::event::Failure;
-use parallax_protocol::hooks::{HookEvent, Hooks};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::model::Model;
 use parallax_protocol::op::Op;
-use parallax_protocol::policy::{ApprovalMode, Judge};
-use parallax_protocol::store::{NoStore, Record, Store, directories};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::store::Record;
 
-use crate::agents::{SessionAgents, trusted_servers};
-use crate::custom_commands::{self, Commands};
-use crate::discovery::MoreTools;
-use crate::encrypted_sessions;
-use crate::expand::{Expander, FileSearch};
+use crate::agents::SessionAgents;
+use crate::custom_commands::Commands;
+use crate::expand::Expander;
 use crate::found_context::FoundContext;
-use crate::history;
-use crate::launch::{Launch, SessionChoice};
-use crate::rules::Unasked;
+use crate::launch::Launch;
 use crate::versions::Versions;
-use crate::{OpSender, hooks, model, session_names, skills, system, toolbox};
+use crate::{OpSender, encrypted_sessions, toolbox};
 
 mod by_settings;
+mod opening;
 
 /// A session that takes prompts.
 pub struct OpenSession {
@@ -192,272 +179,4 @@ async fn trim_outputs(launch: &Launch, id: &SessionId) {
     });
     // A panic there is a defect of ours; the next session tries again.
     drop(trimming.await);
-}
-
-impl Launch {
-    /// Opens the session. Must run on a tokio runtime.
-    ///
-    /// The reader tells everything that happens, from the beginning.
-    ///
-    /// # Errors
-    /// Missing credentials, a session that is not there, folders that cannot be
-    /// included.
-    pub fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
-        let mut warnings = self.warnings.clone();
-        self.require_sandbox()?;
-        warnings.extend(self.extensions().warnings.iter().cloned());
-        warnings.extend(self.extensions_of_no_name());
-        self.check_keys()?;
-        let resumed = history::open(&self)?;
-        warnings.extend(resumed.notices.iter().cloned());
-        let (workspace, artifacts, notices) = self.workspace(&resumed)?;
-        warnings.extend(notices);
-        let workspace = Arc::new(workspace);
-        let seen = Arc::new(SeenFiles::default());
-        let hub = EventHub::new();
-        let events = hub.subscribe();
-        let model = model::open(&self, workspace.root())?;
-        let scripted = model.is_scripted();
-        let budget = self.budget(&resumed.records, model.as_ref());
-        let budget = budget.asking(self.options.budget_questions);
-        let ledger = budget.ledger();
-        let metered: Arc<dyn Model> =
-            Arc::new(Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger()));
-        let metered_model = Arc::clone(&metered);
-        let model_name = self.model_name();
-        warnings.extend(self.model_table().doubts(&model_name));
-        let shell = toolbox::shell_options(&self, artifacts.clone());
-        let skills = self.skills();
-        warnings.extend(skills.warnings.iter().cloned());
-        let entries = skills::entries(&skills, &self.extensions());
-        let plans = self.plans_folder(&workspace, &mut warnings);
-        let toolbox =
-            toolbox::build(&self, &workspace, &seen, artifacts.clone(), metered, entries, &plans);
-        self.sampling = Some(Sampling {
-            model: Arc::clone(&metered_model),
-            main: toolbox.main_model(Arc::clone(&metered_model)),
-            tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
-        });
-        warnings.extend(self.sandbox_table().1);
-        let versions = self.versions(&resumed.id, &workspace, &seen);
-        let (agents, notices) = self.session_agents(
-            &workspace,
-            &seen,
-            toolbox.processes(),
-            shell.sandbox.clone(),
-            &versions,
-            &artifacts,
-        );
-        warnings.extend(notices);
-        let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
-        let (policy, notices) = self.policy_for(Unasked {
-            plans: Some(plans.clone()),
-            skills: skills::of_the_program(&skills),
-            agent_servers: trusted_servers(&set),
-            agent_rules: crate::agents::rules(&set),
-        });
-        let judge: Arc<dyn Judge> = Arc::new(policy);
-        warnings.extend(notices);
-        let (servers, notices) = self.open_servers(
-            &workspace,
-            toolbox.processes(),
-            shell.sandbox.clone(),
-            &versions,
-            &hub,
-        );
-        warnings.extend(notices);
-        if let Some(servers) = &servers {
-            servers.start();
-        }
-        let memory = crate::memory::gather(&self, &workspace, &resumed.contents);
-        warnings.extend(memory.warnings);
-        let found =
-            Arc::new(FoundContext::new(self.clone(), Arc::clone(&workspace), memory.files.clone()));
-        let id = resumed.id.clone();
-        let mode = self.mode;
-        let folders = Arc::clone(&workspace);
-        let added = Arc::clone(&workspace);
-        let store: Arc<dyn Store> =
-            if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
-        if self.wants_name(&resumed.records) {
-            session_names::name(hub.subscribe(), Arc::clone(&metered_model), Arc::clone(&store));
-        }
-        let discovered =
-            self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
-        let checkpoints = versions.clone().map(|versions| versions as Arc<dyn Checkpoints>);
-        let expander =
-            Expander::new(&workspace, &seen, servers.clone()).with_agents(agents.clone());
-        let expander = expander
-            .with_found(Arc::clone(&found) as Arc<dyn FolderContext>)
-            .with_search(FileSearch {
-                recursive: self
-                    .config
-                    .settings
-                    .flag("context.fileFiltering.enableRecursiveFileSearch"),
-                loose: self.config.settings.flag("context.fileFiltering.enableFuzzySearch"),
-            });
-        let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
-            processes: toolbox.processes(),
-            shell: shell.clone(),
-            session: id.as_str().to_owned(),
-            journal: self.homes().journal(&self.options.directory, &id),
-            keys: self.homes().keys,
-            transcript: self.keeps_clear_text().then(|| artifacts.join(hooks::TRANSCRIPT)),
-            plans: plans.clone(),
-            versions: versions.clone(),
-            trace: self.keeps_clear_text().then(|| artifacts.join(hooks::TRACE)),
-        })?;
-        warnings.extend(notices);
-        let hears = |hooks: &Arc<dyn Hooks>| hooks.listens(HookEvent::SessionEnd, false);
-        let end_hooks = hooks.as_ref().is_some_and(hears);
-        let files = self.prompt_files()?;
-        warnings.extend(files.warnings.iter().cloned());
-        let prompt = system::Material {
-            flags: self.prompt_flags(&workspace, hooks.is_some()),
-            files,
-            off: self.switched_off_sections(),
-            append: self.options.append_system_prompt.clone(),
-            skills: skills::section(&skills),
-            agents: agents.clone(),
-            tools: toolbox.tools().iter().map(|tool| tool.spec().name.clone()).collect(),
-            memory: memory.system,
-            plans: plans.clone(),
-            notes: self.homes().notes(&self.options.directory),
-        };
-        let offered = self.offered(&toolbox.tools(), judge.as_ref());
-        system::write_built_in(&prompt, mode, &offered)?;
-        let commands = self.commands(custom_commands::Surroundings {
-            workspace: Arc::clone(&workspace),
-            seen: Arc::clone(&seen),
-            judge: Arc::clone(&judge),
-            shell,
-            processes: toolbox.processes(),
-            servers: servers.clone(),
-            skills: skills::commands(&skills, &self.extensions()),
-        });
-        let plan = AgreedPlan::of(resumed.records.iter(), resumed.contents.len());
-        let handle = parallax_engine::start(
-            SessionOptions {
-                id: id.clone(),
-                model,
-                model_name: model_name.clone(),
-                tools: toolbox.tools(),
-                more_tools: MoreTools { discovered, servers: servers.clone() }.source(),
-                agents: agents.clone().map(|agents| agents as Arc<dyn Agents>),
-                judge,
-                store,
-                mode: self.mode,
-                interactive: self.options.interactive,
-                replaces: self.options.session == SessionChoice::Clear,
-                trusted: self.config.trust.trusted,
-                workspace: Arc::new(move || folders.roots()),
-                add_directory: Box::new(move |path| {
-                    added.add_root(&path).map_err(|error| error.to_string())
-                }),
-                describe_directories: self.describe_directories(&workspace),
-                directories: directories(resumed.records.iter()).to_vec(),
-                model_changed: toolbox.follow(),
-                system: system::prompt(prompt),
-                preface: memory.preface,
-                sources: memory.sources,
-                folder_context: Some(Arc::clone(&found) as Arc<dyn FolderContext>),
-                pending: resumed.pending,
-                cut_off: resumed.cut_off,
-                history: resumed.contents,
-                compactions: resumed.compactions,
-                pins: resumed.pins,
-                room: self.room(&artifacts, &id),
-                // What an alias sets goes by its name, with each request.
-                generation: parallax_protocol::Object::new(),
-                max_turns: self.max_turns(),
-                budget,
-                routing: self.routing(),
-                max_attempts: None,
-                loop_detection: self.config.settings.loop_detection(),
-                retry_base: self.retry_base(),
-                approvals: self.approvals(),
-                rule_keeper: Some(Arc::new(self.rule_keeper())),
-                checkpoints,
-                is_build_file: parallax_policy::is_build_file,
-                turns: resumed.turns,
-                prompts: resumed.prompts,
-                plan,
-                shell: Some(toolbox.shell()),
-                hooks,
-                secrets: self.own_keys(),
-            },
-            hub,
-        );
-        warnings.extend(self.clean_beside(&id));
-        let session = OpenSession {
-            workspace: Arc::clone(&workspace),
-            found,
-            launch: self,
-            id,
-            model: model_name,
-            mode,
-            scripted,
-            warnings,
-            context_files: memory.files,
-            expander,
-            commands,
-            plans,
-            past: resumed.records,
-            cut_off: resumed.cut_off,
-            handle,
-            toolbox,
-            versions,
-            servers,
-            agents,
-            ledger,
-            end_hooks,
-        };
-        Ok((session, events))
-    }
-
-    /// Whether a model is to name the session. A headless run would be over before
-    /// it has its name.
-    fn wants_name(&self, records: &[Record]) -> bool {
-        let named = |record: &Record| matches!(record, Record::Name(_));
-        self.options.interactive
-            && self.config.settings.text("general.sessionNames").as_deref() == Some("model")
-            && !records.iter().any(named)
-    }
-
-    /// What the system prompt is told of the session's surroundings.
-    fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> Flags<'static> {
-        Flags {
-            interactive: self.options.interactive,
-            git: system::in_git(workspace.root()),
-            sandbox: self.confinement(),
-            hooks,
-            ..Flags::default()
-        }
-    }
-
-    /// Lets old sessions of the project go, in the background; gives why not, where
-    /// the settings contradict themselves.
-    fn clean_beside(&self, id: &SessionId) -> Option<String> {
-        let (retention, warning) = self.retention();
-        if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
-            let (homes, project) = (self.homes(), self.options.directory.clone());
-            let id = id.clone();
-            tokio::task::spawn_blocking(move || {
-                Self::clean_lazily(&homes, &project, &rule, &id);
-            });
-        }
-        warning
-    }
-
-    /// `~/x` as people write it in settings and flags.
-    pub(crate) fn expand_home(&self, path: &Path) -> PathBuf {
-        match (path.strip_prefix("~"), self.config.environment.get("HOME")) {
-            (Ok(rest), Some(home)) => Path::new(home).join(rest),
-            _ => path.to_owned(),
-        }
-    }
-
-    pub(crate) fn homes(&self) -> parallax_store::Homes {
-        encrypted_sessions::homes(&self.config)
-    }
 }

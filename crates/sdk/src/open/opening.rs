@@ -1,0 +1,445 @@
+//! The second half of the way to a session ([`Launch::prepare`] is the first). Each
+//! step gives what the later ones need; their order is the order in which things are
+//! known: what was said before tells the folders, the folders tell the tools, the
+//! tools tell what the model reads first.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_config::skills::Skills;
+use parallax_engine::prompt::Flags;
+use parallax_engine::{
+    AgreedPlan, Budget, EventHub, EventReader, Metered, SessionHandle, SessionOptions, SystemPrompt,
+};
+use parallax_files::{SeenFiles, Workspace};
+use parallax_mcp::{Sampling, Servers};
+use parallax_protocol::agent::Agents;
+use parallax_protocol::checkpoint::Checkpoints;
+use parallax_protocol::context::FolderContext;
+use parallax_protocol::event::Failure;
+use parallax_protocol::hooks::{HookEvent, Hooks};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::model::Model;
+use parallax_protocol::policy::Judge;
+use parallax_protocol::store::{NoStore, Record, Store, directories};
+use parallax_tools::ShellOptions;
+
+use super::OpenSession;
+use crate::agents::{SessionAgents, trusted_servers};
+use crate::custom_commands::{self, Commands};
+use crate::discovery::{Discovered, MoreTools};
+use crate::encrypted_sessions;
+use crate::expand::{Expander, FileSearch};
+use crate::found_context::FoundContext;
+use crate::history::{self, Resumed};
+use crate::launch::{Launch, SessionChoice};
+use crate::memory::{self, Gathered};
+use crate::rules::Unasked;
+use crate::toolbox::Toolbox;
+use crate::versions::Versions;
+use crate::{hooks, model, session_names, skills, system, toolbox};
+
+/// Where the session works.
+struct Ground {
+    workspace: Arc<Workspace>,
+    /// What the model has seen of files.
+    seen: Arc<SeenFiles>,
+    /// The session's temporary folder.
+    artifacts: PathBuf,
+}
+
+/// Who answers, and what that may cost.
+struct Voice {
+    model: Arc<dyn Model>,
+    /// The same, for requests beside the conversation: they are told and counted.
+    metered: Arc<dyn Model>,
+    /// The model as asked for.
+    name: String,
+    budget: Budget,
+}
+
+/// What the model can do, and what of it may happen.
+struct Means {
+    shell: ShellOptions,
+    skills: Skills,
+    /// Where plans go.
+    plans: PathBuf,
+    toolbox: Toolbox,
+    versions: Option<Arc<Versions>>,
+    agents: Option<Arc<SessionAgents>>,
+    judge: Arc<dyn Judge>,
+    servers: Option<Servers>,
+}
+
+/// What the model reads before the first prompt.
+struct Told {
+    system: SystemPrompt,
+    memory: Gathered,
+}
+
+/// What joins the session while it runs.
+struct Joined {
+    found: Arc<FoundContext>,
+    discovered: Option<Arc<Discovered>>,
+    hooks: Option<Arc<dyn Hooks>>,
+}
+
+impl Launch {
+    /// Opens the session. Must run on a tokio runtime.
+    ///
+    /// The reader tells everything that happens, from the beginning.
+    ///
+    /// # Errors
+    /// Missing credentials, a session that is not there, folders that cannot be
+    /// included.
+    pub fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
+        let mut warnings = self.warnings.clone();
+        self.may_open(&mut warnings)?;
+        let resumed = history::open(&self)?;
+        warnings.extend(resumed.notices.iter().cloned());
+        let ground = self.ground(&resumed, &mut warnings)?;
+        // Before anybody can say anything.
+        let hub = EventHub::new();
+        let events = hub.subscribe();
+        let voice = self.voice(&resumed, &ground, &hub, &mut warnings)?;
+        let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings);
+        let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
+        warnings.extend(memory.warnings.iter().cloned());
+        let joined = self.join(&resumed.id, &ground, &means, &memory, &hub, &mut warnings)?;
+        let prompt = self.material(&ground, &means, &joined, &memory, &mut warnings)?;
+        let offered = self.offered(&means.toolbox.tools(), means.judge.as_ref());
+        system::write_built_in(&prompt, self.mode, &offered)?;
+        let expander = self.expander(&ground, &means, &joined);
+        let commands = self.typed_commands(&ground, &means);
+        let (id, records, cut_off) =
+            (resumed.id.clone(), Arc::clone(&resumed.records), resumed.cut_off);
+        let (name, scripted) = (voice.name.clone(), voice.model.is_scripted());
+        let ledger = voice.budget.ledger();
+        let end_hooks = hears_end(joined.hooks.as_ref());
+        let found = Arc::clone(&joined.found);
+        let context_files = memory.files.clone();
+        let told = Told { system: system::prompt(prompt), memory };
+        let handle = self.start(resumed, &ground, voice, &means, joined, told, hub);
+        warnings.extend(self.clean_beside(&id));
+        let session = OpenSession {
+            workspace: ground.workspace,
+            found,
+            mode: self.mode,
+            launch: self,
+            id,
+            model: name,
+            scripted,
+            warnings,
+            context_files,
+            expander,
+            commands,
+            plans: means.plans,
+            past: records,
+            cut_off,
+            handle,
+            toolbox: means.toolbox,
+            versions: means.versions,
+            servers: means.servers,
+            agents: means.agents,
+            ledger,
+            end_hooks,
+        };
+        Ok((session, events))
+    }
+
+    /// What forbids a session altogether, before anything is read of one or written:
+    /// commands that could not be confined, a key that is not to be had.
+    fn may_open(&self, warnings: &mut Vec<String>) -> Result<(), Failure> {
+        self.require_sandbox()?;
+        warnings.extend(self.extensions().warnings.iter().cloned());
+        warnings.extend(self.extensions_of_no_name());
+        self.check_keys()
+    }
+
+    /// The folders: the session may bring some from before.
+    fn ground(&self, resumed: &Resumed, warnings: &mut Vec<String>) -> Result<Ground, Failure> {
+        let (workspace, artifacts, notices) = self.workspace(resumed)?;
+        warnings.extend(notices);
+        let seen = Arc::new(SeenFiles::default());
+        Ok(Ground { workspace: Arc::new(workspace), seen, artifacts })
+    }
+
+    /// The model and the budget, of which the session may have spent some before. What
+    /// is wrong with credentials or a script shows here, before anything is started.
+    fn voice(
+        &self,
+        resumed: &Resumed,
+        ground: &Ground,
+        hub: &EventHub,
+        warnings: &mut Vec<String>,
+    ) -> Result<Voice, Failure> {
+        let model = model::open(self, ground.workspace.root())?;
+        let budget = self.budget(&resumed.records, model.as_ref());
+        let budget = budget.asking(self.options.budget_questions);
+        let metered = Metered::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
+        let name = self.model_name();
+        warnings.extend(self.model_table().doubts(&name));
+        Ok(Voice { model, metered: Arc::new(metered), name, budget })
+    }
+
+    /// Tools, agents and servers, and the rules over them. The rules come behind the
+    /// agents, which bring some, and before the servers, which are started here:
+    /// they take the longest.
+    fn means(
+        &mut self,
+        id: &SessionId,
+        ground: &Ground,
+        voice: &Voice,
+        hub: &EventHub,
+        warnings: &mut Vec<String>,
+    ) -> Means {
+        let Ground { workspace, seen, artifacts } = ground;
+        let shell = toolbox::shell_options(self, artifacts.clone());
+        let skills = self.skills();
+        warnings.extend(skills.warnings.iter().cloned());
+        let entries = skills::entries(&skills, &self.extensions());
+        let plans = self.plans_folder(workspace, warnings);
+        let metered = || Arc::clone(&voice.metered);
+        let toolbox =
+            toolbox::build(self, workspace, seen, artifacts.clone(), metered(), entries, &plans);
+        self.sampling = Some(Sampling {
+            model: metered(),
+            main: toolbox.main_model(metered()),
+            tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
+        });
+        warnings.extend(self.sandbox_table().1);
+        let versions = self.versions(id, workspace, seen);
+        let processes = || toolbox.processes();
+        let sandbox = || shell.sandbox.clone();
+        let (agents, notices) =
+            self.session_agents(workspace, seen, processes(), sandbox(), &versions, artifacts);
+        warnings.extend(notices);
+        let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
+        let (policy, notices) = self.policy_for(Unasked {
+            plans: Some(plans.clone()),
+            skills: skills::of_the_program(&skills),
+            agent_servers: trusted_servers(&set),
+            agent_rules: crate::agents::rules(&set),
+        });
+        warnings.extend(notices);
+        let (servers, notices) =
+            self.open_servers(workspace, processes(), sandbox(), &versions, hub);
+        warnings.extend(notices);
+        if let Some(servers) = &servers {
+            servers.start();
+        }
+        let judge = Arc::new(policy);
+        Means { shell, skills, plans, toolbox, versions, agents, judge, servers }
+    }
+
+    /// What finds context, tools and orders while the session runs. Behind the servers
+    /// and the memory: it adds to both.
+    fn join(
+        &self,
+        id: &SessionId,
+        ground: &Ground,
+        means: &Means,
+        memory: &Gathered,
+        hub: &EventHub,
+        warnings: &mut Vec<String>,
+    ) -> Result<Joined, Failure> {
+        let Means { shell, plans, toolbox, versions, .. } = means;
+        let workspace = Arc::clone(&ground.workspace);
+        let found = Arc::new(FoundContext::new(self.clone(), workspace, memory.files.clone()));
+        let discovered =
+            self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
+        let kept = |name| self.keeps_clear_text().then(|| ground.artifacts.join(name));
+        let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
+            processes: toolbox.processes(),
+            shell: shell.clone(),
+            session: id.as_str().to_owned(),
+            journal: self.homes().journal(&self.options.directory, id),
+            keys: self.homes().keys,
+            transcript: kept(hooks::TRANSCRIPT),
+            plans: plans.clone(),
+            versions: versions.clone(),
+            trace: kept(hooks::TRACE),
+        })?;
+        warnings.extend(notices);
+        Ok(Joined { found, discovered, hooks })
+    }
+
+    /// What the system prompt is made of: all that the steps before found.
+    fn material(
+        &self,
+        ground: &Ground,
+        means: &Means,
+        joined: &Joined,
+        memory: &Gathered,
+        warnings: &mut Vec<String>,
+    ) -> Result<system::Material, Failure> {
+        let files = self.prompt_files()?;
+        warnings.extend(files.warnings.iter().cloned());
+        let tools = means.toolbox.tools();
+        Ok(system::Material {
+            flags: self.prompt_flags(&ground.workspace, joined.hooks.is_some()),
+            files,
+            off: self.switched_off_sections(),
+            append: self.options.append_system_prompt.clone(),
+            skills: skills::section(&means.skills),
+            agents: means.agents.clone(),
+            tools: tools.iter().map(|tool| tool.spec().name.clone()).collect(),
+            memory: memory.system.clone(),
+            plans: means.plans.clone(),
+            notes: self.homes().notes(&self.options.directory),
+        })
+    }
+
+    /// What reads `@path` in prompts.
+    fn expander(&self, ground: &Ground, means: &Means, joined: &Joined) -> Expander {
+        let settings = &self.config.settings;
+        Expander::new(&ground.workspace, &ground.seen, means.servers.clone())
+            .with_agents(means.agents.clone())
+            .with_found(Arc::clone(&joined.found) as Arc<dyn FolderContext>)
+            .with_search(FileSearch {
+                recursive: settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
+                loose: settings.flag("context.fileFiltering.enableFuzzySearch"),
+            })
+    }
+
+    /// The custom commands. The judge is asked before one of them runs anything.
+    fn typed_commands(&self, ground: &Ground, means: &Means) -> Commands {
+        self.commands(custom_commands::Surroundings {
+            workspace: Arc::clone(&ground.workspace),
+            seen: Arc::clone(&ground.seen),
+            judge: Arc::clone(&means.judge),
+            shell: means.shell.clone(),
+            processes: means.toolbox.processes(),
+            servers: means.servers.clone(),
+            skills: skills::commands(&means.skills, &self.extensions()),
+        })
+    }
+
+    /// Hands all of it to the engine: from here on the session takes orders.
+    #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
+    fn start(
+        &self,
+        resumed: Resumed,
+        ground: &Ground,
+        voice: Voice,
+        means: &Means,
+        joined: Joined,
+        told: Told,
+        hub: EventHub,
+    ) -> SessionHandle {
+        let Voice { model, metered, name, budget } = voice;
+        let store: Arc<dyn Store> =
+            if self.options.ephemeral { Arc::new(NoStore) } else { Arc::new(resumed.journal) };
+        if self.wants_name(&resumed.records) {
+            session_names::name(hub.subscribe(), metered, Arc::clone(&store));
+        }
+        let more_tools =
+            MoreTools { discovered: joined.discovered, servers: means.servers.clone() };
+        let folders = Arc::clone(&ground.workspace);
+        let added = Arc::clone(&ground.workspace);
+        let records = || resumed.records.iter();
+        parallax_engine::start(
+            SessionOptions {
+                model,
+                model_name: name,
+                tools: means.toolbox.tools(),
+                more_tools: more_tools.source(),
+                agents: means.agents.clone().map(|agents| agents as Arc<dyn Agents>),
+                judge: Arc::clone(&means.judge),
+                store,
+                mode: self.mode,
+                interactive: self.options.interactive,
+                replaces: self.options.session == SessionChoice::Clear,
+                trusted: self.config.trust.trusted,
+                workspace: Arc::new(move || folders.roots()),
+                add_directory: Box::new(move |path| {
+                    added.add_root(&path).map_err(|error| error.to_string())
+                }),
+                describe_directories: self.describe_directories(&ground.workspace),
+                directories: directories(records()).to_vec(),
+                model_changed: means.toolbox.follow(),
+                system: told.system,
+                preface: told.memory.preface,
+                sources: told.memory.sources,
+                folder_context: Some(joined.found as Arc<dyn FolderContext>),
+                plan: AgreedPlan::of(records(), resumed.contents.len()),
+                pending: resumed.pending,
+                cut_off: resumed.cut_off,
+                history: resumed.contents,
+                compactions: resumed.compactions,
+                pins: resumed.pins,
+                room: self.room(&ground.artifacts, &resumed.id),
+                // What an alias sets goes by its name, with each request.
+                generation: parallax_protocol::Object::new(),
+                max_turns: self.max_turns(),
+                budget,
+                routing: self.routing(),
+                max_attempts: None,
+                loop_detection: self.config.settings.loop_detection(),
+                retry_base: self.retry_base(),
+                approvals: self.approvals(),
+                rule_keeper: Some(Arc::new(self.rule_keeper())),
+                checkpoints: means.versions.clone().map(|it| it as Arc<dyn Checkpoints>),
+                is_build_file: parallax_policy::is_build_file,
+                turns: resumed.turns,
+                prompts: resumed.prompts,
+                shell: Some(means.toolbox.shell()),
+                hooks: joined.hooks,
+                secrets: self.own_keys(),
+                id: resumed.id,
+            },
+            hub,
+        )
+    }
+
+    /// Whether a model is to name the session. A headless run would be over before
+    /// it has its name.
+    fn wants_name(&self, records: &[Record]) -> bool {
+        let named = |record: &Record| matches!(record, Record::Name(_));
+        self.options.interactive
+            && self.config.settings.text("general.sessionNames").as_deref() == Some("model")
+            && !records.iter().any(named)
+    }
+
+    /// What the system prompt is told of the session's surroundings.
+    fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> Flags<'static> {
+        Flags {
+            interactive: self.options.interactive,
+            git: system::in_git(workspace.root()),
+            sandbox: self.confinement(),
+            hooks,
+            ..Flags::default()
+        }
+    }
+
+    /// Lets old sessions of the project go, in the background; gives why not, where
+    /// the settings contradict themselves.
+    fn clean_beside(&self, id: &SessionId) -> Option<String> {
+        let (retention, warning) = self.retention();
+        if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
+            let (homes, project) = (self.homes(), self.options.directory.clone());
+            let id = id.clone();
+            tokio::task::spawn_blocking(move || {
+                Self::clean_lazily(&homes, &project, &rule, &id);
+            });
+        }
+        warning
+    }
+
+    /// `~/x` as people write it in settings and flags.
+    pub(crate) fn expand_home(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), self.config.environment.get("HOME")) {
+            (Ok(rest), Some(home)) => Path::new(home).join(rest),
+            _ => path.to_owned(),
+        }
+    }
+
+    pub(crate) fn homes(&self) -> parallax_store::Homes {
+        encrypted_sessions::homes(&self.config)
+    }
+}
+
+/// Whether hooks listen for the session's end.
+fn hears_end(hooks: Option<&Arc<dyn Hooks>>) -> bool {
+    hooks.is_some_and(|hooks| hooks.listens(HookEvent::SessionEnd, false))
+}
